@@ -1,0 +1,1 @@
+"""The synchronous, deterministic machine: inputs in, decisions out."""

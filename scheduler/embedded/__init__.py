@@ -1,0 +1,1 @@
+"""A cluster in one process: an in-memory API server and the claim controllers."""

@@ -1,0 +1,1 @@
+"""The plugin interface: extension points, statuses, decisions."""

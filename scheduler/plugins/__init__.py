@@ -1,0 +1,1 @@
+"""One module per scheduler plugin, under upstream's names."""
