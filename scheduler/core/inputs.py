@@ -1,0 +1,167 @@
+"""What the machine is told: a closed union of frozen records.
+
+Observations carry the whole decoded object; the machine keeps the newer of what it has and what it is told, by
+revision, so duplicates and late arrivals are harmless. Answers carry the id of the decision they answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from allocator import DeviceClass, ResourceSlice
+from scheduler.framework.decisions import WriteId
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
+from scheduler.model.objects import Namespace, Node, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodObserved:
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodDeleted:
+    key: PodKey
+    uid: PodUid
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObserved:
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDeleted:
+    name: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimObserved:
+    claim: ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimDeleted:
+    key: ClaimKey
+    uid: ClaimUid
+
+
+@dataclass(frozen=True, slots=True)
+class SliceObserved:
+    slice: ResourceSlice
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDeleted:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassObserved:
+    device_class: DeviceClass
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClassDeleted:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceObserved:
+    namespace: Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceDeleted:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelistFinished:
+    """The shell has delivered everything of `kind` that exists; nothing is scheduled before all kinds have said so.
+
+    Args:
+        kind: "Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass" or "Namespace".
+    """
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAccepted:
+    """The write or read succeeded.
+
+    Args:
+        claim: For claim writes and ReadClaim: the claim as the server answered.
+        pod: For ReadPod: the pod as the server answered.
+    """
+
+    id: WriteId
+    claim: ResourceClaim | None = None
+    pod: Pod | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteConflicted:
+    """The object has another revision, or the pod is bound or has another uid (409). Nothing was changed."""
+
+    id: WriteId
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRejected:
+    """The server refused; nothing was changed.
+
+    Args:
+        code: The HTTP status: 404 gone, 403 forbidden, 422 invalid, …
+        is_configuration: Our permissions are incomplete (403, or 422 about `resourceclaims/binding`): retrying
+            in a loop helps nobody; the shell reports it and `/readyz` fails.
+        is_retriable: Certainly not executed (429, connection refused before sending): try again after a backoff.
+    """
+
+    id: WriteId
+    code: int
+    reason: str
+    message: str
+    is_configuration: bool = False
+    is_retriable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOutcomeUnknown:
+    """The request may or may not have been executed, or may still arrive (timeout, connection lost, 5xx)."""
+
+    id: WriteId
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """Time has passed: pods whose backoff ended, waits that ran out, and a batch of scheduling cycles."""
+
+
+Input: TypeAlias = (
+    PodObserved
+    | PodDeleted
+    | NodeObserved
+    | NodeDeleted
+    | ClaimObserved
+    | ClaimDeleted
+    | SliceObserved
+    | SliceDeleted
+    | ClassObserved
+    | ClassDeleted
+    | NamespaceObserved
+    | NamespaceDeleted
+    | RelistFinished
+    | WriteAccepted
+    | WriteConflicted
+    | WriteRejected
+    | WriteOutcomeUnknown
+    | TimerFired
+)

@@ -1,0 +1,311 @@
+"""The plugin interface: extension points under their Kubernetes names.
+
+A plugin is data in, verdict out: a frozen dataclass of its arguments that satisfies one or more of these protocols
+structurally. It sees no client, no clock and no other plugin; effects are decisions it returns.
+
+How often each is called
+  pre_enqueue    once when a pod enters the queue, and again whenever a hint wakes it
+  pre_filter     once per attempt
+  filter         at most once per pod shape and node generation (the framework remembers verdicts, see `shape`)
+  post_filter    once per attempt for which no node fits, first plugin that helps wins
+  pre_score, score, normalize_score   once per attempt and feasible node; scores are remembered like verdicts
+  reserve        once, for the chosen node; unreserve once for each successful reserve whose pod is not bound in the end
+  permit         once after reserve
+  pre_bind       again and again until it says done: level-triggered (see `PreBindPlugin`)
+  post_bind      once after the binding is confirmed
+
+Source: k8s.io/kube-scheduler framework/interface.go; differs on purpose: pre_bind is a state comparison instead of a
+blocking call, verdicts declare what they depend on, and Bind itself is the core's (one BindPod decision).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, Flag, auto
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from allocator import Allocation, Features, InUse, Inventory
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.decisions import Decision
+from scheduler.framework.status import Status
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodUid
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Namespace, Pod
+
+
+class ClusterView(Protocol):
+    """What plugins may read of the cluster: the store itself, which cannot change during a cycle."""
+
+    @property
+    def features(self) -> Features: ...
+    @property
+    def inventory(self) -> Inventory:
+        """All published slices and device classes."""
+        ...
+
+    @property
+    def in_use(self) -> InUse:
+        """Devices taken by allocations of the API server and by ours in flight (held or doubtful)."""
+        ...
+
+    @property
+    def node_infos(self) -> Mapping[NodeName, NodeInfo]: ...
+    def claim(self, key: ClaimKey) -> ResourceClaim | None:
+        """The claim as last observed."""
+        ...
+
+    def is_held(self, claim: ClaimUid) -> bool:
+        """Whether an allocation of this claim is in flight (held or doubtful) for some pod."""
+        ...
+
+    def pod(self, uid: PodUid) -> Pod | None: ...
+    def namespace(self, name: str) -> Namespace | None: ...
+    def pods_using(self, claim: ClaimKey) -> Iterable[Pod]:
+        """Pods whose spec or status refers to this claim."""
+        ...
+
+    def new_uid(self) -> str:
+        """A fresh lower-case UUID (share ids), deterministic under test."""
+        ...
+
+
+class Resource(Enum):
+    """Kinds of objects whose changes can make a waiting pod schedulable."""
+
+    POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"
+    NODE = "Node"
+    CLAIM = "ResourceClaim"
+    SLICE = "ResourceSlice"
+    CLASS = "DeviceClass"
+
+
+class Action(Flag):
+    """What happened to the object, as in upstream's ClusterEvent."""
+
+    ADD = auto()
+    DELETE = auto()
+    UPDATE_NODE_ALLOCATABLE = auto()
+    UPDATE_NODE_LABEL = auto()
+    UPDATE_NODE_TAINT = auto()
+    UPDATE_POD_LABEL = auto()
+    UPDATE_POD_SCALE_DOWN = auto()
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = auto()
+    UPDATE_POD_TOLERATION = auto()
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = auto()
+    UPDATE = auto()  # of claims, slices, classes
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """One change that may wake pods: `old` is None for ADD, `new` for DELETE. Of the resource's model type."""
+
+    resource: Resource
+    action: Action
+    old: object | None
+    new: object | None
+
+
+class Hint(Enum):
+    QUEUE = "Queue"
+    SKIP = "Skip"
+
+
+class Scope(Enum):
+    """What a Filter verdict or a score depends on besides the pod's shape.
+
+    NODE: this node only (`NodeInfo.generation`). DOMAIN: nodes sharing a label value with it (see `Dependence.domain`).
+    CLUSTER: anything; never remembered across changes.
+    """
+
+    NODE = "node"
+    DOMAIN = "domain"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """A plugin's declaration of what its verdicts for this cycle depend on; `domain` is a node label key for DOMAIN."""
+
+    scope: Scope
+    domain: str = ""
+
+
+ON_NODE = Dependence(Scope.NODE)
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """Verdict of PreFilter and, if it could tell, the only nodes worth filtering (None: all)."""
+
+    status: Status
+    node_names: frozenset[NodeName] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """SUCCESS with a nominated node, or UNSCHEDULABLE; decisions (de-allocation, later: preemption) either way."""
+
+    status: Status
+    nominated_node: NodeName | None = None
+    decisions: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What Reserve wants counted as taken until the claim is observed with it: the claim and its allocation."""
+
+    claim: ClaimKey
+    uid: ClaimUid
+    allocation: Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveResult:
+    status: Status
+    held: tuple[Held, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreBindDone:
+    """Everything this plugin owes before the binding is stored on the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreBindWrite:
+    """Send these decisions (usually one); pre_bind is called again when all are answered."""
+
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreBindWait:
+    """Nothing to send; call again when one of `claims` is observed anew, at the latest at `deadline_ms`."""
+
+    deadline_ms: int
+    claims: tuple[ClaimKey, ...] = ()
+    events: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreBindFailed:
+    """Give up: unreserve, and queue the pod again according to the status."""
+
+    status: Status
+
+
+PreBindStep: TypeAlias = PreBindDone | PreBindWrite | PreBindWait | PreBindFailed
+
+
+@dataclass(frozen=True, slots=True)
+class PermitResult:
+    status: Status  # SUCCESS, WAIT or a rejection
+    timeout_ms: int = 0
+
+
+class Plugin(Protocol):
+    """Common to all: upstream's name, and what wakes the pods it rejected.
+
+    `wakes_on` must not be empty for a plugin that can reject a pod: such pods would be stranded.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def wakes_on(self) -> tuple[tuple[Resource, Action], ...]: ...
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        """Could `change` make `pod`, which this plugin rejected, schedulable? Called only for `wakes_on` matches."""
+        ...
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Plugin, Protocol):
+    def pre_enqueue(self, pod: Pod, view: ClusterView) -> Status: ...
+
+
+@runtime_checkable
+class PreFilterPlugin(Plugin, Protocol):
+    def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
+        """SKIP: this plugin's filter (and score) need not be called for this pod."""
+        ...
+
+
+@runtime_checkable
+class FilterPlugin(Plugin, Protocol):
+    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        """Everything of the pod (and of its claims) that `filter` reads. None: do not remember verdicts for this pod.
+
+        Two pods of equal shape get equal verdicts on a node of equal generation. Called after pre_filter.
+        """
+        ...
+
+    def dependence(self, cycle: Cycle) -> Dependence:
+        """What the verdict depends on besides shape; NODE for nearly all."""
+        ...
+
+    def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status: ...
+
+
+@runtime_checkable
+class PostFilterPlugin(Plugin, Protocol):
+    def post_filter(self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView) -> PostFilterResult: ...
+
+
+@runtime_checkable
+class ScorePlugin(Plugin, Protocol):
+    @property
+    def weight(self) -> int: ...
+    def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
+        """SKIP: all nodes score alike, `score` need not be called."""
+        ...
+
+    def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
+        """Any integer ≥ 0; depends on shape and `dependence` only, like filter."""
+        ...
+
+    def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
+        """Change `scores` in place into 0..100. The default (identity) is for plugins that score in 0..100 already."""
+        ...
+
+
+@runtime_checkable
+class ReservePlugin(Plugin, Protocol):
+    def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
+        """Claim what the pod needs on `node`. No effects: the core holds what is returned."""
+        ...
+
+    def unreserve(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
+        """Undo on the API server what this pod no longer needs (its reservation). Idempotent."""
+        ...
+
+
+@runtime_checkable
+class PermitPlugin(Plugin, Protocol):
+    def permit(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PermitResult: ...
+
+
+@runtime_checkable
+class PreBindPlugin(Plugin, Protocol):
+    def pre_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PreBindStep:
+        """Compare what must be stored before the binding with what is observed, and name the next step.
+
+        Called first after Permit, then after every answer to its decisions and every observation it waits for. The
+        view already contains what the answers told (the claim as the server returned it; after a conflict or an
+        unknown outcome the core has read the claim afresh before it calls again).
+        """
+        ...
+
+
+@runtime_checkable
+class PostBindPlugin(Plugin, Protocol):
+    def post_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The plugins of one scheduler name, in configuration order."""
+
+    scheduler_name: str
+    plugins: tuple[Plugin, ...] = field(default=())

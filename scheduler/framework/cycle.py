@@ -1,0 +1,38 @@
+"""Per-pod scratch of one scheduling attempt: typed slots instead of a string-keyed bag."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from scheduler.model.objects import Pod
+
+Slot = TypeVar("Slot")
+
+
+class Cycle:
+    """One attempt to schedule `pod`. Plugins keep what they need between extension points in slots of their own type.
+
+    A cycle lives from PreFilter until the pod is bound or given up; it is never shared between pods.
+    """
+
+    __slots__ = ("_slots", "now_ms", "pod")
+
+    def __init__(self, pod: Pod, now_ms: int) -> None:
+        self.pod = pod
+        self.now_ms = now_ms  # the time of the extension point being called, set by the runner
+        self._slots: dict[type[object], object] = {}
+
+    def put(self, slot: object) -> None:
+        """Store `slot` under its type, replacing an earlier one."""
+        self._slots[type(slot)] = slot
+
+    def get(self, kind: type[Slot]) -> Slot:
+        """The slot of type `kind`; KeyError when the plugin's earlier extension point did not store it."""
+        slot = self._slots[kind]
+        assert isinstance(slot, kind)
+        return slot
+
+    def find(self, kind: type[Slot]) -> Slot | None:
+        """The slot of type `kind`, or None."""
+        slot = self._slots.get(kind)
+        return slot if isinstance(slot, kind) else None

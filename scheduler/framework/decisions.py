@@ -1,0 +1,110 @@
+"""What the machine asks its shell to do: a closed union of frozen records.
+
+A decision with an `id` is answered by exactly one input carrying that id (`scheduler.core.inputs`): accepted,
+conflicted, rejected or outcome unknown. Events have no answer. The shell executes decisions that name the same object
+in the order given, others in parallel, and decides nothing itself.
+
+Here and not in `core`, because plugins return decisions and may not import `core`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType, TypeAlias
+
+from allocator import Allocation
+from scheduler.model.claim import Consumer
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
+
+WriteId = NewType("WriteId", int)
+UNSENT = WriteId(0)  # plugins build decisions with this id; the machine numbers them
+
+
+@dataclass(frozen=True, slots=True)
+class AddClaimFinalizer:
+    """PATCH the claim: add our delete-protection finalizer, provided it still has `expect_revision`."""
+
+    claim: ClaimKey
+    uid: ClaimUid
+    expect_revision: int
+    finalizers: tuple[str, ...]  # the complete new list
+    id: WriteId = UNSENT
+
+
+@dataclass(frozen=True, slots=True)
+class WriteClaimStatus:
+    """PATCH the claim's status, provided it still has `expect_revision`.
+
+    Args:
+        allocation: Written when not None; None leaves the stored allocation as it is.
+        clear_allocation: Remove allocation, reservations and device statuses (de-allocation).
+        reserved_for: The complete new list, None to leave it.
+        allocation_timestamp_ms: Unix time for `allocation.allocationTimestamp`, only together with `allocation`.
+    """
+
+    claim: ClaimKey
+    uid: ClaimUid
+    expect_revision: int
+    allocation: Allocation | None = None
+    reserved_for: tuple[Consumer, ...] | None = None
+    allocation_timestamp_ms: int | None = None
+    clear_allocation: bool = False
+    id: WriteId = UNSENT
+
+
+@dataclass(frozen=True, slots=True)
+class ReadClaim:
+    """GET the claim, past any cache: after a conflict, or to learn what became of a write."""
+
+    claim: ClaimKey
+    id: WriteId = UNSENT
+
+
+@dataclass(frozen=True, slots=True)
+class BindPod:
+    """POST the pod's binding. The API server refuses (409) when the pod is bound already or has another uid."""
+
+    pod: PodKey
+    uid: PodUid
+    node: NodeName
+    id: WriteId = UNSENT
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPod:
+    """GET the pod: to learn what became of a binding."""
+
+    pod: PodKey
+    id: WriteId = UNSENT
+
+
+@dataclass(frozen=True, slots=True)
+class PatchPodStatus:
+    """PATCH the pod's status: the PodScheduled condition, and the nominated node ("" clears it, None leaves it)."""
+
+    pod: PodKey
+    uid: PodUid
+    reason: str  # "Unschedulable", "SchedulerError" or "SchedulingGated"
+    message: str
+    nominated_node: str | None = None
+    id: WriteId = UNSENT
+
+
+@dataclass(frozen=True, slots=True)
+class RecordEvent:
+    """Create (or aggregate into) an events.k8s.io Event about a pod or claim. Best effort, never answered."""
+
+    kind: str  # "Pod" or "ResourceClaim"
+    namespace: str
+    name: str
+    uid: str
+    type: str  # "Normal" or "Warning"
+    reason: str  # "Scheduled", "FailedScheduling", …
+    action: str  # "Binding", "Scheduling", …
+    note: str
+
+
+Decision: TypeAlias = (
+    AddClaimFinalizer | WriteClaimStatus | ReadClaim | BindPod | ReadPod | PatchPodStatus | RecordEvent
+)
+Answered: TypeAlias = AddClaimFinalizer | WriteClaimStatus | ReadClaim | BindPod | ReadPod | PatchPodStatus

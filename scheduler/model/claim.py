@@ -1,0 +1,78 @@
+"""ResourceClaims as the scheduler sees them: the allocator's spec and allocation, and who uses the claim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from allocator import Allocation, ClaimSpec
+from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
+from scheduler.model.objects import OwnerReference
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+POD_CLAIM_NAME_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
+EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+RESERVED_FOR_MAX = 256  # resource.k8s.io ResourceClaimReservedForMaxSize
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """One entry of `status.reservedFor`. Pods have an empty `api_group` and resource "pods"."""
+
+    resource: str
+    name: str
+    uid: str
+    api_group: str = ""
+
+    @property
+    def pod_uid(self) -> PodUid | None:
+        return PodUid(self.uid) if self.resource == "pods" and not self.api_group else None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCondition:
+    """One condition of one entry of `status.devices`; binding conditions are looked for here."""
+
+    driver: str
+    pool: str
+    device: str
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaim:
+    """A claim as last observed on the API server. Immutable; a newer one has a larger `revision`.
+
+    Args:
+        spec: None when the spec could not be decoded; then `problem` says why and the claim is never allocated by us.
+        allocation: `status.allocation`, None when not allocated (or not decodable, see `problem`).
+        allocation_timestamp: RFC 3339 text of `status.allocation.allocationTimestamp`.
+    """
+
+    key: ClaimKey
+    uid: ClaimUid
+    revision: int
+    spec: ClaimSpec | None
+    allocation: Allocation | None = None
+    allocation_timestamp: str | None = None
+    reserved_for: tuple[Consumer, ...] = ()
+    device_conditions: tuple[DeviceCondition, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+    deletion_timestamp: str | None = None
+    creation_timestamp: str | None = None
+    problem: str | None = None
+
+    @property
+    def is_deleting(self) -> bool:
+        return self.deletion_timestamp is not None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+    def is_reserved_for(self, pod: PodUid) -> bool:
+        return any(consumer.uid == pod and consumer.pod_uid is not None for consumer in self.reserved_for)

@@ -1,0 +1,231 @@
+"""API objects with the fields the scheduler reads, decoded from JSON in one step by msgspec.
+
+Rules of this module
+  1. Field names are the API's (`rename="camel"`); unknown fields are ignored, absent ones have Kubernetes' default.
+  2. Objects are frozen and never encoded back: writes are narrow patches (see `scheduler.framework.decisions`).
+  3. Lists that Go may print as null are `| None`; the accessor beside them (`containers_or_empty`, …) hides that.
+
+Not here: ResourceClaims, ResourceSlices and DeviceClasses. The allocator knows those (`allocator.decode_*`);
+`scheduler.model.claim` wraps a claim's spec and status.
+
+Source: k8s.io/api v0.36 (core/v1).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.model.keys import NodeName, PodKey, PodUid
+
+
+class Record(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """Base of all decoded objects. `gc=False`: they form trees, never cycles."""
+
+
+class OwnerReference(Record):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(Record):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generate_name: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+    finalizers: tuple[str, ...] | None = None
+
+    @property
+    def revision(self) -> int:
+        """`resourceVersion` as a number: newer objects have larger ones (Kubernetes guarantees this since 1.35)."""
+        return int(self.resource_version or 0)
+
+
+class Toleration(Record):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class Taint(Record):
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSelectorRequirement(Record):
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+class NodeSelectorTerm(Record):
+    match_expressions: tuple[NodeSelectorRequirement, ...] | None = None
+    match_fields: tuple[NodeSelectorRequirement, ...] | None = None
+
+
+class NodeSelector(Record):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+
+
+class PreferredSchedulingTerm(Record):
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Record):
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[PreferredSchedulingTerm, ...] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Record):
+    """Only node affinity is read so far; pod (anti-)affinity arrives with its plugin."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: msgspec.Raw | None = None
+    pod_anti_affinity: msgspec.Raw | None = None
+
+
+class ContainerClaim(Record):
+    name: str
+    request: str = ""
+
+
+class ResourceRequirements(Record):
+    # A quantity is usually a string; hand-made objects carry bare numbers, which the API server accepts too.
+    requests: dict[str, str | int | float] | None = None
+    limits: dict[str, str | int | float] | None = None
+    claims: tuple[ContainerClaim, ...] | None = None
+
+
+class ContainerPort(Record):
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = msgspec.field(default="", name="hostIP")
+
+
+class Container(Record):
+    name: str = ""
+    image: str = ""
+    restart_policy: str | None = None
+    resources: ResourceRequirements | None = None
+    ports: tuple[ContainerPort, ...] | None = None
+
+
+class SchedulingGate(Record):
+    name: str = ""
+
+
+class PodResourceClaim(Record):
+    """One entry of `spec.resourceClaims`: a claim by name, or one generated from a template."""
+
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSpec(Record):
+    scheduler_name: str = "default-scheduler"
+    node_name: str = ""
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    containers: tuple[Container, ...] | None = None
+    init_containers: tuple[Container, ...] | None = None
+    resources: ResourceRequirements | None = None
+    overhead: dict[str, str | int | float] | None = None
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    scheduling_gates: tuple[SchedulingGate, ...] | None = None
+    resource_claims: tuple[PodResourceClaim, ...] | None = None
+
+
+class PodCondition(Record):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodResourceClaimStatus(Record):
+    """Which generated claim an entry of `spec.resourceClaims` got; a null name means none is needed."""
+
+    name: str
+    resource_claim_name: str | None = None
+
+
+class PodStatus(Record):
+    phase: str = ""
+    conditions: tuple[PodCondition, ...] | None = None
+    nominated_node_name: str = ""
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] | None = None
+
+
+class Pod(Record):
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def key(self) -> PodKey:
+        return PodKey(self.metadata.namespace, self.metadata.name)
+
+    @property
+    def uid(self) -> PodUid:
+        return PodUid(self.metadata.uid)
+
+    @property
+    def node_name(self) -> NodeName | None:
+        """The node the pod is bound to, or None."""
+        return NodeName(self.spec.node_name) if self.spec.node_name else None
+
+    @property
+    def is_terminal(self) -> bool:
+        """A finished pod holds no resources on its node."""
+        return self.status.phase in {"Succeeded", "Failed"}
+
+    @property
+    def is_deleting(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+
+class NodeSpec(Record):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] | None = None
+
+
+class NodeStatus(Record):
+    allocatable: dict[str, str | int | float] | None = None
+    capacity: dict[str, str | int | float] | None = None
+
+
+class Node(Record):
+    metadata: ObjectMeta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def name(self) -> NodeName:
+        return NodeName(self.metadata.name)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.metadata.labels or {}
+
+
+class Namespace(Record):
+    metadata: ObjectMeta
