@@ -1,0 +1,52 @@
+"""The command group: names, one line of help each, and where the command lives.
+
+Commands are imported when they run, so `--help` and the offline commands start without the API client's 300 ms.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "run": ("scheduler.cli.run:run", "Schedule pods of a cluster: the live scheduler."),
+    "demo": ("scheduler.cli.demo:demo", "Try it without a cluster: an embedded one, with GPUs and example pods."),
+    "allocate": ("scheduler.cli.allocate:allocate", "Allocate claims offline, from YAML or JSON files."),
+    "cel": ("scheduler.cli.cel:cel", "Check and evaluate CEL device selectors."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands are imported on use; their help lines are known without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module_name, attribute = _COMMANDS[cmd_name][0].split(":")
+        command = getattr(importlib.import_module(module_name), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 it failed, 2 wrong use.",
+)
+@click.version_option(package_name="dra-scheduler", message="%(prog)s %(version)s")
+def cli() -> None:
+    """A Kubernetes scheduler that gives pods their devices (Dynamic Resource Allocation, resource.k8s.io/v1).
+
+    Set `schedulerName: dra-scheduler` in a pod spec; the scheduler finds a node and the devices for its
+    ResourceClaims, and says plainly why something does not fit.
+    """
