@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Node, Pod
+from scheduler.model.resources import PODS, node_allocatable, pod_requests, pod_scoring_requests
 
 
 class NodeInfo:
@@ -13,13 +14,58 @@ class NodeInfo:
     pods, devices on it coming into or out of use, slices published for it. Equal generation, equal verdict.
     """
 
-    __slots__ = ("generation", "name", "node", "pods", "requested")
+    __slots__ = (
+        "_allocatable",
+        "_allocatable_of",
+        "generation",
+        "name",
+        "node",
+        "pods",
+        "requested",
+        "scoring_requested",
+    )
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.name: NodeName = node.name
         self.generation = 0
         self.pods: dict[PodUid, Pod] = {}
-        # Sums of pod requests by resource name (cpu in milli, others in base units; "pods" counts pods), kept by core
-        # through scheduler.model.resources.pod_requests.
+        # Sums of pod requests by resource name (cpu in milli, others in base units; "pods" counts pods), kept by
+        # `add_pod` and `remove_pod`.
         self.requested: dict[str, int] = {}
+        # The same for scoring: containers without cpu or memory requests count with upstream's assumed amounts.
+        self.scoring_requested: dict[str, int] = {}
+        self._allocatable: dict[str, int] = {}
+        self._allocatable_of: Node | None = None
+
+    @property
+    def allocatable(self) -> dict[str, int]:
+        """`status.allocatable` of `node` in the units of `requested`; computed once per node object."""
+        if self._allocatable_of is not self.node:
+            self._allocatable = node_allocatable(self.node)
+            self._allocatable_of = self.node
+        return self._allocatable
+
+    def add_pod(self, pod: Pod) -> None:
+        """Count `pod` on this node, replacing an earlier state of the same pod. Does not touch `generation`."""
+        self.remove_pod(pod.uid)
+        self.pods[pod.uid] = pod
+        _change(self.requested, pod_requests(pod), 1)
+        _change(self.requested, {PODS: 1}, 1)
+        _change(self.scoring_requested, pod_scoring_requests(pod), 1)
+
+    def remove_pod(self, uid: PodUid) -> Pod | None:
+        """Take the pod's requests out again; None when it is not here. Does not touch `generation`."""
+        pod = self.pods.pop(uid, None)
+        if pod is not None:
+            _change(self.requested, pod_requests(pod), -1)
+            _change(self.requested, {PODS: 1}, -1)
+            _change(self.scoring_requested, pod_scoring_requests(pod), -1)
+        return pod
+
+
+def _change(sums: dict[str, int], amounts: dict[str, int], sign: int) -> None:
+    for name, amount in amounts.items():
+        sums[name] = sums.get(name, 0) + sign * amount
+        if not sums[name]:
+            del sums[name]  # sums over the same pods compare equal, whatever came and went
