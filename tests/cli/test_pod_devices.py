@@ -1,0 +1,73 @@
+"""Rows for people and programs, from API objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.cli.pod_devices import claim_names, is_settled, pod_rows
+
+
+def _pod(name: str, *, node: str = "", claims: list[dict[str, Any]] | None = None, **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"namespace": "ns", "name": name},
+        "spec": {"nodeName": node, "resourceClaims": claims or []},
+        "status": status,
+    }
+
+
+def _condition(reason: str, message: str) -> list[dict[str, str]]:
+    return [{"type": "PodScheduled", "status": "False", "reason": reason, "message": message}]
+
+
+CLAIM = {
+    "metadata": {"namespace": "ns", "name": "c-1"},
+    "status": {
+        "allocation": {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "gpu-0"}]}}
+    },
+}
+
+
+def test_a_bound_pod_shows_its_node_and_the_devices_of_its_claims() -> None:
+    pod = _pod("b", node="n1", claims=[{"name": "gpu", "resourceClaimName": "c-1"}])
+
+    assert pod_rows([pod], [CLAIM]) == [
+        {
+            "namespace": "ns",
+            "name": "b",
+            "node": "n1",
+            "devices": [{"claim": "c-1", "request": "r", "driver": "d", "pool": "p", "device": "gpu-0"}],
+        }
+    ]
+
+
+def test_a_claim_from_a_template_is_found_through_the_pods_status() -> None:
+    pod = _pod(
+        "a",
+        claims=[{"name": "gpu", "resourceClaimTemplateName": "t"}, {"name": "none", "resourceClaimTemplateName": "u"}],
+        resourceClaimStatuses=[{"name": "gpu", "resourceClaimName": "c-1"}, {"name": "none"}],
+    )
+
+    assert claim_names(pod) == ["c-1"]
+
+
+def test_a_pending_pod_shows_why() -> None:
+    pod = _pod("a", conditions=_condition("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu."))
+
+    (row,) = pod_rows([pod], [])
+
+    assert row["node"] is None
+    assert row["reason"] == "0/1 nodes are available: 1 Insufficient cpu."
+    assert is_settled(pod)
+
+
+def test_a_pod_the_scheduler_has_not_judged_is_not_settled() -> None:
+    assert not is_settled(_pod("a"))
+    assert not is_settled(_pod("a", conditions=_condition("SchedulingGated", "waits for a gate")))
+    assert is_settled(_pod("a", node="n1"))
+
+
+def test_a_claim_of_the_same_name_in_another_namespace_is_another_claim() -> None:
+    other = {**CLAIM, "metadata": {"namespace": "elsewhere", "name": "c-1"}}
+    (row,) = pod_rows([_pod("a", claims=[{"name": "gpu", "resourceClaimName": "c-1"}])], [other])
+
+    assert row["devices"] == []
