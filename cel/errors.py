@@ -11,13 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+LONGEST_LINE_SHOWN: Final = 16384
+"""Bytes of a source line up to which cel-go prints it under the message."""
+
+MOST_ISSUES_SHOWN: Final = 100
+"""Findings after which cel-go only counts."""
+
 
 class CelError(Exception):
     """Base of the two kinds of failure of an expression."""
 
 
 class Issue:
-    """One finding of the parser or the checker: `offset` in code points, `message` one line."""
+    """One finding of the parser or the checker: `offset` in code points (-1: no place), `message` one line."""
 
     __slots__ = ("message", "offset")
 
@@ -52,25 +58,29 @@ def locate(source: str, offset: int) -> tuple[int, int, str]:
     return source.count("\n", 0, start) + 1, offset - start, source[start:] if end < 0 else source[start:end]
 
 
-def is_wide(character: str) -> bool:
-    """East Asian wide or full-width: cel-go draws a full-width dot or caret under it."""
-    import unicodedata  # noqa: PLC0415 - only an error text needs it, and it loads a shared library
-
-    return unicodedata.east_asian_width(character) in "WF"
-
-
 def render(source: str, issue: Issue) -> str:
-    """`ERROR: <input>:L:C: message`, the source line and the caret, as cel-go's `Error.ToDisplayString`."""
+    """`ERROR: <input>:L:C: message`, the source line and the caret, as cel-go's `Error.ToDisplayString`.
+
+    Not ASCII means wide to cel-go: dots and caret under it are the full-width ones.
+    """
+    if issue.offset < 0:
+        return f"ERROR: <input>:-1:0: {issue.message}"
+    if not source:
+        return f"ERROR: <input>:1:0: {issue.message}"
     line, column, text = locate(source, issue.offset)
+    head = f"ERROR: <input>:{line}:{column + 1}: {issue.message}"
+    if len(text.encode("utf-8", "replace")) > LONGEST_LINE_SHOWN:
+        return head
     text = text.replace("\t", " ")
-    head = f"ERROR: <input>:{line}:{column + 1}: {issue.message}\n | {text}\n | "
-    if text.isascii():
-        return head + "." * column + "^"
-    dots = "".join("．" if is_wide(character) else "." for character in text[:column])
-    return head + dots + ("＾" if column < len(text) and is_wide(text[column]) else "^")
+    dots = "".join("." if character.isascii() else "．" for character in text[:column])
+    caret = "^" if column >= len(text) or text[column].isascii() else "＾"
+    return f"{head}\n | {text}\n | {dots}{caret}"
 
 
 def compilation_failed(source: str, issues: Sequence[Issue]) -> CompileError:
-    """The error for findings of the parser or the checker, sorted by place as cel-go sorts them."""
-    ordered = sorted(issues, key=lambda issue: issue.offset)
-    return CompileError("compilation failed: " + "\n".join(render(source, issue) for issue in ordered), ordered)
+    """The error for findings of the parser or the checker, sorted by place and cut as cel-go does."""
+    reported = sorted(issues[:MOST_ISSUES_SHOWN], key=lambda issue: issue.offset)
+    lines = [render(source, issue) for issue in reported]
+    if len(issues) > MOST_ISSUES_SHOWN:
+        lines.append(f"{len(issues) - MOST_ISSUES_SHOWN} more errors were truncated")
+    return CompileError("compilation failed: " + "\n".join(lines), reported)

@@ -81,7 +81,7 @@ class Literal(Node):
     __slots__ = ("value",)
     __match_args__ = ("value",)
 
-    def __init__(self, id: int, offset: int, value: None | bool | int | float | str | bytes) -> None:
+    def __init__(self, id: int, offset: int, value: bool | int | float | str | bytes | None) -> None:
         self.id = id
         self.offset = offset
         self.value: Final = value
@@ -235,7 +235,7 @@ class Comprehension(Node):
         "result",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - one call site per macro, and keywords would cost a third of its time
         self,
         id: int,
         offset: int,
