@@ -6,8 +6,8 @@ Rules of this module
   1. Only resources that count on a node are kept: cpu, memory, ephemeral-storage and scalar resources
      (hugepages-*, attachable-volumes-*, extended and other prefixed names).
   2. A sum is exact (in nano) until its end; rounding each container by itself would ask for more than the pod does.
-  3. A quantity that cannot be read counts as absent here; `invalid_quantities` names it, so that its pod is refused with
-     a reason and no other pod or node suffers.
+  3. A quantity that cannot be read counts as absent here; `invalid_quantities` names it, so that its pod is refused
+     with a reason and no other pod or node suffers.
 
 Not here: whether a pod fits (plugins.node_resources_fit) and who runs where (model.node_info).
 
@@ -56,7 +56,7 @@ def parse_nano(amount: Amount) -> int | None:
 
 
 def is_scalar_resource(name: str) -> bool:
-    """Whether `name` is counted on nodes besides cpu, memory and ephemeral-storage (upstream's IsScalarResourceName)."""
+    """Whether `name` is counted on nodes besides cpu, memory and ephemeral-storage (IsScalarResourceName)."""
     return "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
 
 
@@ -84,7 +84,7 @@ def pod_scoring_requests(pod: Pod) -> dict[str, int]:
 
 
 def node_allocatable(node: Node) -> dict[str, int]:
-    """`status.allocatable` of counted resources and `pods`, in the units of `pod_requests`, rounded up like upstream."""
+    """`status.allocatable` of counted resources and `pods`, in the units of `pod_requests`, rounded up too."""
     nano = {
         name: amount
         for name, text in (node.status.allocatable or {}).items()
