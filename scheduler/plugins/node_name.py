@@ -1,0 +1,56 @@
+"""NodeName: a pod that names its node goes there or nowhere.
+
+Extension points: PreFilter, Filter, RequeueHints.
+Reads: pod.spec.nodeName, node.metadata.name.  Writes: nothing.
+Upstream: pkg/scheduler/framework/plugins/nodename (same verdicts and reason text; PreFilter and the hint are ours).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.api import (
+    ON_NODE,
+    Action,
+    ClusterEvent,
+    ClusterView,
+    Dependence,
+    Hint,
+    PreFilterResult,
+    Resource,
+)
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.status import SKIP, SUCCESS, Status
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Node, Pod
+
+NAME: Final = "NodeName"
+REASON: Final = "node(s) didn't match the requested node name"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeName:
+    """Reject every node but the one the pod names."""
+
+    name: str = NAME
+    wakes_on: tuple[tuple[Resource, Action], ...] = ((Resource.NODE, Action.ADD),)
+
+    def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
+        return PreFilterResult(SUCCESS if cycle.pod.spec.node_name else SKIP)
+
+    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        return cycle.pod.spec.node_name
+
+    def dependence(self, cycle: Cycle) -> Dependence:
+        return ON_NODE
+
+    def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+        wanted = cycle.pod.spec.node_name
+        return SUCCESS if not wanted or wanted == node.name else Status.unresolvable(REASON)
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        """Wake `pod` when its node appears."""
+        node = change.new
+        return Hint.QUEUE if isinstance(node, Node) and node.name == pod.spec.node_name else Hint.SKIP

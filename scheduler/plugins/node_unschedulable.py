@@ -1,0 +1,61 @@
+"""NodeUnschedulable: keep pods off cordoned nodes.
+
+Extension points: Filter, RequeueHints.
+Reads: node.spec.unschedulable, pod.spec.tolerations.  Writes: nothing.
+Upstream: pkg/scheduler/framework/plugins/nodeunschedulable (same verdicts, same reason text).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.api import ON_NODE, Action, ClusterEvent, ClusterView, Dependence, Hint, Resource
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Node, Pod, Taint
+from scheduler.model.taints import is_tolerated
+
+NAME: Final = "NodeUnschedulable"
+REASON: Final = "node(s) were unschedulable"
+_CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUnschedulable:
+    """Reject a cordoned node unless the pod tolerates the cordon taint."""
+
+    name: str = NAME
+    wakes_on: tuple[tuple[Resource, Action], ...] = (
+        (Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT),
+        (Resource.POD, Action.UPDATE_POD_TOLERATION),
+    )
+
+    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        return _tolerates_cordon(cycle.pod)
+
+    def dependence(self, cycle: Cycle) -> Dependence:
+        return ON_NODE
+
+    def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+        if not node.node.spec.unschedulable or _tolerates_cordon(cycle.pod):
+            return SUCCESS
+        # Evicting pods never uncordons a node, so preemption must not try.
+        return Status.unresolvable(REASON)
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        """Wake `pod` when a node came or was uncordoned, or when the pod itself now tolerates the cordon."""
+        match change.new:
+            case Node() as node:
+                was_usable = isinstance(change.old, Node) and not change.old.spec.unschedulable
+                return Hint.QUEUE if not node.spec.unschedulable and not was_usable else Hint.SKIP
+            case Pod() as changed:
+                return Hint.QUEUE if changed.uid == pod.uid and _tolerates_cordon(changed) else Hint.SKIP
+            case _:
+                return Hint.SKIP
+
+
+def _tolerates_cordon(pod: Pod) -> bool:
+    return is_tolerated(_CORDON, pod.spec.tolerations or ())

@@ -1,0 +1,36 @@
+"""SchedulingGates: keep pods out of the queue while someone holds a gate on them.
+
+Extension points: PreEnqueue, RequeueHints.
+Reads: pod.spec.schedulingGates.  Writes: nothing.
+Upstream: pkg/scheduler/framework/plugins/schedulinggates (same verdicts, same reason text).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
+from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.objects import Pod
+
+NAME: Final = "SchedulingGates"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingGates:
+    """Reject a pod that has scheduling gates left."""
+
+    name: str = NAME
+    wakes_on: tuple[tuple[Resource, Action], ...] = ((Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),)
+
+    def pre_enqueue(self, pod: Pod, view: ClusterView) -> Status:
+        gates = pod.spec.scheduling_gates
+        if not gates:
+            return SUCCESS
+        return Status.unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        """Wake `pod` when it is the pod that lost its gates."""
+        changed = change.new
+        return Hint.QUEUE if isinstance(changed, Pod) and changed.uid == pod.uid else Hint.SKIP

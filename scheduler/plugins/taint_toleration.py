@@ -1,0 +1,74 @@
+"""TaintToleration: keep pods off nodes whose taints they do not tolerate, and prefer nodes without soft taints.
+
+Extension points: Filter, PreScore, Score, NormalizeScore, RequeueHints.
+Reads: node.spec.taints, pod.spec.tolerations.  Writes: nothing.
+Upstream: pkg/scheduler/framework/plugins/tainttoleration (same verdicts, scores and reason text).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.api import ON_NODE, Action, ClusterEvent, ClusterView, Dependence, Hint, Resource
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.status import SKIP, SUCCESS, Status
+from scheduler.model.keys import NodeName
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Node, Pod
+from scheduler.model.taints import PREFER_NO_SCHEDULE, find_untolerated, is_tolerated
+from scheduler.plugins.normalize import normalize
+
+NAME: Final = "TaintToleration"
+REASON: Final = "node(s) had untolerated taint(s)"
+
+
+@dataclass(frozen=True, slots=True)
+class TaintToleration:
+    """Reject nodes with an untolerated NoSchedule or NoExecute taint; score by untolerated PreferNoSchedule taints."""
+
+    weight: int = 3
+    name: str = NAME
+    wakes_on: tuple[tuple[Resource, Action], ...] = (
+        (Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT),
+        (Resource.POD, Action.UPDATE_POD_TOLERATION),
+    )
+
+    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        return cycle.pod.spec.tolerations or ()
+
+    def dependence(self, cycle: Cycle) -> Dependence:
+        return ON_NODE
+
+    def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+        return SUCCESS if find_untolerated(node.node, cycle.pod) is None else Status.unresolvable(REASON)
+
+    def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
+        # Without soft taints all nodes would get the same 100.
+        has_soft_taint = any(
+            taint.effect == PREFER_NO_SCHEDULE for node in nodes for taint in node.node.spec.taints or ()
+        )
+        return SUCCESS if has_soft_taint else SKIP
+
+    def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
+        """The number of PreferNoSchedule taints the pod does not tolerate."""
+        tolerations = cycle.pod.spec.tolerations or ()
+        return sum(
+            taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations)
+            for taint in node.node.spec.taints or ()
+        )
+
+    def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
+        normalize(scores, reverse=True)
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        """Wake `pod` when a node's taints became tolerable to it, or its own tolerations changed."""
+        match change.new:
+            case Node() as node:
+                was_tolerated = isinstance(change.old, Node) and find_untolerated(change.old, pod) is None
+                return Hint.QUEUE if not was_tolerated and find_untolerated(node, pod) is None else Hint.SKIP
+            case Pod() as changed:
+                return Hint.QUEUE if changed.uid == pod.uid else Hint.SKIP
+            case _:
+                return Hint.SKIP
