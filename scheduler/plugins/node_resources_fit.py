@@ -1,0 +1,162 @@
+"""NodeResourcesFit: pods go where their requests fit, and rather where more is left.
+
+Extension points: PreFilter, Filter, PreScore, Score, NormalizeScore, RequeueHints.
+Reads: pod requests, node allocatable and the sums of its pods, device classes' extended resources.  Writes: nothing.
+Upstream: pkg/scheduler/framework/plugins/noderesources (fit.go, least_allocated.go: same verdicts, scores, reasons).
+
+Reasons come in a fixed order (pods, cpu, memory, ephemeral-storage, then others by name), where upstream's order of
+scalar resources is random. A deleted pod wakes another only if that one now fits on its node; upstream wakes all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.api import (
+    ON_NODE,
+    Action,
+    ClusterEvent,
+    ClusterView,
+    Dependence,
+    Hint,
+    PreFilterResult,
+    Resource,
+)
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.keys import NodeName
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Node, Pod
+from scheduler.model.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    invalid_quantities,
+    is_scalar_resource,
+    node_allocatable,
+    pod_requests,
+    pod_scoring_requests,
+)
+from scheduler.plugins.normalize import NODE_SCORE_MAX
+
+NAME: Final = "NodeResourcesFit"
+_ORDER: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class FitSlot:
+    """What the pod needs, without zeros, in the order of reasons; and what scoring assumes that it uses."""
+
+    requests: tuple[tuple[str, int], ...]
+    scoring_requests: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResourcesFit:
+    """Reject nodes without room for the pod; score by the share left unused (LeastAllocated).
+
+    Args:
+        resources: Names and weights of the resources that scores are made of.
+    """
+
+    weight: int = 1
+    resources: tuple[tuple[str, int], ...] = ((CPU, 1), (MEMORY, 1))
+    name: str = NAME
+    wakes_on: tuple[tuple[Resource, Action], ...] = (
+        (Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
+        (Resource.POD, Action.UPDATE_POD_SCALE_DOWN),
+        (Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
+    )
+
+    def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
+        problems = invalid_quantities(cycle.pod)
+        if problems:
+            return PreFilterResult(Status.unresolvable(*problems))
+        cycle.put(FitSlot(_needed(cycle.pod), pod_scoring_requests(cycle.pod)))
+        return PreFilterResult(SUCCESS)
+
+    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        slot = cycle.get(FitSlot)
+        return slot.requests, tuple(slot.scoring_requests.get(name, 0) for name, _ in self.resources)
+
+    def dependence(self, cycle: Cycle) -> Dependence:
+        return ON_NODE
+
+    def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+        allocatable, requested = node.allocatable, node.requested
+        reasons: list[str] = []
+        is_unresolvable = False
+        if len(node.pods) + 1 > allocatable.get(PODS, 0):
+            reasons.append("Too many pods")
+        for name, amount in cycle.get(FitSlot).requests:
+            total = allocatable.get(name, 0)
+            if amount > total - requested.get(name, 0):
+                reasons.append(f"Insufficient {name}")
+                # Not even an empty node of this size would do, so preemption must not try.
+                is_unresolvable = is_unresolvable or amount > total
+        if not reasons:
+            return SUCCESS
+        return Status.unresolvable(*reasons) if is_unresolvable else Status.unschedulable(*reasons)
+
+    def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
+        return SUCCESS
+
+    def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
+        """Percent left unused after placing the pod, averaged over `resources` by weight; 0..100."""
+        scoring_requests = cycle.get(FitSlot).scoring_requests
+        weighted = weights = 0
+        for name, weight in self.resources:
+            asked = scoring_requests.get(name, 0)
+            total = node.allocatable.get(name, 0)
+            if not total or (not asked and is_scalar_resource(name)):
+                continue
+            used = node.scoring_requested.get(name, 0) + asked
+            weighted += weight * ((total - used) * NODE_SCORE_MAX // total if used <= total else 0)
+            weights += weight
+        return weighted // weights if weights else 0
+
+    def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
+        """Scores are in 0..100 already."""
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        """Wake `pod` when it fits where room was made: on a new or grown node, or where a pod went or shrank."""
+        match change.new if change.new is not None else change.old:
+            case Node() as node:
+                return Hint.QUEUE if _is_helped_by_node(pod, node, change.old) else Hint.SKIP
+            case Pod() as changed if changed.uid == pod.uid:
+                return Hint.QUEUE
+            case Pod() as changed:
+                return Hint.QUEUE if _has_room_after(change, changed, pod, view) else Hint.SKIP
+            case _:
+                return Hint.SKIP
+
+
+def _needed(pod: Pod) -> tuple[tuple[str, int], ...]:
+    wanted = ((name, amount) for name, amount in pod_requests(pod).items() if amount > 0)
+    return tuple(sorted(wanted, key=lambda item: (_ORDER.get(item[0], len(_ORDER)), item[0])))
+
+
+def _is_helped_by_node(pod: Pod, node: Node, old: object | None) -> bool:
+    now = node_allocatable(node)
+    needed = _needed(pod)
+    if now.get(PODS, 0) < 1 or any(amount > now.get(name, 0) for name, amount in needed):
+        return False
+    if not isinstance(old, Node):
+        return True
+    before = node_allocatable(old)
+    return any(now.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in needed)))
+
+
+def _has_room_after(change: ClusterEvent, changed: Pod, pod: Pod, view: ClusterView) -> bool:
+    """Whether `pod` fits on the node where `changed` went or shrank. Rather yes than no where that cannot be told."""
+    if change.resource is not Resource.ASSIGNED_POD:
+        return False
+    node = view.node_infos.get(changed.node_name) if changed.node_name is not None else None
+    if node is None or node.pods.get(changed.uid) is not change.new:
+        return True
+    return len(node.pods) < node.allocatable.get(PODS, 0) and all(
+        amount <= node.allocatable.get(name, 0) - node.requested.get(name, 0) for name, amount in _needed(pod)
+    )
