@@ -8,6 +8,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"syscall"
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
@@ -19,7 +21,32 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
+// lifelineVariable names a file descriptor whose other end the parent holds. It reaches its end when the
+// parent is gone, however it went (SIGKILL too), and then this process goes the same way. Linux' parent-death
+// signal would not do: it fires when the parent's *thread* ends.
+const lifelineVariable = "CONTROLPLANE_LIFELINE_FD"
+
+func followParent() {
+	fd, err := strconv.Atoi(os.Getenv(lifelineVariable))
+	if err != nil {
+		return
+	}
+	go func() {
+		buffer := make([]byte, 1)
+		for {
+			count, err := syscall.Read(fd, buffer)
+			if err == syscall.EINTR {
+				continue
+			}
+			if count <= 0 {
+				syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+		}
+	}()
+}
+
 func main() {
+	followParent()
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler [flags]")
 		os.Exit(2)
