@@ -42,16 +42,16 @@ def _quoted_character(character: str) -> str:
 
 
 def format_double(value: float) -> str:
-    """Shortest text that reads back the same, as `strconv.FormatFloat(v, 'g', -1, 64)` in cel-go and `%v`.
+    """Shortest text that reads back the same: `%g` and `%v`.
 
-    Exponents from -5 down and 21 up are written as such, with at least two digits.
+    Exponents from -5 down and 6 up are written as such, with at least two digits.
     """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     sign, digits, exponent = shortest_digits(value)
-    if exponent < -4 or exponent >= 21:
+    if exponent < -4 or exponent >= 6:
         mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
         return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
     return sign + _positional(digits, exponent)

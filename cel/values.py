@@ -1,0 +1,678 @@
+"""CEL values: equality, order, arithmetic and the types Python lacks.
+
+    CEL      Python                       CEL                Python
+    null     None                         timestamp          Timestamp (nanoseconds, zone offset)
+    bool     bool                         duration           Duration (nanoseconds)
+    int      int (not bool, not UInt)     optional           Optional, NONE
+    uint     UInt                         type               TypeValue
+    double   float                        Quantity, Semver   cel.quantity, cel.semver
+    string   str                          IP, CIDR, URL      cel.network
+    bytes    bytes                        format             cel.formats
+    list     list                         map                dict (all keys str) or Map
+
+Rules of this module
+  1. Values are told apart by class, never by `isinstance` or truth: in Python `True == 1` and `UInt`
+     is an int; in CEL a bool is no number and 1, 1u, 1.0 are equal but three types.
+  2. An operation gives a value or raises `EvaluationError` with cel-go's text.
+  3. Nobody changes a list or a map after it was made.
+
+Source: cel-go v0.26.0 and v0.29.2, common/types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NoReturn
+
+from cel.errors import EvaluationError
+from cel.gotext import format_double
+from cel.quantity import Quantity
+from cel.semver import Semver
+
+INT_MAX: Final = 2**63 - 1
+INT_MIN: Final = -(2**63)
+UINT_MAX: Final = 2**64 - 1
+
+
+class UInt(int):
+    """An unsigned 64-bit integer."""
+
+    __slots__ = ()
+
+
+class Optional:
+    """`optional.of(value)`; the one without a value is `NONE`."""
+
+    __slots__ = ("has_value", "value")
+
+    def __init__(self, value: Any, has_value: bool = True) -> None:
+        self.value: Final = value
+        self.has_value: Final = has_value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Optional):
+            return NotImplemented
+        return self.has_value == other.has_value and (not self.has_value or equal(self.value, other.value))
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"Optional({self.value!r})" if self.has_value else "NONE"
+
+
+NONE: Final = Optional(None, has_value=False)
+
+
+class TypeValue:
+    """A type as a value: what `type(x)` gives and what `int`, `list`, ... stand for."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name: Final = name
+
+    def __eq__(self, other: object) -> bool:
+        return self.name == other.name if isinstance(other, TypeValue) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"TypeValue({self.name!r})"
+
+
+class Duration:
+    """A signed span of `nanos` nanoseconds, int64."""
+
+    __slots__ = ("nanos",)
+
+    def __init__(self, nanos: int) -> None:
+        self.nanos: Final = nanos
+
+    def __eq__(self, other: object) -> bool:
+        return self.nanos == other.nanos if isinstance(other, Duration) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(("duration", self.nanos))
+
+    def __repr__(self) -> str:
+        return f"Duration({self.nanos})"
+
+
+class Timestamp:
+    """An instant, `nanos` since 1970, and the offset (seconds east of UTC) it was written with.
+
+    The offset shows only in `string(t)`; years 1..9999.
+    """
+
+    __slots__ = ("nanos", "offset")
+
+    def __init__(self, nanos: int, offset: int = 0) -> None:
+        self.nanos: Final = nanos
+        self.offset: Final = offset
+
+    def __eq__(self, other: object) -> bool:
+        return self.nanos == other.nanos if isinstance(other, Timestamp) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(("timestamp", self.nanos))
+
+    def __repr__(self) -> str:
+        return f"Timestamp({self.nanos}, {self.offset})"
+
+
+class ComputedQuantity(Quantity):
+    """What `add` and `sub` give: equal to nothing when it stands on the right of `==`.
+
+    cel-go gets a pointer here where its comparison expects the value, in every released version.
+    """
+
+    __slots__ = ()
+
+
+class DefaultMap(dict[str, Any]):
+    """`device.attributes` and `device.capacity`: an unknown domain is an empty map, yet not `in` it."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: str) -> dict[str, Any]:
+        return EMPTY_MAP
+
+
+EMPTY_MAP: Final[dict[str, Any]] = {}
+
+
+class Map:
+    """A map whose keys are not all strings; 1, 1u, 1.0 and true are four keys, as in cel-go."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Iterable[tuple[Any, Any]] = ()) -> None:
+        self._entries: Final[dict[tuple[type, Any], tuple[Any, Any]]] = {}
+        for key, value in entries:
+            self._entries[key.__class__, hashable_key(key)] = (key, value)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value under exactly this key (same type)."""
+        return self._entries.get((key.__class__, hashable_key(key)), (None, default))[1]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, _ in self._entries.values())
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        return self._entries.values()
+
+    def __repr__(self) -> str:
+        return "Map({" + ", ".join(f"{key!r}: {value!r}" for key, value in self.items()) + "})"
+
+
+MISSING: Final = object()
+
+_TYPE_NAMES: Final[dict[type, str]] = {
+    bool: "bool",
+    int: "int",
+    UInt: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    list: "list",
+    dict: "map",
+    DefaultMap: "map",
+    Map: "map",
+    type(None): "null_type",
+    TypeValue: "type",
+    Optional: "optional_type",
+    Timestamp: "google.protobuf.Timestamp",
+    Duration: "google.protobuf.Duration",
+    Quantity: "kubernetes.Quantity",
+    ComputedQuantity: "kubernetes.Quantity",
+    Semver: "kubernetes.Semver",
+}
+
+_GO_TYPES: Final[dict[type, str]] = {
+    bool: "types.Bool",
+    int: "types.Int",
+    UInt: "types.Uint",
+    float: "types.Double",
+    str: "types.String",
+    bytes: "types.Bytes",
+    list: "*types.baseList",
+    dict: "*types.baseMap",
+    DefaultMap: "cel.mapper",
+    Map: "*types.baseMap",
+    type(None): "types.Null",
+    TypeValue: "*types.Type",
+    Optional: "*types.Optional",
+    Timestamp: "types.Timestamp",
+    Duration: "types.Duration",
+    Quantity: "cel.Quantity",
+    ComputedQuantity: "*cel.Quantity",
+    Semver: "cel.Semver",
+}
+
+MAP_CLASSES: Final[frozenset[Any]] = frozenset({dict, DefaultMap, Map})
+_UNHASHABLE: Final = frozenset({bytes, Semver})
+
+
+def type_name(value: Any) -> str:
+    """The run-time type's name, without parameters: `list`, `kubernetes.Quantity`."""
+    name = _TYPE_NAMES.get(value.__class__)
+    return name if name is not None else value.CEL_TYPE
+
+
+def go_type(value: Any) -> str:
+    """The Go type cel-go keeps the value in; some of its error texts show it."""
+    name = _GO_TYPES.get(value.__class__)
+    return name if name is not None else value.GO_TYPE
+
+
+def no_such_overload(function: str = "", arguments: Iterable[Any] = ()) -> NoReturn:
+    """Raise cel-go's error for arguments that no overload takes."""
+    if function:
+        raise EvaluationError(f"no such overload: {function}({', '.join(map(type_name, arguments))})")
+    raise EvaluationError("no such overload")
+
+
+def hashable_key(key: Any) -> Any:
+    """What a map or a set keeps a key under; fails where a Go map would panic."""
+    cls = key.__class__
+    if cls in _UNHASHABLE:
+        raise EvaluationError(f"internal error: runtime error: hash of unhashable type {go_type(key)}")
+    return id(key) if cls is list or cls in MAP_CLASSES else key
+
+
+# --- equality and order
+
+
+def equal(left: Any, right: Any) -> bool:
+    """`left == right`.
+
+    Raises:
+        EvaluationError: "no such overload", when a Quantity, Semver, URL, IP, CIDR or format on the
+            left meets another type on the right.
+    """
+    cls = left.__class__
+    if cls is right.__class__ and cls in _PLAIN:
+        return left == right  # type: ignore[no-any-return]
+    if left is None or right is None:
+        return left is right
+    compare = _EQUAL.get(cls)
+    return compare(left, right) if compare is not None else left.cel_equal(right)  # type: ignore[no-any-return]
+
+
+def equal_or_false(left: Any, right: Any) -> bool:
+    """`left == right` where cel-go counts an error as "not equal": `in`, `includes`, `distinct`, sets."""
+    try:
+        return equal(left, right)
+    except EvaluationError:
+        return False
+
+
+def _not_false(left: Any, right: Any) -> bool:
+    """Elements of lists and maps: cel-go only asks whether a comparison gave false, an error is none."""
+    try:
+        return equal(left, right)
+    except EvaluationError:
+        return True
+
+
+def _same_class(left: Any, right: Any) -> bool:
+    return left.__class__ is right.__class__ and left == right
+
+
+def _equal_numbers(left: Any, right: Any) -> bool:
+    cls = right.__class__
+    if cls is float or left.__class__ is float:
+        # cel-go compares as doubles, so a rounded int equals its neighbour.
+        return (cls is float or cls is int or cls is UInt) and float(left) == float(right)
+    return (cls is int or cls is UInt) and left == right
+
+
+def _equal_lists(left: list[Any], right: Any) -> bool:
+    return right.__class__ is list and len(left) == len(right) and all(map(_not_false, left, right))
+
+
+def _equal_maps(left: Any, right: Any) -> bool:
+    if right.__class__ not in MAP_CLASSES or len(left) != len(right):
+        return False
+    for key, value in left.items():
+        other = map_find(right, key)
+        if other is MISSING or not _not_false(value, other):
+            return False
+    return True
+
+
+def _equal_optionals(left: Optional, right: Any) -> bool:
+    return right.__class__ is Optional and left == right
+
+
+def _equal_quantities(left: Quantity, right: Any) -> bool:
+    if right.__class__ is not Quantity:
+        no_such_overload()
+    return left.nano == right.nano
+
+
+def _equal_semvers(left: Semver, right: Any) -> bool:
+    if right.__class__ is not Semver:
+        no_such_overload()
+    return left.key == right.key
+
+
+_PLAIN: Final = frozenset({bool, int, UInt, float, str, bytes})
+
+_EQUAL: Final[dict[type, Any]] = {
+    bool: _same_class,
+    str: _same_class,
+    bytes: _same_class,
+    int: _equal_numbers,
+    UInt: _equal_numbers,
+    float: _equal_numbers,
+    list: _equal_lists,
+    dict: _equal_maps,
+    DefaultMap: _equal_maps,
+    Map: _equal_maps,
+    TypeValue: _same_class,
+    Optional: _equal_optionals,
+    Timestamp: _same_class,
+    Duration: _same_class,
+    Quantity: _equal_quantities,
+    ComputedQuantity: _equal_quantities,
+    Semver: _equal_semvers,
+}
+
+_NUMBERS: Final[frozenset[Any]] = frozenset({int, UInt, float})
+_COMPARABLE: Final[frozenset[Any]] = frozenset({bool, int, UInt, float, str, bytes, Timestamp, Duration})
+_RECEIVERS: Final = frozenset({str, Timestamp, Duration})
+
+
+def compare(left: Any, right: Any) -> int:
+    """-1, 0 or 1.
+
+    Raises:
+        EvaluationError: "no such overload" or "NaN values cannot be ordered".
+    """
+    cls = left.__class__
+    other = right.__class__
+    if cls in _NUMBERS and other in _NUMBERS:
+        if cls is float or other is float:
+            left, right = float(left), float(right)
+            if left != left or right != right:  # noqa: PLR0124 - NaN is the value unequal to itself
+                raise EvaluationError("NaN values cannot be ordered")
+        order: int = (left > right) - (left < right)
+        return order
+    if cls is float and left != left:  # noqa: PLR0124
+        raise EvaluationError("NaN values cannot be ordered")
+    if cls is not other or cls not in _COMPARABLE:
+        no_such_overload()
+    if cls is Timestamp or cls is Duration:
+        left, right = left.nanos, right.nanos
+    # Go orders strings by their UTF-8 bytes, which is the order of code points, as Python's.
+    order = (left > right) - (left < right)
+    return order
+
+
+def is_comparable(value: Any) -> bool:
+    """Whether the type has an order."""
+    return value.__class__ in _COMPARABLE
+
+
+def _operand_error(function: str, value: Any) -> NoReturn:
+    """cel-go's error for a first operand whose type lacks the operation."""
+    if value.__class__ in _RECEIVERS:
+        no_such_overload()
+    raise EvaluationError(f"no such overload: {function}")
+
+
+def less(left: Any, right: Any) -> bool:
+    if left.__class__ not in _COMPARABLE:
+        _operand_error("_<_", left)
+    return compare(left, right) < 0
+
+
+def less_equals(left: Any, right: Any) -> bool:
+    if left.__class__ not in _COMPARABLE:
+        _operand_error("_<=_", left)
+    return compare(left, right) <= 0
+
+
+def greater(left: Any, right: Any) -> bool:
+    if left.__class__ not in _COMPARABLE:
+        _operand_error("_>_", left)
+    return compare(left, right) > 0
+
+
+def greater_equals(left: Any, right: Any) -> bool:
+    if left.__class__ not in _COMPARABLE:
+        _operand_error("_>=_", left)
+    return compare(left, right) >= 0
+
+
+# --- arithmetic
+
+
+def checked_int(value: int) -> int:
+    """`value` if it is an int64.
+
+    Raises:
+        EvaluationError: "integer overflow".
+    """
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise EvaluationError("integer overflow")
+
+
+def checked_uint(value: int) -> UInt:
+    """`value` if it is a uint64.
+
+    Raises:
+        EvaluationError: "unsigned integer overflow".
+    """
+    if 0 <= value <= UINT_MAX:
+        return UInt(value)
+    raise EvaluationError("unsigned integer overflow")
+
+
+def add(left: Any, right: Any) -> Any:
+    cls = left.__class__
+    if cls is right.__class__:
+        if cls is int:
+            return checked_int(left + right)
+        if cls is str or cls is float or cls is bytes:
+            return left + right
+        if cls is list:
+            return [*left, *right] if left and right else left or right
+        if cls is UInt:
+            return checked_uint(int(left) + int(right))
+        if cls is Duration:
+            return Duration(checked_int(left.nanos + right.nanos))
+    elif cls is Timestamp and right.__class__ is Duration:
+        return _shifted(left, right.nanos)
+    elif cls is Duration and right.__class__ is Timestamp:
+        return _shifted(right, left.nanos)
+    if cls in _ADDERS:
+        no_such_overload()
+    _operand_error("_+_", left)
+
+
+def subtract(left: Any, right: Any) -> Any:
+    cls = left.__class__
+    if cls is right.__class__:
+        if cls is int:
+            return checked_int(left - right)
+        if cls is float:
+            return left - right
+        if cls is UInt:
+            return checked_uint(int(left) - int(right))
+        if cls is Duration or cls is Timestamp:
+            return Duration(checked_int(left.nanos - right.nanos))
+    elif cls is Timestamp and right.__class__ is Duration:
+        return _shifted(left, checked_int(-right.nanos))
+    if cls in _SUBTRACTORS:
+        no_such_overload()
+    _operand_error("_-_", left)
+
+
+def multiply(left: Any, right: Any) -> Any:
+    cls = left.__class__
+    if cls is right.__class__:
+        if cls is int:
+            return checked_int(left * right)
+        if cls is float:
+            return left * right
+        if cls is UInt:
+            return checked_uint(int(left) * int(right))
+    if cls in _NUMBERS:
+        no_such_overload()
+    _operand_error("_*_", left)
+
+
+def divide(left: Any, right: Any) -> Any:
+    cls = left.__class__
+    if cls is right.__class__:
+        if cls is int or cls is UInt:
+            if right == 0:
+                raise EvaluationError("division by zero")
+            # Truncated, where Python's // floors.
+            quotient = abs(left) // abs(right)
+            return checked_int(quotient if (left < 0) == (right < 0) else -quotient) if cls is int else UInt(quotient)
+        if cls is float:
+            return _divide_floats(left, right)
+    if cls in _NUMBERS:
+        no_such_overload()
+    _operand_error("_/_", left)
+
+
+def modulo(left: Any, right: Any) -> Any:
+    cls = left.__class__
+    if cls is right.__class__ and (cls is int or cls is UInt):
+        if right == 0:
+            raise EvaluationError("modulus by zero")
+        if cls is UInt:
+            return UInt(int(left) % int(right))
+        if left == INT_MIN and right == -1:
+            raise EvaluationError("integer overflow")
+        remainder = abs(left) % abs(right)
+        return -remainder if left < 0 else remainder
+    if cls is int or cls is UInt:
+        no_such_overload()
+    _operand_error("_%_", left)
+
+
+def negate(value: Any) -> Any:
+    cls = value.__class__
+    if cls is int:
+        return checked_int(-value)
+    if cls is float:
+        return -value
+    if cls is Duration:
+        return Duration(checked_int(-value.nanos))
+    if cls is bool:
+        no_such_overload()
+    _operand_error("-_", value)
+
+
+def logical_not(value: Any) -> bool:
+    if value is True or value is False:
+        return not value
+    no_such_overload()
+
+
+_ADDERS: Final = frozenset({int, UInt, float, str, bytes, list, Timestamp, Duration})
+_SUBTRACTORS: Final = frozenset({int, UInt, float, Timestamp, Duration})
+
+
+def _divide_floats(left: float, right: float) -> float:
+    if right != 0:
+        return left / right
+    if left != left or left == 0:  # noqa: PLR0124
+        return float("nan")
+    is_negative = (str(left)[0] == "-") != (str(right)[0] == "-")
+    return float("-inf") if is_negative else float("inf")
+
+
+def _shifted(moment: Timestamp, nanos: int) -> Timestamp:
+    shifted = moment.nanos + nanos
+    if not MIN_UNIX_SECONDS <= shifted // 10**9 <= MAX_UNIX_SECONDS:
+        raise EvaluationError("timestamp overflow")
+    return Timestamp(shifted, moment.offset)
+
+
+MIN_UNIX_SECONDS: Final = -62135596800
+MAX_UNIX_SECONDS: Final = 253402300799
+
+
+# --- collections
+
+
+def size(value: Any) -> int:
+    """Code points, bytes, elements or entries."""
+    cls = value.__class__
+    if cls is str or cls is list or cls is bytes or cls in MAP_CLASSES:
+        return len(value)
+    _operand_error("size", value)
+
+
+def make_map(entries: Mapping[str, Any] | Iterable[tuple[Any, Any]]) -> dict[str, Any] | Map:
+    """A map of these entries; of equal keys the last one stays."""
+    pairs = [*entries.items()] if isinstance(entries, Mapping) else [*entries]
+    if all(key.__class__ is str for key, _ in pairs):
+        return dict(pairs)
+    return Map(pairs)
+
+
+def map_find(mapping: Any, key: Any) -> Any:
+    """The value under `key` or MISSING; numbers of different types find each other."""
+    cls = key.__class__
+    if mapping.__class__ is not Map:
+        if cls is str:
+            found = mapping.get(key, MISSING)
+        else:
+            found = MISSING
+            if mapping and mapping.__class__ is dict:
+                hashable_key(key)
+        return EMPTY_MAP if found is MISSING and mapping.__class__ is DefaultMap else found
+    if not len(mapping):
+        return MISSING
+    found = mapping.get(key, MISSING)
+    if found is not MISSING or cls not in _NUMBERS:
+        return found
+    number = key
+    if cls is float:
+        if not key.is_integer():
+            return MISSING
+        number = int(key)
+        if INT_MIN < number < 2**63:
+            found = mapping.get(number, MISSING)
+            if found is not MISSING:
+                return found
+    if cls is not UInt:
+        return mapping.get(UInt(number), MISSING) if 0 <= number <= UINT_MAX else MISSING
+    return mapping.get(int(number), MISSING) if number <= INT_MAX else MISSING
+
+
+def contains(element: Any, collection: Any) -> bool:
+    """`element in collection`."""
+    cls = collection.__class__
+    if cls is list:
+        if element.__class__ is str:
+            return any(other.__class__ is str and other == element for other in collection)
+        return any(equal_or_false(element, other) for other in collection)
+    if cls is DefaultMap:
+        return element.__class__ is str and dict.__contains__(collection, element)
+    if cls in MAP_CLASSES:
+        return map_find(collection, element) is not MISSING
+    no_such_overload()
+
+
+def list_index(index: Any) -> int:
+    """The position an index value means; negative ones are "out of bounds" to the caller.
+
+    Raises:
+        EvaluationError: for anything but an int, uint or integral double.
+    """
+    cls = index.__class__
+    if cls is int:
+        return index  # type: ignore[no-any-return]
+    if cls is UInt and index <= INT_MAX:
+        return int(index)
+    if cls is float and index.is_integer() and INT_MIN < index < 2**63:
+        return int(index)
+    if cls is float or cls is UInt:
+        raise EvaluationError(f"unsupported index value {to_text(index)} in list")
+    raise EvaluationError(f"unsupported index type '{type_name(index)}' in list")
+
+
+def is_zero(value: Any) -> bool:
+    """What `optional.ofNonZeroValue` counts as zero; types without that notion are never zero."""
+    cls = value.__class__
+    if cls is list or cls is str or cls is bytes or cls in MAP_CLASSES:
+        return not len(value)
+    if cls is Duration:
+        return value.nanos == 0  # type: ignore[no-any-return]
+    if cls is Timestamp:
+        # Go's zero time is the first instant of year 1.
+        return value.nanos == MIN_UNIX_SECONDS * 10**9  # type: ignore[no-any-return]
+    return value is None or value is False or (cls in _NUMBERS and value == 0)
+
+
+def to_text(value: Any) -> str:
+    """A key, an index or an element as Go's `%v` prints it in an error."""
+    cls = value.__class__
+    if cls is str:
+        return value  # type: ignore[no-any-return]
+    if cls is bool:
+        return "true" if value else "false"
+    if cls is float:
+        return format_double(value)
+    if cls is list:
+        return "[" + ", ".join(map(to_text, value)) + "]"
+    if cls in MAP_CLASSES:
+        return "{" + ", ".join(f"{to_text(key)}: {to_text(element)}" for key, element in value.items()) + "}"
+    if cls is TypeValue:
+        return value.name  # type: ignore[no-any-return]
+    if cls is Optional:
+        return f"optional({to_text(value.value)})" if value.has_value else "optional.none()"
+    return "null" if value is None else str(value)
