@@ -1,0 +1,54 @@
+"""Time at the border: one millisecond clock for the machine, and RFC 3339 texts.
+
+The machine's clock is Unix time that never goes back: it is read once from the wall and then advanced by the event
+loop's monotonic clock, so a test that drives the loop's time drives the machine's too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+
+class Clock:
+    """Milliseconds since 1970 in UTC, monotonic within the process.
+
+    Args:
+        monotonic: Seconds, never going back; `loop.time` in the app.
+        wall: Unix time in seconds; read once, here.
+    """
+
+    __slots__ = ("_anchor_s", "_monotonic")
+
+    def __init__(self, monotonic: Callable[[], float], wall: Callable[[], float] = time.time) -> None:
+        self._monotonic = monotonic
+        self._anchor_s = wall() - monotonic()
+
+    def now_ms(self) -> int:
+        return int((self._anchor_s + self._monotonic()) * 1000)
+
+    def monotonic_s(self, at_ms: int) -> float:
+        """The reading of the monotonic clock at `at_ms`, for `loop.call_at`."""
+        return at_ms / 1000 - self._anchor_s
+
+
+def encode_time(at_ms: int) -> str:
+    """metav1.Time: RFC 3339 in UTC, whole seconds, as `2026-01-31T12:00:00Z`."""
+    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def encode_micro_time(at_ms: int) -> str:
+    """metav1.MicroTime: RFC 3339 in UTC with exactly six digits of a second."""
+    return f"{encode_time(at_ms)[:-1]}.{at_ms % 1000:03d}000Z"
+
+
+def decode_time(text: str) -> int:
+    """Unix milliseconds of an RFC 3339 text with `Z` or a numeric offset; ValueError names what is wrong."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no RFC 3339 time such as 2026-01-31T12:00:00Z") from error
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} names no time zone: write 2026-01-31T12:00:00Z or an offset such as +01:00")
+    return int(moment.timestamp() * 1000)

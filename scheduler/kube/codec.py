@@ -1,0 +1,469 @@
+"""API objects from bytes to model objects and inputs: watch events, list pages, single replies.
+
+Rules of this module
+  1. Bytes become frozen model objects in one step; nothing in between, nothing that nobody reads.
+  2. BOOKMARK and ERROR events are decoded apart: a bookmark carries its kind with nulls in required lists.
+  3. One object that cannot be decoded is reported with its name, the field and the reason; the others go on. A claim
+     whose spec or allocation cannot be decoded is still observed, with its `problem`.
+  4. Claims' specs and allocations are decoded once per distinct raw bytes: the claims of one template share one spec.
+
+Not here: HTTP and resuming (`watch`), what is written (`executor`), the allocator's own formats (`allocator.decode_*`).
+
+Cost (3.11, 2-core machine): see benchmarks/kube_codec.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+import orjson
+
+from allocator import Allocation, ClaimSpec, decode_allocation, decode_claim_spec, decode_class, decode_slice
+from scheduler.core.inputs import (
+    ClaimDeleted,
+    ClaimObserved,
+    ClassDeleted,
+    ClassObserved,
+    Input,
+    NamespaceDeleted,
+    NamespaceObserved,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
+    SliceDeleted,
+    SliceObserved,
+)
+from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
+from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, Record
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+class ObjectName(NamedTuple):
+    """Where an object of a given kind is found; cluster-scoped ones have an empty namespace."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An object that exists, ADDED or MODIFIED."""
+
+    name: ObjectName
+    uid: str
+    resource_version: str
+    input: Input
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An object that was DELETED."""
+
+    name: ObjectName
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An object that exists and cannot be decoded; `reason` names the field. `name` is empty when not even that is."""
+
+    name: ObjectName
+    uid: str
+    resource_version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Everything up to this version has been sent; `ends_initial_events` closes the first part of a WatchList."""
+
+    resource_version: str
+    ends_initial_events: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEvent:
+    """The server ends the watch: 410 Expired, 429, 5xx."""
+
+    code: int
+    reason: str
+    message: str
+    retry_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """An event type this program does not know, or a line that is no event; `reason` says which."""
+
+    reason: str
+
+
+Event: TypeAlias = Seen | Gone | Broken | Bookmark | ErrorEvent | Ignored
+
+
+class UndecodableError(ValueError):
+    """A single reply or a list page is not what it should be; the text names kind, field and reason."""
+
+
+class _ListMeta(Record, frozen=True):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(Record, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a LIST; `continue_token` is empty on the last."""
+
+    objects: tuple[Seen | Broken, ...]
+    resource_version: str
+    continue_token: str
+
+
+class _Details(Record, frozen=True):
+    retry_after_seconds: int | None = None
+
+
+class _Status(Record, frozen=True):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: _Details | None = None
+
+
+class _Envelope(Record, frozen=True):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _HasMeta(Record, frozen=True):
+    metadata: ObjectMeta
+
+
+class _WireConsumer(Record, frozen=True):
+    uid: str
+    name: str = ""
+    resource: str = ""
+    api_group: str = ""
+
+
+class _WireCondition(Record, frozen=True):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _WireDevice(Record, frozen=True):
+    driver: str
+    pool: str
+    device: str
+    conditions: tuple[_WireCondition, ...] | None = None
+
+
+class _WireClaimStatus(Record, frozen=True):
+    allocation: msgspec.Raw | None = None
+    reserved_for: tuple[_WireConsumer, ...] | None = None
+    devices: tuple[_WireDevice, ...] | None = None
+
+
+class _WireClaim(Record, frozen=True):
+    metadata: ObjectMeta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: _WireClaimStatus = _WireClaimStatus()
+
+
+_envelope_decoder = msgspec.json.Decoder(_Envelope)
+_meta_decoder = msgspec.json.Decoder(_HasMeta)
+_status_decoder = msgspec.json.Decoder(_Status)
+_page_decoder = msgspec.json.Decoder(_Page)
+
+
+class Kind:
+    """How objects of one kind are listed, decoded and told to the machine.
+
+    Args:
+        name: "Pod", …, as in `RelistFinished.kind`.
+        path: The collection over all namespaces.
+        wire: What msgspec decodes an object to; `msgspec.Raw` leaves it to `observed`.
+        observed: Its `ObjectMeta` and the input; ValueError (with the field in its text) when it cannot be decoded.
+        deleted: The input for a deletion.
+        withdraws_broken: Whether an object that becomes undecodable is told as deleted (its devices or its class must
+            not be used any more) or left as last seen (a pod still uses its node).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        wire: Any,
+        observed: Callable[[Any], tuple[ObjectMeta, Input]],
+        deleted: Callable[[ObjectName, str], Input],
+        *,
+        withdraws_broken: bool = False,
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.deleted = deleted
+        self.withdraws_broken = withdraws_broken
+        self._observed = observed
+        self._object_decoder = msgspec.json.Decoder(wire)
+        events = [
+            msgspec.defstruct(
+                f"{name}{tag.title()}", [("object", wire)], frozen=True, gc=False, tag=tag, tag_field="type"
+            )
+            for tag in ("ADDED", "MODIFIED", "DELETED")
+        ]
+        self._deleted_event: type = events[2]
+        # One step for the three events that matter; anything else fails here and is looked at in `_decode_other`.
+        self._event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(events[0] | events[1] | events[2])
+
+    def decode_event(self, line: bytes) -> Event:
+        """One line of a watch. Never raises: what is wrong with an object is in `Broken`."""
+        try:
+            event = self._event_decoder.decode(line)
+        except msgspec.DecodeError:
+            return self._decode_other(line)
+        try:
+            meta, observed = self._observed(event.object)
+        except ValueError:
+            return self._decode_other(line)
+        name = ObjectName(meta.namespace, meta.name)
+        if type(event) is self._deleted_event:
+            return Gone(name, meta.uid, meta.resource_version)
+        return Seen(name, meta.uid, meta.resource_version, observed)
+
+    def _decode_other(self, line: bytes) -> Event:
+        """Bookmarks, errors, unknown event types and objects that do not decode."""
+        try:
+            envelope = _envelope_decoder.decode(line)
+        except msgspec.DecodeError as error:
+            return Ignored(f"a line of {len(line)} bytes is no watch event: {error}")
+        raw = envelope.object
+        match envelope.type:
+            case "BOOKMARK":
+                return _decode_bookmark(raw)
+            case "ERROR":
+                return _decode_error(raw)
+            case "ADDED" | "MODIFIED":
+                return self.decode_object(raw)
+            case "DELETED":
+                # What is gone need not decode further than its name.
+                broken = self.decode_object(raw)
+                return Gone(broken.name, broken.uid, broken.resource_version) if broken.name.name else broken
+            case other:
+                return Ignored(f"unknown event type {other!r}")
+
+    def decode_object(self, raw: bytes | msgspec.Raw) -> Seen | Broken:
+        """One object, of a list page, a reply or an event."""
+        try:
+            meta, observed = self._observed(self._object_decoder.decode(raw))
+        except ValueError as error:  # msgspec.DecodeError is one
+            return _broken(raw, str(error))
+        return Seen(ObjectName(meta.namespace, meta.name), meta.uid, meta.resource_version, observed)
+
+    def decode_page(self, body: bytes) -> Page:
+        """A LIST reply.
+
+        Raises:
+            UndecodableError: The reply as a whole is no list.
+        """
+        try:
+            page = _page_decoder.decode(body)
+        except msgspec.DecodeError as error:
+            raise UndecodableError(f"LIST {self.path}: {error}") from error
+        objects = tuple([self.decode_object(item) for item in page.items or ()])
+        return Page(objects, page.metadata.resource_version, page.metadata.continue_)
+
+
+def _decode_bookmark(raw: msgspec.Raw) -> Bookmark | Ignored:
+    try:
+        meta = _meta_decoder.decode(raw).metadata
+    except msgspec.DecodeError as error:
+        return Ignored(f"a bookmark without metadata: {error}")
+    return Bookmark(meta.resource_version, (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true")
+
+
+def _decode_error(raw: msgspec.Raw) -> ErrorEvent:
+    try:
+        status = _status_decoder.decode(raw)
+    except msgspec.DecodeError as error:
+        return ErrorEvent(0, "", f"an ERROR event without a Status: {error}", None)
+    retry_after = status.details.retry_after_seconds if status.details else None
+    return ErrorEvent(status.code, status.reason, status.message, float(retry_after) if retry_after else None)
+
+
+def _broken(raw: bytes | msgspec.Raw, reason: str) -> Broken:
+    try:
+        meta = _meta_decoder.decode(raw).metadata
+    except msgspec.DecodeError:
+        return Broken(ObjectName("", ""), "", "", reason)
+    return Broken(ObjectName(meta.namespace, meta.name), meta.uid, meta.resource_version, reason)
+
+
+Decoded = TypeVar("Decoded")
+
+
+class _DecodedOnce(Generic[Decoded]):
+    """What a decoder said of each distinct text so far, a value or the problem; bounded, oldest out first."""
+
+    def __init__(self, decode: Callable[[Any], Decoded], size_max: int) -> None:
+        self._decode = decode
+        self._size_max = size_max
+        self._by_raw: dict[bytes, tuple[Decoded | None, str]] = {}
+
+    def __call__(self, raw: bytes) -> tuple[Decoded | None, str]:
+        """The value, or None and what is wrong with the text."""
+        found = self._by_raw.get(raw)
+        if found is None:
+            try:
+                found = self._decode(orjson.loads(raw)), ""
+            except ValueError as error:  # DecodeError and JSONDecodeError are
+                found = None, str(error)
+            if len(self._by_raw) >= self._size_max:
+                del self._by_raw[next(iter(self._by_raw))]
+            self._by_raw[raw] = found
+        return found
+
+
+class ClaimDecoder:
+    """ResourceClaims; keeps the specs and allocations decoded so far."""
+
+    def __init__(self, specs_max: int = 4096, allocations_max: int = 4096) -> None:
+        self._specs: _DecodedOnce[ClaimSpec] = _DecodedOnce(decode_claim_spec, specs_max)
+        self._allocations: _DecodedOnce[Allocation] = _DecodedOnce(decode_allocation, allocations_max)
+
+    def observed(self, wire: _WireClaim) -> tuple[ObjectMeta, Input]:
+        return wire.metadata, ClaimObserved(self.claim(wire))
+
+    def claim(self, wire: _WireClaim) -> ResourceClaim:
+        meta, status = wire.metadata, wire.status
+        spec, problem = self._specs(bytes(wire.spec))
+        allocation = None
+        if status.allocation is not None:
+            allocation, allocation_problem = self._allocations(bytes(status.allocation))
+            problem = "; ".join(filter(None, (problem, allocation_problem)))
+        return ResourceClaim(
+            key=ClaimKey(meta.namespace, meta.name),
+            uid=ClaimUid(meta.uid),
+            revision=meta.revision,
+            spec=spec,
+            allocation=allocation,
+            allocation_timestamp=allocation.allocation_timestamp if allocation else None,
+            reserved_for=_consumers(status.reserved_for),
+            device_conditions=_device_conditions(status.devices),
+            finalizers=meta.finalizers or (),
+            annotations=tuple((meta.annotations or {}).items()),
+            owner_references=meta.owner_references or (),
+            deletion_timestamp=meta.deletion_timestamp,
+            creation_timestamp=meta.creation_timestamp,
+            problem=problem or None,
+        )
+
+
+def _consumers(wire: tuple[_WireConsumer, ...] | None) -> tuple[Consumer, ...]:
+    return tuple([Consumer(one.resource, one.name, one.uid, one.api_group) for one in wire]) if wire else ()
+
+
+def _device_conditions(wire: tuple[_WireDevice, ...] | None) -> tuple[DeviceCondition, ...]:
+    return tuple(
+        [
+            DeviceCondition(
+                one.driver, one.pool, one.device, condition.type, condition.status, condition.reason, condition.message
+            )
+            for one in wire or ()
+            for condition in one.conditions or ()
+        ]
+    )
+
+
+def _observed_pod(pod: Pod) -> tuple[ObjectMeta, Input]:
+    return pod.metadata, PodObserved(pod)
+
+
+def _observed_node(node: Node) -> tuple[ObjectMeta, Input]:
+    return node.metadata, NodeObserved(node)
+
+
+def _observed_namespace(namespace: Namespace) -> tuple[ObjectMeta, Input]:
+    return namespace.metadata, NamespaceObserved(namespace)
+
+
+def _observed_slice(raw: msgspec.Raw) -> tuple[ObjectMeta, Input]:
+    meta = _meta_decoder.decode(raw).metadata
+    return meta, SliceObserved(decode_slice(orjson.loads(bytes(raw))), meta.revision)
+
+
+def _observed_class(raw: msgspec.Raw) -> tuple[ObjectMeta, Input]:
+    meta = _meta_decoder.decode(raw).metadata
+    return meta, ClassObserved(decode_class(orjson.loads(bytes(raw))), meta.revision)
+
+
+RESOURCE_API: Final = "/apis/resource.k8s.io/v1"
+
+
+class Codec:
+    """The kinds this program watches, in the order in which they are worth knowing."""
+
+    def __init__(self) -> None:
+        claims = ClaimDecoder()
+        self.pods = Kind("Pod", "/api/v1/pods", Pod, _observed_pod, lambda n, uid: PodDeleted(PodKey(*n), PodUid(uid)))
+        self.nodes = Kind("Node", "/api/v1/nodes", Node, _observed_node, lambda n, _: NodeDeleted(NodeName(n.name)))
+        self.namespaces = Kind(
+            "Namespace", "/api/v1/namespaces", Namespace, _observed_namespace, lambda n, _: NamespaceDeleted(n.name)
+        )
+        self.claims = Kind(
+            "ResourceClaim",
+            f"{RESOURCE_API}/resourceclaims",
+            _WireClaim,
+            claims.observed,
+            lambda n, uid: ClaimDeleted(ClaimKey(*n), ClaimUid(uid)),
+        )
+        self.slices = Kind(
+            "ResourceSlice",
+            f"{RESOURCE_API}/resourceslices",
+            msgspec.Raw,
+            _observed_slice,
+            lambda n, _: SliceDeleted(n.name),
+            withdraws_broken=True,
+        )
+        self.classes = Kind(
+            "DeviceClass",
+            f"{RESOURCE_API}/deviceclasses",
+            msgspec.Raw,
+            _observed_class,
+            lambda n, _: ClassDeleted(n.name),
+            withdraws_broken=True,
+        )
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return (self.nodes, self.slices, self.classes, self.namespaces, self.claims, self.pods)
+
+    def decode_claim(self, body: bytes) -> ResourceClaim:
+        """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""
+        decoded = self.claims.decode_object(body)
+        if isinstance(decoded, Seen) and isinstance(decoded.input, ClaimObserved):
+            return decoded.input.claim
+        raise UndecodableError(f"ResourceClaim {decoded.name}: {getattr(decoded, 'reason', 'not decodable')}")
+
+    def decode_pod(self, body: bytes) -> Pod:
+        """The pod of a GET reply; UndecodableError when it is not one."""
+        decoded = self.pods.decode_object(body)
+        if isinstance(decoded, Seen) and isinstance(decoded.input, PodObserved):
+            return decoded.input.pod
+        raise UndecodableError(f"Pod {decoded.name}: {getattr(decoded, 'reason', 'not decodable')}")

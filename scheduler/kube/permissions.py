@@ -1,0 +1,37 @@
+"""Every right the scheduler uses, in one list: the preflight asks for them, manifests/ grants them, tests compare.
+
+Source: what `watch` and `executor` send; `resourceclaims/binding` is Kubernetes 1.36's granular authorization of
+changes to `status.allocation` and `status.reservedFor` (KEP-4817), asked cluster-wide with the verb of the request.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Permission(NamedTuple):
+    """Verbs on one resource, `subresource` after a slash; an empty group is the core group."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.verbs)} {self.resource}{'.' + self.group if self.group else ''}"
+
+
+PERMISSIONS: Final = (
+    Permission("", "nodes", ("list", "watch")),
+    Permission("", "namespaces", ("list", "watch")),
+    Permission("", "pods", ("get", "list", "watch")),
+    Permission("", "pods/binding", ("create",)),
+    Permission("", "pods/status", ("patch",)),
+    Permission("resource.k8s.io", "deviceclasses", ("list", "watch")),
+    Permission("resource.k8s.io", "resourceslices", ("list", "watch")),
+    Permission("resource.k8s.io", "resourceclaims", ("get", "list", "watch", "patch")),
+    Permission("resource.k8s.io", "resourceclaims/status", ("patch",)),
+    Permission("resource.k8s.io", "resourceclaims/binding", ("patch",)),
+    Permission("events.k8s.io", "events", ("create", "patch")),
+)
+# Without these nothing is lost but the events of `kubectl describe`.
+OPTIONAL: Final = frozenset({("events.k8s.io", "events")})

@@ -1,0 +1,392 @@
+"""The reflector: one kind of object, listed and watched for ever, as batches of inputs.
+
+Rules of this module
+  1. `deliver` is called with complete batches. The result of a (re)list is one batch: deletions of what vanished, then
+     what is new or changed, then `RelistFinished`. Until then the machine keeps what it knew.
+  2. `run` ends only by cancellation. Whatever the network or the server does leads to a resume, a relist or a pause.
+  3. Nothing is believed to be alive: a watch silent for `inactivity_s` is cut (bookmarks come every minute).
+  4. A line may be of any length, and may come in any number of chunks.
+
+How it starts: WatchList (`sendInitialEvents`), one stream that begins with all objects; where the server refuses that
+or never finishes it, LIST in pages and then a watch. How it goes on: at the last version seen; after 410 it starts
+over.
+
+Source for the behaviour: client-go tools/cache/reflector.go; measured on kube-apiserver 1.36.3: an expired version is
+HTTP 200 and one ERROR line with code 410.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final, Protocol
+from urllib.parse import urlencode
+
+import aiohttp
+
+from scheduler.core.inputs import Input, RelistFinished
+from scheduler.kube.codec import (
+    Bookmark,
+    Broken,
+    ErrorEvent,
+    Event,
+    Gone,
+    Ignored,
+    Kind,
+    ObjectName,
+    Seen,
+    UndecodableError,
+)
+from scheduler.kube.credentials import CredentialsError
+from scheduler.kube.requests import (
+    Accepted,
+    ApiClient,
+    Conflicted,
+    Outcome,
+    Rejected,
+    Unknown,
+    classify,
+    decode_status,
+    retry_after_s,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLimits:
+    """Seconds and sizes. Watches are asked to end after a random time within `timeout_s`: never all at once."""
+
+    inactivity_s: float = 70.0
+    timeout_s: tuple[int, int] = (300, 600)
+    backoff_s_min: float = 0.8
+    backoff_s_max: float = 30.0
+    healthy_s: float = 10.0  # a stream that lived so long, or brought a change, ends a run of failures
+    page_size: int = 500
+
+
+DEFAULT_LIMITS: Final = WatchLimits()
+
+
+@dataclass(slots=True)
+class WatchStats:
+    """Of one kind, for metrics and readiness. Times are the event loop's, in seconds."""
+
+    relists: int = 0
+    restarts: int = 0  # streams begun
+    events: int = 0
+    undecodable: int = 0
+    objects: int = 0
+    is_synced: bool = False
+    last_sync_s: float | None = None  # the end of the last (re)list
+    last_activity_s: float | None = None  # the last byte of any kind
+    failure: str | None = None  # why the last attempt failed, None while it goes well
+
+
+class Reporter(Protocol):
+    """Who hears of what people should know; never changes what the reflector does."""
+
+    def undecodable(self, kind: str, name: str, reason: str) -> None: ...
+    def refused(self, subject: str, message: str) -> None:
+        """`subject` (a kind) is refused for lack of permission, until `granted`."""
+        ...
+
+    def granted(self, subject: str) -> None: ...
+
+
+class _RelistError(Exception):
+    """The version to resume from is gone."""
+
+
+class _PauseError(Exception):
+    """Try again later. `wait_s` is what the server asked for, None for the ordinary backoff."""
+
+    def __init__(self, message: str, wait_s: float | None = None) -> None:
+        super().__init__(message)
+        self.wait_s = wait_s
+
+
+class _NoWatchListError(Exception):
+    """The server does not send initial events: list instead."""
+
+
+class LineSplitter:
+    """Chunks in, complete lines out. Looks at each byte once, whatever the lines' length."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes, without their line ends; empty ones left out."""
+        if b"\n" not in chunk:
+            self._parts.append(chunk)
+            return []
+        lines = chunk.split(b"\n")
+        if self._parts:
+            self._parts.append(lines[0])
+            lines[0] = b"".join(self._parts)
+            self._parts.clear()
+        if rest := lines.pop():
+            self._parts.append(rest)
+        return [line for line in lines if line]
+
+
+@dataclass(slots=True)
+class _Replacement:
+    """What a (re)list has told so far."""
+
+    seen: dict[ObjectName, Seen] = field(default_factory=dict)
+    broken: dict[ObjectName, Broken] = field(default_factory=dict)
+
+
+class Reflector:
+    """Keeps the machine told about one kind.
+
+    Args:
+        deliver: Takes a batch; synchronous, must not raise.
+        pause: Sleeps; replaced in tests.
+        rng: For jitter only.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        kind: Kind,
+        deliver: Callable[[Sequence[Input]], None],
+        reporter: Reporter,
+        *,
+        limits: WatchLimits = DEFAULT_LIMITS,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.kind = kind
+        self.stats = WatchStats()
+        self.synced = asyncio.Event()
+        self._client = client
+        self._deliver = deliver
+        self._reporter = reporter
+        self._limits = limits
+        self._pause = pause
+        self._rng = rng or random.Random()  # noqa: S311 - jitter
+        self._known: dict[ObjectName, tuple[str, str]] = {}  # uid and resource version as last told
+        self._version: str | None = None  # None: (re)list
+        self._has_watch_list = True
+        self._failures = 0
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            begun_s, events_before = loop.time(), self.stats.events
+            wait_s: float | None = 0.0
+            try:
+                await self._list_and_watch()
+                failure = None
+            except _RelistError as error:
+                self._version, failure = None, f"relisting: {error}"
+            except _NoWatchListError as error:
+                self._has_watch_list, failure = False, None
+                log.info("%s: no streaming list, listing in pages: %s", self.kind.name, error)
+                continue
+            except _PauseError as error:
+                failure, wait_s = str(error), error.wait_s
+            except (aiohttp.ClientError, TimeoutError, OSError, UndecodableError, CredentialsError) as error:
+                failure, wait_s = f"{type(error).__name__}: {error}", None
+            is_healthy = self.stats.events > events_before or loop.time() - begun_s >= self._limits.healthy_s
+            self._failures = 0 if is_healthy else self._failures + 1
+            self.stats.failure = failure
+            if failure is not None:
+                log.info("%s: watch interrupted (%s)", self.kind.name, failure)
+            if wait_s == 0.0 and self._failures <= 1:
+                continue  # a stream that ended as announced, or expired after working: go on at once
+            await self._pause(max(wait_s or 0.0, self._backoff_s()))
+
+    def _backoff_s(self) -> float:
+        """Doubling from the least to the greatest pause, each with ±20 % of jitter."""
+        limits = self._limits
+        pause_s = min(limits.backoff_s_max, limits.backoff_s_min * 2 ** min(max(self._failures - 1, 0), 16))
+        return float(pause_s * self._rng.uniform(0.8, 1.2))
+
+    async def _list_and_watch(self) -> None:
+        if self._version is None:
+            if self._has_watch_list:
+                await self._stream(_Replacement())
+                return
+            await self._list()
+        await self._stream(None)
+
+    async def _list(self) -> None:
+        """LIST in pages; the consistent answer of the server's storage."""
+        replacement, token, version = _Replacement(), "", ""
+        while True:
+            query = {"limit": str(self._limits.page_size)} | ({"continue": token} if token else {})
+            outcome = await self._client.send("GET", f"{self.kind.path}?{urlencode(query)}")
+            if not isinstance(outcome, Accepted):
+                self._raise_for(outcome)
+                raise AssertionError("unreachable: _raise_for raises")
+            self._mark_alive()
+            page = self.kind.decode_page(outcome.body)
+            for one in page.objects:
+                (replacement.seen if isinstance(one, Seen) else replacement.broken)[one.name] = one  # type: ignore[assignment]
+            version, token = page.resource_version, page.continue_token
+            if not token:
+                break
+        self._replace(replacement, version)
+
+    async def _stream(self, initial: _Replacement | None) -> None:
+        """One watch request, from its start to its end. With `initial`, its first part fills that."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(self._rng.randint(*self._limits.timeout_s)),
+        }
+        if initial is not None:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        elif self._version is not None:
+            query["resourceVersion"] = self._version
+        self.stats.restarts += 1
+        path = f"{self.kind.path}?{urlencode(query)}"
+        try:
+            async with self._client.stream(path, inactivity_s=self._limits.inactivity_s) as response:
+                if response.status != HTTPStatus.OK:
+                    await self._raise_for_response(response, is_initial=initial is not None)
+                self._reporter.granted(self.kind.name)
+                self._mark_alive()
+                splitter = LineSplitter()
+                async for chunk in response.content.iter_any():
+                    self._mark_alive()
+                    for_machine: list[Input] = []
+                    try:
+                        for line in splitter.feed(chunk):
+                            initial = self._take(self.kind.decode_event(line), initial, for_machine)
+                    finally:
+                        # Also when an ERROR line ends the stream: the events before it have been counted.
+                        if for_machine:
+                            self._deliver(for_machine)
+        except aiohttp.SocketTimeoutError as error:
+            if initial is not None:
+                # A server that does not know `sendInitialEvents` never says that they are complete.
+                raise _NoWatchListError(f"no initial events within {self._limits.inactivity_s:g} s") from error
+            raise
+        if initial is not None:
+            raise _PauseError("the stream ended before all initial events were sent")
+
+    def _mark_alive(self) -> None:
+        self.stats.last_activity_s = asyncio.get_running_loop().time()
+
+    def _take(self, event: Event, initial: _Replacement | None, for_machine: list[Input]) -> _Replacement | None:
+        """One event of a stream. Returns what is left of `initial`: None once it is complete."""
+        match event:
+            case Seen() | Gone() | Broken():
+                if initial is not None:
+                    _collect(initial, event)
+                else:
+                    self._observe(event, for_machine)
+                    self.stats.events += 1
+                    if event.resource_version:
+                        self._version = event.resource_version
+            case Bookmark():
+                if initial is not None and event.ends_initial_events:
+                    self._replace(initial, event.resource_version)
+                    return None
+                if initial is None and event.resource_version:
+                    self._version = event.resource_version
+            case ErrorEvent():
+                self._raise_for_code(event.code, event.reason, event.message, event.retry_after_s)
+            case Ignored():
+                log.warning("%s: event ignored: %s", self.kind.name, event.reason)
+        return initial
+
+    def _observe(self, event: Seen | Gone | Broken, for_machine: list[Input]) -> None:
+        """One change, compared with what was told before."""
+        name = event.name
+        known = self._known.get(name)
+        if isinstance(event, Gone):
+            if known is not None:
+                del self._known[name]
+                for_machine.append(self.kind.deleted(name, known[0]))
+            return
+        if isinstance(event, Broken):
+            self._report_broken(event)
+            if not self.kind.withdraws_broken or known is None:
+                return
+            del self._known[name]
+            for_machine.append(self.kind.deleted(name, known[0]))
+            return
+        if known is not None and known[0] != event.uid:
+            for_machine.append(self.kind.deleted(name, known[0]))
+        self._known[name] = (event.uid, event.resource_version)
+        for_machine.append(event.input)
+
+    def _replace(self, new: _Replacement, version: str) -> None:
+        """The swap: one batch that turns what the machine knows into what exists."""
+        for_machine: list[Input] = []
+        for name in [name for name in self._known if name not in new.seen and name not in new.broken]:
+            uid, _ = self._known.pop(name)
+            for_machine.append(self.kind.deleted(name, uid))
+        for one in new.broken.values():
+            self._observe(one, for_machine)
+        for name, seen in new.seen.items():
+            if self._known.get(name) != (seen.uid, seen.resource_version):
+                self._observe(seen, for_machine)
+        for_machine.append(RelistFinished(self.kind.name))
+        self._version = version or None
+        self.stats.relists += 1
+        self.stats.events += 1
+        self.stats.objects = len(self._known)
+        self.stats.is_synced = True
+        self.stats.failure = None
+        self.stats.last_sync_s = asyncio.get_running_loop().time()
+        self._deliver(for_machine)
+        self.synced.set()
+
+    def _report_broken(self, event: Broken) -> None:
+        self.stats.undecodable += 1
+        self._reporter.undecodable(self.kind.name, str(event.name), event.reason)
+
+    async def _raise_for_response(self, response: aiohttp.ClientResponse, *, is_initial: bool) -> None:
+        body, code = await response.read(), response.status
+        status = decode_status(body)
+        if code == HTTPStatus.TOO_MANY_REQUESTS:
+            raise _PauseError(f"HTTP 429: {status.message}", retry_after_s(response.headers.get("Retry-After"), status))
+        known = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.GONE, HTTPStatus.NOT_FOUND}
+        if is_initial and 400 <= code < 500 and code not in known:
+            raise _NoWatchListError(f"HTTP {code}: {status.message}")
+        self._raise_for(classify(code, body))
+
+    def _raise_for(self, outcome: Outcome) -> None:
+        match outcome:
+            case Rejected():
+                if outcome.is_configuration:
+                    self._reporter.refused(self.kind.name, outcome.message)
+                self._raise_for_code(outcome.code, outcome.reason, outcome.message, None)
+            case Conflicted() | Unknown():
+                raise _PauseError(outcome.message)
+            case Accepted():
+                raise _PauseError(f"unexpected HTTP {outcome.code}")
+
+    def _raise_for_code(self, code: int, reason: str, message: str, wait_s: float | None) -> None:
+        text = f"{reason or code}: {message}"
+        # 400 is a version the server cannot read (restored from a backup, another storage), and a version "too large"
+        # belongs to a server that was ahead: resuming would fail for ever.
+        if code in {HTTPStatus.GONE, HTTPStatus.BAD_REQUEST} or "Too large resource version" in message:
+            raise _RelistError(text)
+        raise _PauseError(text, wait_s)
+
+
+def _collect(initial: _Replacement, event: Seen | Gone | Broken) -> None:
+    if isinstance(event, Seen):
+        initial.seen[event.name] = event
+        initial.broken.pop(event.name, None)
+    elif isinstance(event, Broken):
+        initial.broken[event.name] = event
+        initial.seen.pop(event.name, None)
+    else:
+        initial.seen.pop(event.name, None)
+        initial.broken.pop(event.name, None)
