@@ -1,0 +1,176 @@
+"""Events for people: created, counted when they repeat, and dropped before they can hurt.
+
+The first of equal events (same object, type, reason, action, note) is created; repeats within six minutes raise the
+`series.count` of that one, which is sent at most once per `series_pause_s`. A token bucket bounds what is sent at all.
+
+Rules of this module
+  1. Best effort: an event is never answered, never retried, and never holds up a write.
+  2. Memory is bounded: at most `waiting_max` events wait, at most `series_max` are remembered.
+
+Not here: HTTP (`executor` sends what `next_request` gives out).
+
+Source: client-go tools/events event_broadcaster.go; differs on purpose: the note is part of what makes events equal, so
+`kubectl describe` shows the reason of now, not of six minutes ago.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import orjson
+
+from scheduler.framework.decisions import RecordEvent
+from scheduler.kube.clock import encode_micro_time
+from scheduler.kube.requests import JSON, MERGE_PATCH
+
+SERIES_WINDOW_MS: Final = 6 * 60_000
+NOTE_BYTES_MAX: Final = 1024  # events.k8s.io/v1 refuses more
+_API_VERSION_BY_KIND: Final = {"Pod": "v1", "ResourceClaim": "resource.k8s.io/v1"}
+
+
+class EventRequest(NamedTuple):
+    """What to send, and for which event."""
+
+    event: RecordEvent
+    method: str
+    path: str
+    body: bytes
+    content_type: str
+
+
+@dataclass(slots=True)
+class _Series:
+    name: str
+    count: int
+    first_ms: int
+    last_ms: int
+    sent_ms: int
+    is_waiting: bool = False  # in the queue: the next request will carry the current count
+    is_created: bool = False
+
+
+class EventSeries:
+    """Decides which requests the events become. Not thread-safe; all times are the caller's `now_ms`."""
+
+    def __init__(
+        self,
+        reporter: str,
+        instance: str,
+        *,
+        per_second: float = 200.0,
+        burst: int = 500,
+        waiting_max: int = 5000,
+        series_max: int = 5000,
+        series_pause_s: float = 30.0,
+    ) -> None:
+        self.dropped = 0
+        self._reporter = reporter
+        self._instance = instance
+        self._per_ms = per_second / 1000
+        self._burst = float(burst)
+        self._tokens = float(burst)
+        self._tokens_ms: int | None = None
+        self._waiting: deque[RecordEvent] = deque()
+        self._waiting_max = waiting_max
+        self._series_by_event: OrderedDict[RecordEvent, _Series] = OrderedDict()
+        self._series_max = series_max
+        self._series_pause_ms = int(series_pause_s * 1000)
+        self._serial = 0
+
+    def add(self, event: RecordEvent, now_ms: int) -> None:
+        """Take one event."""
+        series = self._series_by_event.get(event)
+        if series is not None and now_ms - series.last_ms <= SERIES_WINDOW_MS:
+            series.count += 1
+            series.last_ms = now_ms
+            if series.is_waiting or now_ms - series.sent_ms < self._series_pause_ms:
+                return
+        else:
+            self._serial += 1
+            # As client-go names them: the object's name and something unique; a name may have 253 characters.
+            name = f"{event.name[:220]}.{now_ms * 1000 + self._serial % 1000:x}"
+            series = _Series(name, 1, now_ms, now_ms, now_ms)
+            self._series_by_event[event] = series
+            if len(self._series_by_event) > self._series_max:
+                self._series_by_event.popitem(last=False)
+        if len(self._waiting) >= self._waiting_max:
+            self.dropped += 1
+            if not series.is_created:
+                self._series_by_event.pop(event, None)
+            return
+        series.is_waiting = True
+        self._waiting.append(event)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def wait_s(self, now_ms: int) -> float:
+        """Seconds until the next request may be sent; 0 when now."""
+        self._refill(now_ms)
+        return 0.0 if self._tokens >= 1 else (1 - self._tokens) / self._per_ms / 1000
+
+    def next_request(self, now_ms: int) -> EventRequest | None:
+        """The next request, or None when there is none or it is too early (`wait_s`)."""
+        self._refill(now_ms)
+        while self._waiting and self._tokens >= 1:
+            event = self._waiting.popleft()
+            series = self._series_by_event.get(event)
+            if series is None:  # forgotten meanwhile: more than `series_max` different events
+                self.dropped += 1
+                continue
+            self._tokens -= 1
+            series.is_waiting = False
+            series.sent_ms = now_ms
+            collection = f"/apis/events.k8s.io/v1/namespaces/{event.namespace or 'default'}/events"
+            if not series.is_created:
+                series.is_created = True
+                return EventRequest(event, "POST", collection, self._created(event, series), JSON)
+            patch = {"series": _series(series)}
+            return EventRequest(event, "PATCH", f"{collection}/{series.name}", orjson.dumps(patch), MERGE_PATCH)
+        return None
+
+    def forget(self, event: RecordEvent) -> None:
+        """Its object does not exist on the server: the next such event is created anew."""
+        self._series_by_event.pop(event, None)
+
+    def _created(self, event: RecordEvent, series: _Series) -> bytes:
+        return orjson.dumps(
+            {
+                "apiVersion": "events.k8s.io/v1",
+                "kind": "Event",
+                "metadata": {"name": series.name, "namespace": event.namespace or "default"},
+                "eventTime": encode_micro_time(series.first_ms),
+                "reportingController": self._reporter,
+                "reportingInstance": self._instance,
+                "action": event.action,
+                "reason": event.reason,
+                "type": event.type,
+                "note": _shortened(event.note),
+                "regarding": {
+                    "apiVersion": _API_VERSION_BY_KIND.get(event.kind, "v1"),
+                    "kind": event.kind,
+                    "namespace": event.namespace,
+                    "name": event.name,
+                    "uid": event.uid,
+                },
+            }
+            | ({"series": _series(series)} if series.count > 1 else {})
+        )
+
+    def _refill(self, now_ms: int) -> None:
+        if self._tokens_ms is not None:
+            self._tokens = min(self._burst, self._tokens + (now_ms - self._tokens_ms) * self._per_ms)
+        self._tokens_ms = now_ms
+
+
+def _series(series: _Series) -> dict[str, object]:
+    return {"count": series.count, "lastObservedTime": encode_micro_time(series.last_ms)}
+
+
+def _shortened(note: str) -> str:
+    encoded = note.encode()
+    if len(encoded) <= NOTE_BYTES_MAX:
+        return note
+    return encoded[: NOTE_BYTES_MAX - 3].decode("utf-8", "ignore") + "..."

@@ -1,0 +1,388 @@
+"""Decisions become requests, replies become inputs.
+
+Rules of this module
+  1. Every decision with an id is answered by exactly one input, also when the program stops.
+  2. Decisions about one object are executed in the order given, one at a time; others overlap, `in_flight_max` at once.
+  3. Writes are narrow patches that carry what they suppose (revision or uid), so nothing is ever written over.
+  4. Nothing is decided here: no retry of a write, no look at the machine's state.
+
+Not here: what a reply means for one request (`requests.classify`), how events are counted (`event_records`).
+
+Cost: see benchmarks/kube_writes.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import orjson
+
+from allocator import encode_allocation
+from scheduler.core.inputs import Input, WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.framework.decisions import (
+    AddClaimFinalizer,
+    Answered,
+    BindPod,
+    Decision,
+    PatchPodStatus,
+    ReadClaim,
+    ReadPod,
+    RecordEvent,
+    WriteClaimStatus,
+    WriteId,
+)
+from scheduler.kube.clock import Clock, encode_time
+from scheduler.kube.codec import RESOURCE_API, Codec, UndecodableError
+from scheduler.kube.event_records import EventSeries
+from scheduler.kube.requests import (
+    JSON,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    Accepted,
+    ApiClient,
+    Conflicted,
+    Outcome,
+    Rejected,
+    Unknown,
+)
+from scheduler.kube.watch import Reporter
+from scheduler.model.claim import Consumer
+from scheduler.model.keys import ClaimKey, PodKey, PodUid
+
+log = logging.getLogger(__name__)
+
+_EVENT_WRITERS: Final = 4
+_TRANSITIONS_MAX: Final = 10_000
+
+
+class Request(NamedTuple):
+    """One HTTP request: `path` after the host."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    content_type: str = JSON
+
+
+def claim_path(claim: ClaimKey) -> str:
+    return f"{RESOURCE_API}/namespaces/{claim.namespace}/resourceclaims/{claim.name}"
+
+
+def pod_path(pod: PodKey) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = True) -> Request:
+    """The request for a decision. Pure.
+
+    Args:
+        is_transition: For PatchPodStatus: whether the condition's `lastTransitionTime` is written.
+    """
+    match decision:
+        case BindPod():
+            namespace, name = decision.pod
+            body: dict[str, Any] = {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"namespace": namespace, "name": name, "uid": decision.uid},
+                "target": {"kind": "Node", "name": decision.node},
+            }
+            return Request("POST", f"{pod_path(decision.pod)}/binding", orjson.dumps(body))
+        case WriteClaimStatus():
+            body = {"metadata": _precondition(decision), "status": _claim_status(decision)}
+            return Request("PATCH", f"{claim_path(decision.claim)}/status", orjson.dumps(body), MERGE_PATCH)
+        case AddClaimFinalizer():
+            metadata = _precondition(decision) | {"finalizers": list(decision.finalizers)}
+            return Request("PATCH", claim_path(decision.claim), orjson.dumps({"metadata": metadata}), MERGE_PATCH)
+        case PatchPodStatus():
+            body = {"metadata": {"uid": decision.uid}, "status": _pod_status(decision, now_ms, is_transition)}
+            return Request("PATCH", f"{pod_path(decision.pod)}/status", orjson.dumps(body), STRATEGIC_MERGE_PATCH)
+        case ReadClaim():
+            return Request("GET", claim_path(decision.claim))
+        case ReadPod():
+            return Request("GET", pod_path(decision.pod))
+
+
+def _precondition(decision: AddClaimFinalizer | WriteClaimStatus) -> dict[str, Any]:
+    return {"uid": decision.uid, "resourceVersion": str(decision.expect_revision)}
+
+
+def _claim_status(decision: WriteClaimStatus) -> dict[str, Any]:
+    if decision.clear_allocation:
+        # Null removes the field in a merge patch; device statuses of devices that are given up go with them.
+        return {"allocation": None, "reservedFor": None, "devices": None}
+    status: dict[str, Any] = {}
+    if decision.allocation is not None:
+        status["allocation"] = encode_allocation(decision.allocation)
+        if decision.allocation_timestamp_ms is not None:
+            status["allocation"]["allocationTimestamp"] = encode_time(decision.allocation_timestamp_ms)
+    if decision.reserved_for is not None:
+        status["reservedFor"] = [_consumer(one) for one in decision.reserved_for] or None
+    return status
+
+
+def _consumer(one: Consumer) -> dict[str, str]:
+    encoded = {"resource": one.resource, "name": one.name, "uid": one.uid}
+    return encoded | {"apiGroup": one.api_group} if one.api_group else encoded
+
+
+def _pod_status(decision: PatchPodStatus, now_ms: int, is_transition: bool) -> dict[str, Any]:
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": decision.reason,
+        "message": decision.message,
+    }
+    if is_transition:
+        condition["lastTransitionTime"] = encode_time(now_ms)
+    status: dict[str, Any] = {"conditions": [condition]}
+    if decision.nominated_node is not None:
+        status["nominatedNodeName"] = decision.nominated_node or None
+    return status
+
+
+@dataclass(slots=True)
+class WriteStats:
+    """Counts by decision and outcome, for metrics. Durations are given to `on_write`."""
+
+    in_flight: int = 0
+    waiting: int = 0
+
+
+_LaneKey: TypeAlias = "ClaimKey | PodKey"
+
+
+class _Lane:
+    """The decisions about one object that are not answered yet, in order."""
+
+    __slots__ = ("decisions", "key")
+
+    def __init__(self, key: tuple[str, _LaneKey], decision: Answered) -> None:
+        self.key = key
+        self.decisions: deque[Answered] = deque((decision,))
+
+
+class Executor:
+    """A bounded pool of writers. `async with` starts them; leaving waits for what is in flight, then stops them.
+
+    Args:
+        deliver: Takes each answer; synchronous, must not raise.
+        on_write: Told the decision's class name, the outcome's class name and the duration in seconds.
+        drain_s: How long leaving waits for writes in flight.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        codec: Codec,
+        clock: Clock,
+        deliver: Callable[[Input], None],
+        reporter: Reporter,
+        *,
+        events: EventSeries,
+        in_flight_max: int = 48,
+        on_write: Callable[[str, str, float], None] = lambda *_: None,
+        drain_s: float = 5.0,
+    ) -> None:
+        self.stats = WriteStats()
+        self._client = client
+        self._codec = codec
+        self._clock = clock
+        self._deliver = deliver
+        self._reporter = reporter
+        self._events = events
+        self._in_flight_max = in_flight_max
+        self._on_write = on_write
+        self._drain_s = drain_s
+        self._lanes: dict[tuple[str, _LaneKey], _Lane] = {}
+        self._ready: asyncio.Queue[_Lane] = asyncio.Queue()
+        self._has_events = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_stopped = False
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        # Pods whose condition we have set to False before: a new message alone is no transition.
+        self._unscheduled: dict[PodUid, None] = {}
+
+    async def __aenter__(self) -> Executor:
+        self._tasks = [
+            asyncio.create_task(self._write(), name=f"writer-{number}") for number in range(self._in_flight_max)
+        ]
+        self._tasks += [
+            asyncio.create_task(self._send_events(), name=f"event-writer-{number}") for number in range(_EVENT_WRITERS)
+        ]
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._is_stopped = True
+        try:
+            await asyncio.wait_for(self._is_idle.wait(), self._drain_s)
+        except TimeoutError:
+            log.warning("stopping with %d writes unanswered", len(self._lanes))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        # Rule 1, for whoever reads the machine's story afterwards: what was never sent, or was cut, is unknown.
+        for lane in self._lanes.values():
+            for decision in lane.decisions:
+                self._deliver(WriteOutcomeUnknown(decision.id, "the scheduler stopped"))
+        self._lanes.clear()
+
+    def submit(self, decisions: Iterable[Decision]) -> None:
+        """Take decisions, in order. Returns at once."""
+        for decision in decisions:
+            if isinstance(decision, RecordEvent):
+                self._events.add(decision, self._clock.now_ms())
+                self._has_events.set()
+                continue
+            if self._is_stopped:
+                self._deliver(WriteOutcomeUnknown(decision.id, "the scheduler is stopping"))
+                continue
+            key = _lane_key(decision)
+            lane = self._lanes.get(key)
+            self.stats.waiting += 1
+            if lane is not None:
+                lane.decisions.append(decision)
+                continue
+            lane = self._lanes[key] = _Lane(key, decision)
+            self._is_idle.clear()
+            self._ready.put_nowait(lane)
+
+    async def _write(self) -> None:
+        while True:
+            lane = await self._ready.get()
+            decision = lane.decisions[0]
+            self.stats.waiting -= 1
+            self.stats.in_flight += 1
+            try:
+                answer = await self._execute(decision)
+            finally:
+                self.stats.in_flight -= 1
+            lane.decisions.popleft()
+            if lane.decisions:
+                self._ready.put_nowait(lane)
+            else:
+                del self._lanes[lane.key]
+                if not self._lanes:
+                    self._is_idle.set()
+            self._deliver(answer)
+
+    async def _execute(self, decision: Answered) -> Input:
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        outcome: Outcome
+        try:
+            request = encode_decision(
+                decision, now_ms=self._clock.now_ms(), is_transition=self._is_transition(decision)
+            )
+            outcome = await self._client.send(*request)
+            answer = self._answer(decision, outcome)
+        except Exception as error:  # a defect of ours: the machine must hear of it, the writer must live
+            log.exception("%s could not be executed", type(decision).__name__)
+            outcome = Unknown(f"{type(error).__name__}: {error}")
+            answer = WriteOutcomeUnknown(decision.id, outcome.message)
+        self._on_write(type(decision).__name__, type(outcome).__name__, loop.time() - begun_s)
+        return answer
+
+    def _is_transition(self, decision: Answered) -> bool:
+        if not isinstance(decision, PatchPodStatus) or decision.uid in self._unscheduled:
+            return False
+        if len(self._unscheduled) >= _TRANSITIONS_MAX:
+            del self._unscheduled[next(iter(self._unscheduled))]
+        self._unscheduled[decision.uid] = None
+        return True
+
+    def _answer(self, decision: Answered, outcome: Outcome) -> Input:
+        match outcome:
+            case Accepted():
+                return self._accepted(decision, outcome.body)
+            case Conflicted():
+                return WriteConflicted(decision.id, outcome.message)
+            case Rejected():
+                if outcome.is_configuration:
+                    self._reporter.refused(_subject(decision), outcome.message)
+                return WriteRejected(
+                    decision.id,
+                    outcome.code,
+                    outcome.reason,
+                    outcome.message,
+                    is_configuration=outcome.is_configuration,
+                    is_retriable=outcome.is_retriable,
+                )
+            case Unknown():
+                if isinstance(decision, ReadClaim | ReadPod):
+                    # Reading changes nothing, so nothing is in doubt: read again.
+                    return WriteRejected(decision.id, 0, "ReadFailed", outcome.message, is_retriable=True)
+                return WriteOutcomeUnknown(decision.id, outcome.message)
+
+    def _accepted(self, decision: Answered, body: bytes) -> Input:
+        self._reporter.granted(_subject(decision))
+        match decision:
+            case BindPod():
+                self._unscheduled.pop(decision.uid, None)
+                return WriteAccepted(decision.id)
+            case PatchPodStatus():
+                return WriteAccepted(decision.id)
+            case ReadPod():
+                return self._read(decision.id, lambda: WriteAccepted(decision.id, pod=self._codec.decode_pod(body)))
+            case ReadClaim():
+                return self._read(decision.id, lambda: WriteAccepted(decision.id, claim=self._codec.decode_claim(body)))
+            case AddClaimFinalizer() | WriteClaimStatus():
+                try:
+                    return WriteAccepted(decision.id, claim=self._codec.decode_claim(body))
+                except UndecodableError as error:
+                    # Written for certain; what was stored comes with the watch.
+                    self._reporter.undecodable("ResourceClaim", str(decision.claim), str(error))
+                    return WriteAccepted(decision.id)
+
+    def _read(self, write_id: WriteId, decode: Callable[[], Input]) -> Input:
+        try:
+            return decode()
+        except UndecodableError as error:
+            return WriteRejected(write_id, 0, "Undecodable", str(error), is_retriable=True)
+
+    async def _send_events(self) -> None:
+        while True:
+            await self._has_events.wait()
+            request = self._events.next_request(self._clock.now_ms())
+            if request is None:
+                if len(self._events):
+                    await asyncio.sleep(self._events.wait_s(self._clock.now_ms()))
+                else:
+                    self._has_events.clear()
+                continue
+            outcome = await self._client.send(request.method, request.path, request.body, request.content_type)
+            if not isinstance(outcome, Accepted):
+                log.debug("event %s about %s not recorded: %s", request.event.reason, request.event.name, outcome)
+                if isinstance(outcome, Rejected) and outcome.code == 404 and request.method == "PATCH":
+                    self._events.forget(request.event)
+
+
+def _lane_key(decision: Answered) -> tuple[str, _LaneKey]:
+    match decision:
+        case AddClaimFinalizer() | WriteClaimStatus() | ReadClaim():
+            return "claim", decision.claim
+        case BindPod() | PatchPodStatus() | ReadPod():
+            return "pod", decision.pod
+
+
+def _subject(decision: Answered) -> str:
+    """The right a decision needs, as `permissions` names it; what `Reporter.refused` speaks of."""
+    match decision:
+        case BindPod():
+            return "create pods/binding"
+        case PatchPodStatus():
+            return "patch pods/status"
+        case ReadPod():
+            return "get pods"
+        case ReadClaim():
+            return "get resourceclaims.resource.k8s.io"
+        case AddClaimFinalizer():
+            return "patch resourceclaims.resource.k8s.io"
+        case WriteClaimStatus():
+            return "patch resourceclaims/status and resourceclaims/binding.resource.k8s.io"
