@@ -1,0 +1,239 @@
+"""Settings: what can be set, its defaults, and the configuration file with errors that name file, line and column.
+
+The file has the shape and the field names of KubeSchedulerConfiguration where it sets the same thing; it has its own
+apiVersion because it sets other things too:
+
+    apiVersion: dra-scheduler/v1alpha1
+    kind: DraSchedulerConfiguration
+    profiles:
+      - schedulerName: dra-scheduler
+    podInitialBackoffSeconds: 1
+    featureGates:
+      DRAConsumableCapacity: false
+
+Rules of this module
+  1. Unknown fields and wrong types are errors, all of them reported at once, with a suggestion where one is near.
+  2. Numbers are not read from strings, as in Go's strict decoding.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from allocator import Features
+from scheduler.core.settings import CoreSettings
+
+API_VERSION: Final = "dra-scheduler/v1alpha1"
+KIND: Final = "DraSchedulerConfiguration"
+
+_FIELD_BY_GATE: Final[Mapping[str, str]] = {
+    "DRAAdminAccess": "admin_access",
+    "DRAPrioritizedList": "prioritized_list",
+    "DRAPartitionableDevices": "partitionable_devices",
+    "DRADeviceTaints": "device_taints",
+    "DRADeviceBindingConditions": "device_binding_and_status",
+    "DRAConsumableCapacity": "consumable_capacity",
+    "DRAListTypeAttributes": "list_type_attributes",
+}
+_NANOSECONDS_BY_UNIT: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+")
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; one problem a line, each with file:line:column where there is a file."""
+
+
+def parse_duration_s(value: object) -> float:
+    """Seconds of a Go duration such as "15s" or "2m30s"; numbers are taken as seconds.
+
+    Raises:
+        PydanticCustomError: It is neither.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str) and _DURATION.fullmatch(value):
+        parts = _DURATION_PART.findall(value)
+        return sum(float(number) * _NANOSECONDS_BY_UNIT[unit] for number, unit in parts) / 10**9
+    raise PydanticCustomError("duration", 'a duration is needed, such as "15s" or "2m30s"')
+
+
+Seconds = Annotated[float, BeforeValidator(parse_duration_s)]
+SchedulerName = Annotated[
+    str,
+    Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
+]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True, use_enum_values=True
+    )
+
+
+class ProfileConfig(_Section):
+    """One scheduler name."""
+
+    scheduler_name: SchedulerName = "dra-scheduler"
+
+
+class Config(_Section):
+    """All settings of the live scheduler.
+
+    Attributes:
+        profiles: The scheduler names we answer to.
+        health_port: Port of /livez, /readyz and /metrics; 0 takes a free one, None serves nothing.
+        health_address: None: all addresses in a pod, loopback elsewhere.
+        writes_in_flight: Requests sent at once (upstream's `parallelism` has no counterpart: deciding has one thread).
+        request_timeout: After it the outcome of a write is unknown.
+        watch_inactivity: A watch silent for so long is cut; servers send bookmarks every minute.
+        events_per_second, events_burst: What is beyond is delayed, then dropped.
+        kubernetes: Whose verdicts to match where 1.37 changed them.
+        feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
+        tune_gc: Adapt the process's garbage collector to a large cache; for processes that are ours alone.
+        preflight: Check server version, API and permissions at the start.
+    """
+
+    api_version: Literal["dra-scheduler/v1alpha1"] = "dra-scheduler/v1alpha1"
+    kind: Literal["DraSchedulerConfiguration"] = "DraSchedulerConfiguration"
+    profiles: Annotated[tuple[ProfileConfig, ...], Field(min_length=1, strict=False)] = (ProfileConfig(),)
+    health_port: Annotated[int, Field(ge=0, le=65535)] | None = 10259
+    health_address: str | None = None
+    writes_in_flight: Annotated[int, Field(ge=1, le=1000)] = 48
+    request_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 15.0
+    watch_inactivity: Annotated[Seconds, Field(ge=1, le=3600)] = 70.0
+    events_per_second: Annotated[float, Field(gt=0, le=10_000, strict=False)] = 200.0
+    events_burst: Annotated[int, Field(ge=1, le=100_000)] = 500
+    pod_initial_backoff_seconds: Annotated[int, Field(ge=1)] = 1
+    pod_max_backoff_seconds: Annotated[int, Field(ge=1)] = 10
+    pod_max_in_unschedulable_pods_duration: Annotated[Seconds, Field(ge=1)] = 300.0
+    kubernetes: Literal["1.36", "1.37"] = "1.36"
+    feature_gates: dict[str, bool] = Field(default_factory=dict)
+    is_paranoid: bool = Field(default=False, alias="paranoid")
+    checks_invariants: bool = False
+    tune_gc: bool = False
+    preflight: bool = True
+
+    @model_validator(mode="after")
+    def _check_across_fields(self) -> Config:
+        if self.pod_max_backoff_seconds < self.pod_initial_backoff_seconds:
+            raise ValueError("podMaxBackoffSeconds must not be less than podInitialBackoffSeconds")
+        names = [profile.scheduler_name for profile in self.profiles]
+        if len(set(names)) != len(names):
+            raise ValueError(f"profiles: each schedulerName may occur once, got {', '.join(names)}")
+        for gate in self.feature_gates:
+            if gate not in _FIELD_BY_GATE:
+                raise ValueError(f"featureGates: unknown gate {gate!r}{_suggestion(gate, _FIELD_BY_GATE)}")
+        return self
+
+    @property
+    def scheduler_names(self) -> tuple[str, ...]:
+        return tuple(profile.scheduler_name for profile in self.profiles)
+
+    def features(self) -> Features:
+        """The allocator's code paths."""
+        gates = {_FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items()}
+        return Features(**gates, kubernetes=self.kubernetes)
+
+    def core_settings(self) -> CoreSettings:
+        """The machine's settings, in its units."""
+        return CoreSettings(
+            backoff_ms_initial=self.pod_initial_backoff_seconds * 1000,
+            backoff_ms_max=self.pod_max_backoff_seconds * 1000,
+            unschedulable_ms_max=int(self.pod_max_in_unschedulable_pods_duration * 1000),
+            is_paranoid=self.is_paranoid,
+            checks_invariants=self.checks_invariants,
+        )
+
+
+def load_config(path: str | Path) -> Config:
+    """Read a configuration file (YAML or JSON).
+
+    Raises:
+        ConfigError: It cannot be read or does not fit; the text has a line for each problem.
+    """
+    name = str(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError(f"{name}: {reason}") from error
+    try:
+        # compose keeps the positions, safe_load makes the values of the same text.
+        root, values = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise ConfigError(f"{name}{place}: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name}: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{name}:1:1: a mapping is needed that begins with apiVersion: {API_VERSION}, kind: {KIND}")
+    missing = [
+        f"{field}: {wanted}" for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)) if field not in values
+    ]
+    if missing:
+        raise ConfigError(f"{name}:1:1: {' and '.join(missing)} must be given")
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_lines(error, root, name))) from error
+
+
+def _lines(error: ValidationError, root: yaml.Node | None, name: str) -> list[str]:
+    lines = []
+    for one in error.errors(include_url=False):
+        location = tuple(part for part in one["loc"] if isinstance(part, int) or not part.startswith("function-"))
+        mark = _position(root, location)
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+        lines.append((mark, f"{name}:{mark[0]}:{mark[1]}: {path + ': ' if path else ''}{_text(one)}"))
+    return [line for _, line in sorted(lines)]
+
+
+def _text(one: ErrorDetails) -> str:
+    field = str(one["loc"][-1]) if one["loc"] else ""
+    if one["type"] == "extra_forbidden":
+        known = ProfileConfig if "profiles" in one["loc"] else Config
+        return f"unknown field{_suggestion(field, [f.alias or n for n, f in known.model_fields.items()])}"
+    message = one["msg"].removeprefix("Value error, ")
+    return message[:1].lower() + message[1:] if message[:6] == "Input " else message
+
+
+def _suggestion(word: str, known: Any) -> str:
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f'; did you mean "{near[0]}"?' if near else f"; known are: {', '.join(sorted(known))}"
+
+
+def _position(root: yaml.Node | None, location: tuple[int | str, ...]) -> tuple[int, int]:
+    """Line and column, from 1, of the value at `location`, of its key when it is the last part of a mapping."""
+    node, mark = root, root.start_mark if root is not None else None
+    for part in location:
+        if isinstance(node, yaml.MappingNode):
+            found = next((pair for pair in node.value if pair[0].value == part), None)
+            if found is None:
+                break
+            key, node = found
+            mark = key.start_mark
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            mark = node.start_mark
+        else:
+            break
+    return (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)

@@ -1,0 +1,147 @@
+"""Before the first watch: is this server new enough, does it serve what we need, may we do what we do.
+
+Not here: what to do about it. A missing permission is named with its verb and resource, ready to be put into a role.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+import orjson
+
+from scheduler.kube.codec import RESOURCE_API
+from scheduler.kube.permissions import OPTIONAL, PERMISSIONS, Permission
+from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, Unknown
+
+log = logging.getLogger(__name__)
+
+OLDEST: Final = (1, 34)
+_BINDING_SINCE: Final = (1, 36)
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+class PreflightError(Exception):
+    """The scheduler cannot work with this server; one problem a line, each saying what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What was found. `warnings` cost a feature, not correctness."""
+
+    version: str
+    warnings: tuple[str, ...] = ()
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    major: str = ""
+    minor: str = ""
+    git_version: str = ""
+
+
+class _ReviewStatus(msgspec.Struct):
+    allowed: bool = False
+    reason: str = ""
+
+
+class _Review(msgspec.Struct):
+    status: _ReviewStatus
+
+
+async def check(client: ApiClient, permissions: Iterable[Permission] = PERMISSIONS) -> Preflight:
+    """Ask the server.
+
+    Raises:
+        PreflightError: It cannot be reached, is too old, does not serve DRA, or refuses something we need.
+    """
+    version = await _server_version(client)
+    numbers = _numbers(version)
+    if numbers < OLDEST:
+        raise PreflightError(
+            f"the API server is Kubernetes {version.git_version}; "
+            f"{OLDEST[0]}.{OLDEST[1]} or newer is needed (resource.k8s.io/v1)"
+        )
+    served = await client.send("GET", RESOURCE_API)
+    if not isinstance(served, Accepted):
+        raise PreflightError(
+            f"the API server ({version.git_version}) does not serve resource.k8s.io/v1: {_say(served)}; "
+            "enable it with --runtime-config=resource.k8s.io/v1=true"
+        )
+    missing, warnings = await _missing_permissions(client, permissions, numbers)
+    if missing:
+        raise PreflightError("\n".join(missing) + "\nmanifests/base/rbac.yaml holds the role that grants all of them")
+    return Preflight(version.git_version, tuple(warnings))
+
+
+async def _server_version(client: ApiClient) -> _Version:
+    outcome = await client.send("GET", "/version")
+    if not isinstance(outcome, Accepted):
+        raise PreflightError(f"the API server does not answer: {_say(outcome)}")
+    try:
+        return msgspec.json.decode(outcome.body, type=_Version)
+    except msgspec.DecodeError as error:
+        raise PreflightError(f"GET /version: this does not look like a Kubernetes API server: {error}") from error
+
+
+def _numbers(version: _Version) -> tuple[int, int]:
+    """(1, 36); "36+" counts as 36, as some providers write it."""
+    major, minor = (re.match(r"\d+", text) for text in (version.major, version.minor))
+    if major is None or minor is None:
+        raise PreflightError(f"GET /version: no Kubernetes version in {version.git_version or 'the answer'!r}")
+    return int(major[0]), int(minor[0])
+
+
+async def _missing_permissions(
+    client: ApiClient, permissions: Iterable[Permission], server: tuple[int, int]
+) -> tuple[list[str], list[str]]:
+    asked = [(permission, verb) for permission in permissions for verb in permission.verbs]
+    answers = await asyncio.gather(*(_is_allowed(client, permission, verb) for permission, verb in asked))
+    missing: list[str] = []
+    warnings: list[str] = []
+    for (permission, verb), is_allowed in zip(asked, answers, strict=True):
+        if is_allowed is not False:
+            continue
+        one = permission._replace(verbs=(verb,))
+        if (permission.group, permission.resource) in OPTIONAL:
+            warnings.append(f"not permitted: {one}; events will be missing from kubectl describe")
+        elif permission.resource != "resourceclaims/binding" or server >= _BINDING_SINCE:
+            missing.append(f"not permitted: {one} (in all namespaces)")
+    return missing, warnings
+
+
+async def _is_allowed(client: ApiClient, permission: Permission, verb: str) -> bool | None:
+    """The server's answer; None where it does not answer such questions (no authorization, an embedded server)."""
+    resource, _, subresource = permission.resource.partition("/")
+    attributes = {"group": permission.group, "resource": resource, "subresource": subresource, "verb": verb}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    outcome = await client.send("POST", _REVIEWS, orjson.dumps(review))
+    if isinstance(outcome, Accepted):
+        try:
+            return msgspec.json.decode(outcome.body, type=_Review).status.allowed
+        except msgspec.DecodeError as error:
+            log.warning("cannot check %s %s: %s", verb, permission.resource, error)
+            return None
+    if isinstance(outcome, Rejected) and outcome.code in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
+        return None
+    log.warning("cannot check %s %s: %s", verb, permission.resource, _say(outcome))
+    return None
+
+
+def _say(outcome: Outcome) -> str:
+    match outcome:
+        case Rejected():
+            return f"{outcome.message} (HTTP {outcome.code})" if outcome.code else outcome.message
+        case Conflicted() | Unknown():
+            return outcome.message
+        case Accepted():
+            return f"HTTP {outcome.code}"
