@@ -1,0 +1,694 @@
+"""Type checker: every node gets a type and every call its overloads, or the expression is refused.
+
+cel-go's algorithm, step by step, because users see its verdicts: Hindley-Milner-like unification with
+`dyn` assignable both ways, type variables for empty literals and polymorphic functions, the first
+matching overload's result unless a later one differs (then `dyn`).
+
+Rules of this module
+  1. `Checked.expr` is the parsed tree with names resolved: namespaced functions (`optional.of`) are plain
+     calls, qualified type names plain identifiers, leading dots gone. Nodes keep their ids.
+  2. `Checked.types` has a type without type variables for every node of `Checked.expr`.
+  3. Findings are collected, not raised one by one: a user sees them all, as from cel-go.
+
+Not here: findings about literals (`literals`), which need values.
+
+Source: cel-go checker/checker.go, checker/types.go at v0.29.2 (v0.26.0 where `Environment.minor` < 37).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from cel import syntax
+from cel.declarations import (
+    ANY_KIND,
+    BOOL,
+    BYTES,
+    DEVICE,
+    DOUBLE,
+    DURATION_KIND,
+    DYN,
+    DYN_KIND,
+    ERROR,
+    ERROR_KIND,
+    INT,
+    LIST_KIND,
+    MAP_KIND,
+    NULL,
+    NULL_KIND,
+    OPAQUE_KIND,
+    PARAM_KIND,
+    STRING,
+    STRUCT_KIND,
+    TIMESTAMP_KIND,
+    TYPE_IDENTIFIERS,
+    TYPE_KIND,
+    UINT,
+    WRAPPERS,
+    Overload,
+    Type,
+    is_optional,
+    list_of,
+    map_of,
+    optional_of,
+)
+from cel.environments import Environment
+from cel.errors import Issue, compilation_failed
+from cel.syntax import (
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Parsed,
+    Select,
+    StructExpr,
+)
+
+
+class Checked:
+    """A type-checked expression.
+
+    expr: the tree with names resolved.
+    types: by node id.
+    references: overload ids by the id of a call, in cel-go's order; more than one when the arguments are
+        dynamic and several overloads fit.
+    output_type: the type of the whole.
+    """
+
+    __slots__ = ("environment", "expr", "macro_calls", "output_type", "references", "source", "types")
+
+    def __init__(
+        self,
+        parsed: Parsed,
+        expr: Expr,
+        environment: Environment,
+        types: Mapping[int, Type],
+        references: Mapping[int, tuple[str, ...]],
+    ) -> None:
+        self.expr: Final = expr
+        self.source: Final = parsed.source
+        self.macro_calls: Final = parsed.macro_calls
+        self.environment: Final = environment
+        self.types: Final = types
+        self.references: Final = references
+        self.output_type: Final = types[expr.id]
+
+
+def check(parsed: Parsed, environment: Environment) -> Checked:
+    """Check a parsed expression against an environment.
+
+    Raises:
+        CompileError: `compilation failed: ERROR: <input>:L:C: ...`, one such block per finding.
+    """
+    checker = _Checker(environment)
+    checker.check(parsed.expr)
+    if checker.issues:
+        raise compilation_failed(parsed.source, checker.issues)
+    types = checker.types
+    if checker.variables_made:
+        for node_id, type_ in types.items():
+            if not type_.is_ground:
+                types[node_id] = checker.substitute(type_, to_dyn=True)
+    if checker.suspects:
+        from cel.literals import literal_issues  # noqa: PLC0415 - most selectors have nothing it looks at
+
+        if issues := literal_issues(checker.suspects, types):
+            raise compilation_failed(parsed.source, issues)
+    expr = parsed.expr
+    if checker.replacements:
+        expr = _Rewriter(checker.replacements).rewrite(expr)
+    return Checked(parsed, expr, environment, types, checker.references)
+
+
+_NULLABLE_KINDS: Final = frozenset((OPAQUE_KIND, STRUCT_KIND, ANY_KIND, DURATION_KIND, TIMESTAMP_KIND))
+_LITERAL_TYPES: Final[dict[type, Type]] = {
+    str: STRING,
+    int: INT,
+    bool: BOOL,
+    float: DOUBLE,
+    bytes: BYTES,
+    type(None): NULL,
+}
+
+
+class _Checker:
+    __slots__ = (
+        "bindings",
+        "environment",
+        "issues",
+        "references",
+        "replacements",
+        "scopes",
+        "suspects",
+        "types",
+        "variables_made",
+    )
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.types: dict[int, Type] = {}
+        self.references: dict[int, tuple[str, ...]] = {}
+        self.replacements: dict[int, Expr] = {}
+        self.issues: list[Issue] = []
+        # What type variables stand for, by their names.
+        self.bindings: dict[str, Type] = {}
+        self.scopes: list[dict[str, Type]] = []
+        self.variables_made = 0
+        # Nodes `literals` has to look at: lists and maps that might mix types, calls of functions whose
+        # literal arguments are checked.
+        self.suspects: list[Expr] = []
+
+    def check(self, node: Expr) -> Type:
+        type_ = _CHECKS[type(node)](self, node)
+        self.types[node.id] = type_
+        return type_
+
+    def problem(self, offset: int, message: str) -> None:
+        self.issues.append(Issue(offset, message))
+
+    def mismatch(self, offset: int, expected: Type, found: Type) -> None:
+        self.problem(offset, f"expected type '{expected.display()}' but found '{found.display()}'")
+
+    def undeclared(self, offset: int, name: str) -> Type:
+        self.problem(offset, f"undeclared reference to '{name}' (in container '')")
+        return ERROR
+
+    # Names.
+
+    def local(self, name: str) -> Type | None:
+        for scope in reversed(self.scopes):
+            if (found := scope.get(name)) is not None:
+                return found
+        return None
+
+    def literal(self, node: Literal) -> Type:
+        return _LITERAL_TYPES.get(type(node.value), UINT)
+
+    def ident(self, node: Ident) -> Type:
+        name = node.name
+        plain = name[1:] if name[0] == "." else name
+        if self.scopes:
+            is_root = plain is not name and self.environment.has_root_lookup
+            local = None if is_root else self.local(plain)
+            if local is not None:
+                if plain is not name:
+                    self.replacements[node.id] = Ident(node.id, node.offset, plain)
+                return local
+        type_ = self.environment.identifier_type(plain)
+        if type_ is None:
+            return self.undeclared(node.offset, name)
+        if plain is not name and self.local(plain) is None:
+            self.replacements[node.id] = Ident(node.id, node.offset, plain)
+        return type_
+
+    def qualified_type(self, node: Select) -> Type | None:
+        """The type a dotted name denotes, `google.protobuf.Timestamp`."""
+        parts = [node.field]
+        operand = node.operand
+        while type(operand) is Select and not operand.test_only:
+            parts.append(operand.field)
+            operand = operand.operand
+        if type(operand) is not Ident:
+            return None
+        root = operand.name
+        if self.environment.has_root_lookup and root[0] != "." and self.scopes and self.local(root) is not None:
+            return None
+        name = ".".join([root.removeprefix("."), *reversed(parts)])
+        type_ = self.environment.identifier_type(name)
+        if type_ is not None:
+            self.replacements[node.id] = Ident(node.id, node.offset, name)
+        return type_
+
+    # Selections.
+
+    def select(self, node: Select) -> Type:
+        operand = node.operand
+        if not node.test_only and type(operand) is not Call:
+            # Only names with a namespace that exists can be qualified; most selections are not.
+            root = operand
+            while type(root) is Select and not root.test_only:
+                root = root.operand
+            if type(root) is Ident and root.name.removeprefix(".") in _TYPE_NAMESPACES:
+                type_ = self.qualified_type(node)
+                if type_ is not None:
+                    return type_
+        result = self.field(node, operand, node.field, optional=False)
+        return BOOL if node.test_only else result
+
+    def field(self, node: Expr, operand: Expr, field: str, *, optional: bool) -> Type:
+        operand_type = self.check(operand)
+        if not operand_type.is_ground:
+            operand_type = self.substitute(operand_type)
+        target = operand_type
+        if target.kind == OPAQUE_KIND and is_optional(target):
+            optional = True
+            target = target.parameters[0]
+        kind = target.kind
+        if kind == MAP_KIND:
+            result = target.parameters[1]
+        elif kind == STRUCT_KIND:
+            result = self.field_type(node, target, field)
+        elif kind == PARAM_KIND:
+            self.unify(DYN, target)
+            result = DYN
+        else:
+            if kind not in (DYN_KIND, ANY_KIND, ERROR_KIND):
+                self.problem(node.offset, f"type '{target.display()}' does not support field selection")
+            result = DYN
+        if optional:
+            result = optional_of(result)
+        return result if result.is_ground else self.substitute(result)
+
+    def field_type(self, node: Expr, struct: Type, field: str) -> Type:
+        if struct is not DEVICE:
+            self.problem(node.offset, f"unexpected failed resolution of '{struct.name}'")
+            return ERROR
+        type_ = self.environment.device_fields.get(field)
+        if type_ is None:
+            self.problem(node.offset, f"undefined field '{field}'")
+            return ERROR
+        return type_
+
+    # Calls.
+
+    def call(self, node: Call) -> Type:
+        function = node.function
+        args = node.args
+        target = node.target
+        if function == syntax.OPTIONAL_SELECT:
+            field = args[1]
+            assert isinstance(field, Literal)
+            assert isinstance(field.value, str)
+            self.types[field.id] = STRING
+            self.references[node.id] = ("select_optional_field",)
+            return self.field(node, args[0], field.value, optional=True)
+        if function in _LITERAL_CHECKED:
+            self.suspects.append(node)
+        arg_types = [self.check(arg) for arg in args]
+        lookup = self.environment.functions
+        if target is not None:
+            if type(target) is Ident:
+                # A namespace wins over a variable of the same name.
+                name = f"{target.name}.{function}".removeprefix(".")
+                overloads = lookup(name)
+                if overloads is not None:
+                    self.replacements[node.id] = Call(node.id, node.offset, name, None, args)
+                    return self.resolve(node, name, overloads, arg_types, is_member=False)
+            arg_types.insert(0, self.check(target))
+        elif function[0] == ".":
+            function = function[1:]
+            self.replacements[node.id] = Call(node.id, node.offset, function, None, args)
+        overloads = lookup(function)
+        if overloads is None:
+            return self.undeclared(node.offset, node.function)
+        return self.resolve(node, function, overloads, arg_types, is_member=target is not None)
+
+    def resolve(
+        self, node: Call, function: str, overloads: tuple[Overload, ...], arg_types: list[Type], *, is_member: bool
+    ) -> Type:
+        """The result type, noting the overloads; or an error."""
+        shortcut = _SHORTCUTS.get(function)
+        if shortcut is not None:
+            result = shortcut(self, node, arg_types)
+            if result is not None:
+                return result
+        count = len(arg_types)
+        matched: list[str] = []
+        result = None
+        for overload in overloads:
+            if overload.is_member is not is_member or len(overload.arguments) != count:
+                continue
+            parameters: tuple[Type, ...] | list[Type] = overload.arguments
+            overload_result = overload.result
+            if overload.parameters:
+                fresh = {name: self.fresh_variable() for name in overload.parameters}
+                parameters = [_instantiate(parameter, fresh) for parameter in parameters]
+                overload_result = _instantiate(overload_result, fresh)
+            before = self.bindings.copy() if self.bindings else None
+            for arg_type, parameter in zip(arg_types, parameters, strict=True):
+                if arg_type is not parameter and not self.assignable(arg_type, parameter):
+                    self.bindings = {} if before is None else before
+                    break
+            else:
+                matched.append(overload.id)
+                if not overload_result.is_ground:
+                    overload_result = self.substitute(overload_result)
+                if result is None:
+                    result = overload_result
+                elif result.kind not in (DYN_KIND, ANY_KIND) and not overload_result.is_exact(result):
+                    result = DYN
+        if result is None:
+            return self.no_overload(node, function, arg_types, is_member=is_member)
+        self.references[node.id] = tuple(matched)
+        return result
+
+    def no_overload(self, node: Call, function: str, arg_types: list[Type], *, is_member: bool) -> Type:
+        shown = [self.substitute(type_, to_dyn=True).display() for type_ in arg_types]
+        receiver = f"{shown.pop(0)}." if is_member else ""
+        self.problem(
+            node.offset,
+            f"found no matching overload for '{function}' applied to '{receiver}({', '.join(shown)})'",
+        )
+        return ERROR
+
+    # Shortcuts: what `resolve` would find, without instantiating signatures. None: not their case.
+
+    def logical(self, node: Call, arg_types: list[Type]) -> Type:
+        is_wrong = False
+        for arg, arg_type in zip(node.args, arg_types, strict=True):
+            if arg_type is not BOOL and not self.unify(arg_type, BOOL):
+                self.mismatch(arg.offset, BOOL, arg_type)
+                is_wrong = True
+        if is_wrong:
+            return ERROR
+        self.references[node.id] = _LOGICAL[node.function]
+        return BOOL
+
+    def equality(self, node: Call, arg_types: list[Type]) -> Type | None:
+        left, right = arg_types
+        if not (left.is_ground and right.is_ground):
+            return None
+        if left is not right and not self.assignable(right, left) and not left.is_exact(right):
+            return None
+        self.references[node.id] = _EQUALITY[node.function]
+        return BOOL
+
+    def index(self, node: Call, arg_types: list[Type]) -> Type | None:
+        operand, index = arg_types
+        if operand.kind != MAP_KIND or not (operand.is_ground and index.is_ground):
+            return None
+        key, value = operand.parameters
+        if index is not key and not self.assignable(index, key):
+            return None
+        self.references[node.id] = _INDEX_MAP
+        return value
+
+    # Literals of lists and maps.
+
+    def list_literal(self, node: ListExpr) -> Type:
+        element_type: Type | None = None
+        for position, element in enumerate(node.elements):
+            type_ = self.check(element)
+            if position in node.optional_indices:
+                type_ = self.unwrap_optional(element, type_)
+            element_type = self.join(element_type, type_)
+        if len(node.elements) > 1:
+            self.suspects.append(node)
+        return list_of(self.fresh_variable() if element_type is None else element_type)
+
+    def map_literal(self, node: MapExpr) -> Type:
+        key_type: Type | None = None
+        value_type: Type | None = None
+        for entry in node.entries:
+            key_type = self.join(key_type, self.check(entry.key))
+            type_ = self.check(entry.value)
+            if entry.optional:
+                type_ = self.unwrap_optional(entry.value, type_)
+            value_type = self.join(value_type, type_)
+        if len(node.entries) > 1:
+            self.suspects.append(node)
+        if key_type is None or value_type is None:
+            return map_of(self.fresh_variable(), self.fresh_variable())
+        return map_of(key_type, value_type)
+
+    def unwrap_optional(self, element: Expr, type_: Type) -> Type:
+        if is_optional(type_):
+            return type_.parameters[0]
+        if type_.kind not in (DYN_KIND, ANY_KIND):
+            self.mismatch(element.offset, optional_of(type_), type_)
+        return type_
+
+    def join(self, previous: Type | None, current: Type) -> Type:
+        if previous is None or previous is current:
+            return current
+        if self.unify(previous, current):
+            return _most_general(previous, current)
+        return DYN  # for `literals` to refuse, outside format() arguments
+
+    def struct(self, node: StructExpr) -> Type:
+        name = node.type_name.removeprefix(".")
+        if name != node.type_name:
+            self.replacements[node.id] = StructExpr(node.id, node.offset, name, node.fields)
+        wrapper = WRAPPERS.get(name)
+        if wrapper is None:
+            if name in TYPE_IDENTIFIERS or name == DEVICE.name:
+                for field in node.fields:
+                    self.check(field.value)
+                self.problem(node.offset, f"'{name}' is not a message type")
+                return ERROR
+            return self.undeclared(node.offset, node.type_name)
+        for field in node.fields:
+            type_ = self.check(field.value)
+            if field.name != "value":
+                self.problem(field.offset, f"undefined field '{field.name}'")
+                continue
+            if field.optional:
+                type_ = self.unwrap_optional(field.value, type_)
+            if not self.unify(_PLAIN[wrapper.kind], type_):
+                self.problem(
+                    field.offset,
+                    f"expected type of field '{field.name}' is '{_PLAIN[wrapper.kind].display()}' "
+                    f"but provided type is '{type_.display()}'",
+                )
+        return wrapper
+
+    # Comprehensions.
+
+    def comprehension(self, node: Comprehension) -> Type:
+        range_type = self.check(node.iter_range)
+        accu_type = self.check(node.accu_init)
+        if not range_type.is_ground:
+            range_type = self.substitute(range_type)
+        first, second = self.iteration_types(node, range_type)
+        accu_scope = {node.accu_var: accu_type}
+        loop_scope = {node.iter_var: first}
+        if node.iter_var2 is not None:
+            loop_scope[node.iter_var2] = second
+        self.scopes.append(accu_scope)
+        self.scopes.append(loop_scope)
+        self.expect_type(node.loop_condition, BOOL, self.check(node.loop_condition))
+        self.expect_type(node.loop_step, accu_type, self.check(node.loop_step))
+        self.scopes.pop()
+        result = self.check(node.result)
+        self.scopes.pop()
+        return result if result.is_ground else self.substitute(result)
+
+    def iteration_types(self, node: Comprehension, range_type: Type) -> tuple[Type, Type]:
+        """Types of the one or two variables; the second is meaningless for one."""
+        kind = range_type.kind
+        if kind == LIST_KIND:
+            element = range_type.parameters[0]
+            return (INT, element) if node.iter_var2 is not None else (element, element)
+        if kind == MAP_KIND:
+            return range_type.parameters[0], range_type.parameters[1]
+        if kind in (DYN_KIND, ERROR_KIND, PARAM_KIND):
+            self.unify(DYN, range_type)
+            return DYN, DYN
+        self.problem(
+            node.iter_range.offset,
+            f"expression of type '{range_type.display()}' cannot be range of a comprehension "
+            "(must be list, map, or dynamic)",
+        )
+        return ERROR, ERROR
+
+    def expect_type(self, node: Expr, expected: Type, found: Type) -> None:
+        if found is not expected and not self.unify(expected, found):
+            self.mismatch(node.offset, expected, found)
+
+    # Unification.
+
+    def fresh_variable(self) -> Type:
+        self.variables_made += 1
+        return Type(PARAM_KIND, f"_var{self.variables_made - 1}")
+
+    def unify(self, left: Type, right: Type) -> bool:
+        """Whether `left` is assignable to `right`; bindings change only if so."""
+        before = self.bindings.copy() if self.bindings else None
+        if self.assignable(left, right):
+            return True
+        self.bindings = {} if before is None else before
+        return False
+
+    def assignable(self, left: Type, right: Type) -> bool:
+        """cel-go's internalIsAssignable; may leave bindings behind when it fails."""
+        left_kind, right_kind = left.kind, right.kind
+        if right_kind == PARAM_KIND:
+            is_valid, is_bound = self.bind(left, right)
+            if is_valid:
+                return True
+            if is_bound:
+                return False
+        if left_kind == PARAM_KIND:
+            return self.bind(right, left)[0]
+        if left_kind in _DYNAMIC_KINDS or right_kind in _DYNAMIC_KINDS:
+            return True
+        if left_kind == NULL_KIND:
+            return _is_nullable(right)
+        if right_kind == NULL_KIND:
+            return _is_nullable(left)
+        if left_kind != right_kind:
+            return False
+        if left_kind == TYPE_KIND:
+            return True
+        if left.name != right.name or len(left.parameters) != len(right.parameters):
+            return False
+        return all(map(self.assignable, left.parameters, right.parameters))
+
+    def bind(self, type_: Type, variable: Type) -> tuple[bool, bool]:
+        """Try `type_` for `variable`: (it may stand for it, the variable was bound already)."""
+        if type_.kind == PARAM_KIND and type_.name == variable.name:
+            return True, True
+        bound = self.bindings.get(variable.name)
+        if bound is not None:
+            if type_.is_exact(bound):
+                return True, True
+            if self.assignable(type_, bound):
+                general = _most_general(type_, bound)
+                if self.is_absent(variable, general):
+                    self.bindings[variable.name] = general
+                return True, True
+            return False, True
+        if self.is_absent(variable, type_):
+            self.bindings[variable.name] = type_
+            return True, False
+        return False, False
+
+    def is_absent(self, variable: Type, within: Type) -> bool:
+        """The occurs check."""
+        if within.is_ground:
+            return True
+        if within.kind == PARAM_KIND:
+            if within.name == variable.name:
+                return False
+            bound = self.bindings.get(within.name)
+            return bound is None or self.is_absent(variable, bound)
+        return all(self.is_absent(variable, parameter) for parameter in within.parameters)
+
+    def substitute(self, type_: Type, *, to_dyn: bool = False) -> Type:
+        """`type_` with variables replaced by what they stand for; free ones by `dyn` if asked."""
+        if type_.is_ground:
+            return type_
+        if type_.kind == PARAM_KIND:
+            bound = self.bindings.get(type_.name)
+            if bound is not None:
+                return self.substitute(bound, to_dyn=to_dyn)
+            return DYN if to_dyn else type_
+        parameters = tuple(self.substitute(parameter, to_dyn=to_dyn) for parameter in type_.parameters)
+        return Type(type_.kind, type_.name, parameters, nullable=type_.nullable)
+
+
+_DYNAMIC_KINDS: Final = frozenset((DYN_KIND, ANY_KIND, ERROR_KIND))
+_TYPE_NAMESPACES: Final = frozenset(name.partition(".")[0] for name in (*TYPE_IDENTIFIERS, DEVICE.name))
+_LITERAL_CHECKED: Final = frozenset(("duration", "timestamp", "matches", "format"))
+_PLAIN: Final = {type_.kind: type_ for type_ in (BOOL, INT, UINT, DOUBLE, STRING, BYTES)}
+_LOGICAL: Final = {syntax.LOGICAL_AND: ("logical_and",), syntax.LOGICAL_OR: ("logical_or",)}
+_EQUALITY: Final = {syntax.EQUALS: ("equals",), syntax.NOT_EQUALS: ("not_equals",)}
+_INDEX_MAP: Final = ("index_map",)
+_SHORTCUTS: Final[dict[str, Callable[[_Checker, Call, list[Type]], Type | None]]] = {
+    syntax.LOGICAL_AND: _Checker.logical,
+    syntax.LOGICAL_OR: _Checker.logical,
+    syntax.EQUALS: _Checker.equality,
+    syntax.NOT_EQUALS: _Checker.equality,
+    syntax.INDEX: _Checker.index,
+}
+_CHECKS: Final[dict[type, Callable[[_Checker, Any], Type]]] = {
+    Literal: _Checker.literal,
+    Ident: _Checker.ident,
+    Select: _Checker.select,
+    Call: _Checker.call,
+    ListExpr: _Checker.list_literal,
+    MapExpr: _Checker.map_literal,
+    StructExpr: _Checker.struct,
+    Comprehension: _Checker.comprehension,
+}
+
+
+def _is_nullable(type_: Type) -> bool:
+    return type_.kind in _NULLABLE_KINDS or type_.kind == NULL_KIND or type_.nullable
+
+
+def _instantiate(type_: Type, variables: Mapping[str, Type]) -> Type:
+    """A signature's type with its parameters replaced by variables."""
+    if type_.is_ground:
+        return type_
+    if type_.kind == PARAM_KIND:
+        return variables[type_.name]
+    return Type(type_.kind, type_.name, tuple(_instantiate(parameter, variables) for parameter in type_.parameters))
+
+
+def _most_general(left: Type, right: Type) -> Type:
+    """Of two types that unify, the one that says less."""
+    return left if _says_less(left, right) else right
+
+
+def _says_less(left: Type, right: Type) -> bool:
+    """cel-go's isEqualOrLessSpecific."""
+    if left.kind in (DYN_KIND, ANY_KIND, PARAM_KIND):
+        return True
+    if right.kind in (DYN_KIND, ANY_KIND, PARAM_KIND) or left.kind != right.kind:
+        return False
+    if left.kind == TYPE_KIND:
+        return True
+    if left.kind == OPAQUE_KIND and (left.name != right.name or len(left.parameters) != len(right.parameters)):
+        return False
+    if left.kind in (OPAQUE_KIND, LIST_KIND, MAP_KIND):
+        return all(map(_says_less, left.parameters, right.parameters))
+    return left.is_exact(right)
+
+
+class _Rewriter:
+    """Puts replacements into a tree; what has none below stays the same object."""
+
+    __slots__ = ("replacements",)
+
+    def __init__(self, replacements: Mapping[int, Expr]) -> None:
+        self.replacements = replacements
+
+    def rewrite(self, node: Expr) -> Expr:
+        node = self.replacements.get(node.id, node)
+        match node:
+            case Select():
+                operand = self.rewrite(node.operand)
+                if operand is node.operand:
+                    return node
+                return Select(node.id, node.offset, operand, node.field, node.test_only)
+            case Call():
+                target = None if node.target is None else self.rewrite(node.target)
+                args = tuple(map(self.rewrite, node.args))
+                return Call(node.id, node.offset, node.function, target, args)
+            case ListExpr():
+                elements = tuple(map(self.rewrite, node.elements))
+                return ListExpr(node.id, node.offset, elements, node.optional_indices)
+            case MapExpr():
+                entries = (
+                    syntax.MapEntry(
+                        entry.id, entry.offset, self.rewrite(entry.key), self.rewrite(entry.value), entry.optional
+                    )
+                    for entry in node.entries
+                )
+                return MapExpr(node.id, node.offset, tuple(entries))
+            case StructExpr():
+                fields = (
+                    syntax.StructField(field.id, field.offset, field.name, self.rewrite(field.value), field.optional)
+                    for field in node.fields
+                )
+                return StructExpr(node.id, node.offset, node.type_name, tuple(fields))
+            case Comprehension():
+                return Comprehension(
+                    node.id,
+                    node.offset,
+                    self.rewrite(node.iter_range),
+                    node.iter_var,
+                    node.iter_var2,
+                    node.accu_var,
+                    self.rewrite(node.accu_init),
+                    self.rewrite(node.loop_condition),
+                    self.rewrite(node.loop_step),
+                    self.rewrite(node.result),
+                )
+            case _:
+                return node
