@@ -176,7 +176,7 @@ class _WireDevice(Record, frozen=True):
 
 
 class _WireClaimStatus(Record, frozen=True):
-    allocation: msgspec.Raw | None = None
+    allocation: msgspec.Raw = msgspec.Raw()  # not `Raw | None`: msgspec decodes that to None only
     reserved_for: tuple[_WireConsumer, ...] | None = None
     devices: tuple[_WireDevice, ...] | None = None
 
@@ -348,14 +348,15 @@ class ClaimDecoder:
         self._allocations: _DecodedOnce[Allocation] = _DecodedOnce(decode_allocation, allocations_max)
 
     def observed(self, wire: _WireClaim) -> tuple[ObjectMeta, Input]:
-        return wire.metadata, ClaimObserved(self.claim(wire))
+        return _checked(wire.metadata), ClaimObserved(self.claim(wire))
 
     def claim(self, wire: _WireClaim) -> ResourceClaim:
         meta, status = wire.metadata, wire.status
         spec, problem = self._specs(bytes(wire.spec))
         allocation = None
-        if status.allocation is not None:
-            allocation, allocation_problem = self._allocations(bytes(status.allocation))
+        raw_allocation = bytes(status.allocation)
+        if raw_allocation not in {b"", b"null"}:
+            allocation, allocation_problem = self._allocations(raw_allocation)
             problem = "; ".join(filter(None, (problem, allocation_problem)))
         return ResourceClaim(
             key=ClaimKey(meta.namespace, meta.name),
@@ -391,25 +392,32 @@ def _device_conditions(wire: tuple[_WireDevice, ...] | None) -> tuple[DeviceCond
     )
 
 
+def _checked(meta: ObjectMeta) -> ObjectMeta:
+    """The machine compares revisions as numbers; ValueError when this one is none."""
+    if not meta.resource_version.isdecimal():
+        raise ValueError(f"metadata.resourceVersion: {meta.resource_version!r} is not a number")
+    return meta
+
+
 def _observed_pod(pod: Pod) -> tuple[ObjectMeta, Input]:
-    return pod.metadata, PodObserved(pod)
+    return _checked(pod.metadata), PodObserved(pod)
 
 
 def _observed_node(node: Node) -> tuple[ObjectMeta, Input]:
-    return node.metadata, NodeObserved(node)
+    return _checked(node.metadata), NodeObserved(node)
 
 
 def _observed_namespace(namespace: Namespace) -> tuple[ObjectMeta, Input]:
-    return namespace.metadata, NamespaceObserved(namespace)
+    return _checked(namespace.metadata), NamespaceObserved(namespace)
 
 
 def _observed_slice(raw: msgspec.Raw) -> tuple[ObjectMeta, Input]:
-    meta = _meta_decoder.decode(raw).metadata
+    meta = _checked(_meta_decoder.decode(raw).metadata)
     return meta, SliceObserved(decode_slice(orjson.loads(bytes(raw))), meta.revision)
 
 
 def _observed_class(raw: msgspec.Raw) -> tuple[ObjectMeta, Input]:
-    meta = _meta_decoder.decode(raw).metadata
+    meta = _checked(_meta_decoder.decode(raw).metadata)
     return meta, ClassObserved(decode_class(orjson.loads(bytes(raw))), meta.revision)
 
 

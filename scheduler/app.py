@@ -1,0 +1,371 @@
+"""The live scheduler: reflectors feed the machine, its decisions go to the executor, the answers come back.
+
+Everything runs on one event loop. The machine is called in turns: a turn takes the inputs that wait, for at most
+`_TURN_S`, then the timer, hands out the decisions, and lets the network have its turn. Nothing here decides anything.
+
+Rules of this module
+  1. Only `_turn` calls the machine, and never while it is being called.
+  2. Leaving the context stops everything for certain: watches first, then writes in flight are awaited, then the rest.
+  3. An exception out of the machine is a defect: it ends the app with that exception, for a wrong state must not go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from typing import Final, Self
+
+from scheduler.config import Config
+from scheduler.core.inputs import Input, TimerFired
+from scheduler.core.machine import Machine
+from scheduler.framework.api import Profile
+from scheduler.framework.decisions import Decision
+from scheduler.kube.clock import Clock
+from scheduler.kube.codec import Codec
+from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection
+from scheduler.kube.event_records import EventSeries
+from scheduler.kube.executor import Executor
+from scheduler.kube.health import HealthServer
+from scheduler.kube.preflight import Preflight, check
+from scheduler.kube.requests import ApiClient, Timeouts
+from scheduler.kube.watch import Reflector, WatchLimits
+from scheduler.metrics import CONTENT_TYPE, Family, Metrics
+from scheduler.plugins import default_plugins
+
+log = logging.getLogger(__name__)
+
+_TURN_S: Final = 0.005
+_ALIVE_S: Final = 30.0
+_TIMER: Final = TimerFired()
+
+
+class SchedulerApp:
+    """The scheduler of one cluster, running while its context is open.
+
+        async with SchedulerApp(Connection(url=...), Config(health_port=None)) as app:
+            await app.synced()
+            ...
+
+    Raises (on entering):
+        CredentialsError, PreflightError: The server cannot be used; the text says what is missing.
+        OSError: The health port is taken.
+    """
+
+    def __init__(self, connection: Connection, config: Config | None = None) -> None:
+        self.config = config or Config()
+        self.preflight: Preflight | None = None
+        self.problems_by_subject: dict[str, str] = {}  # what the server refuses us, by right or kind
+        self.longest_handle_s = 0.0
+        self._connection = connection
+        self._stack = AsyncExitStack()
+        self._inbox: deque[Input] = deque()
+        self._reported: dict[tuple[str, str], str] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._turn_handle: asyncio.Handle | None = None
+        self._last_turn_s = 0.0
+        self._inputs_count = 0
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._stop()
+
+    async def _start(self) -> None:
+        config, loop = self.config, asyncio.get_running_loop()
+        self._loop = loop
+        self._failed: asyncio.Future[None] = loop.create_future()
+        self.clock = Clock(loop.time)
+        credentials = await self._connection.open()
+        timeouts = Timeouts(total_s=config.request_timeout)
+        client = await self._stack.enter_async_context(ApiClient(credentials, timeouts=timeouts))
+        if config.preflight:
+            self.preflight = await check(client)
+            log.info("connected to %s, Kubernetes %s", credentials.url, self.preflight.version)
+            for warning in self.preflight.warnings:
+                log.warning("%s", warning)
+        self.machine = Machine(
+            tuple(Profile(name, default_plugins()) for name in config.scheduler_names),
+            features=config.features(),
+            new_uid=lambda: str(uuid.uuid4()),
+            settings=config.core_settings(),
+        )
+        codec = Codec()
+        self.metrics = Metrics(self._families)
+        name = config.scheduler_names[0]
+        self._events = EventSeries(
+            name, f"{name}-{os.uname().nodename}"[:128], per_second=config.events_per_second, burst=config.events_burst
+        )
+        self._executor = await self._stack.enter_async_context(
+            Executor(
+                client,
+                codec,
+                self.clock,
+                self._deliver_one,
+                self,
+                events=self._events,
+                in_flight_max=config.writes_in_flight,
+                on_write=self.metrics.observe_write,
+            )
+        )
+        limits = WatchLimits(inactivity_s=config.watch_inactivity)
+        self.reflectors = tuple(Reflector(client, kind, self._deliver, self, limits=limits) for kind in codec.kinds)
+        if config.health_port is not None:
+            self.health = await self._stack.enter_async_context(
+                HealthServer(
+                    config.health_address or ("0.0.0.0" if IN_CLUSTER_TOKEN.is_file() else "127.0.0.1"),  # noqa: S104
+                    config.health_port,
+                    problems_alive=self._problems_alive,
+                    problems_ready=self.problems,
+                    metrics=lambda: (self.metrics.text(), CONTENT_TYPE),
+                )
+            )
+        if config.tune_gc:
+            # Every collection would walk the growing cache: 3 to 8 times the cost of decoding.
+            gc.disable()
+        self._last_turn_s = loop.time()
+        self._tasks = [
+            asyncio.create_task(reflector.run(), name=f"watch-{reflector.kind.name}") for reflector in self.reflectors
+        ]
+        for task in self._tasks:
+            task.add_done_callback(self._on_task_done)
+        self._tasks.append(asyncio.create_task(self._announce_sync(), name="announce-sync"))
+        self._schedule_turn()
+
+    async def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        try:
+            await self._stack.aclose()  # awaits writes in flight; their answers still reach the machine
+        finally:
+            if self._turn_handle is not None:
+                self._turn_handle.cancel()
+                self._turn_handle = None
+            if self.config.tune_gc:
+                gc.enable()
+            if hasattr(self, "_failed") and not self._failed.done():
+                self._failed.cancel()
+
+    async def synced(self) -> None:
+        """Wait until every kind has been listed and the machine has been told."""
+        waiting = asyncio.gather(*(reflector.synced.wait() for reflector in self.reflectors))
+        try:
+            await asyncio.wait({waiting, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            if self._failed.done():
+                self._failed.result()
+            while self._inbox:
+                await asyncio.sleep(0)
+        finally:
+            waiting.cancel()
+
+    async def run_until(self, stopped: asyncio.Event) -> None:
+        """Run until `stopped` is set; raises what ended the machine, if that comes first."""
+        waiting = asyncio.ensure_future(stopped.wait())
+        try:
+            await asyncio.wait({waiting, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            if self._failed.done():
+                self._failed.result()
+        finally:
+            waiting.cancel()
+
+    def problems(self) -> list[str]:
+        """Why the scheduler is not ready: caches not filled, permissions missing, what the machine complains of."""
+        waiting = [reflector for reflector in self.reflectors if not reflector.stats.is_synced]
+        return [
+            *(f"{one.kind.name}: not listed yet{_because(one.stats.failure)}" for one in waiting),
+            *(f"refused by the API server: {subject}: {text}" for subject, text in self.problems_by_subject.items()),
+            *self.machine.problems(),
+        ]
+
+    def _problems_alive(self) -> list[str]:
+        if self._failed.done() and not self._failed.cancelled():
+            return [f"the machine failed: {self._failed.exception()}"]
+        idle_s = self._loop.time() - self._last_turn_s
+        if self._inbox and idle_s > _ALIVE_S:
+            return [f"inputs have been waiting for {idle_s:.0f} s"]
+        return []
+
+    # -- Reporter: what reflectors and executor want known --
+
+    def undecodable(self, kind: str, name: str, reason: str) -> None:
+        """Say it once per object and reason."""
+        if self._reported.get((kind, name)) != reason:
+            if len(self._reported) >= 10_000:
+                self._reported.clear()
+            self._reported[kind, name] = reason
+            log.warning("%s %s cannot be used: %s", kind, name or "without a name", reason)
+
+    def refused(self, subject: str, message: str) -> None:
+        if self.problems_by_subject.get(subject) != message:
+            self.problems_by_subject[subject] = message
+            log.error("refused by the API server, see manifests/base/rbac.yaml: %s: %s", subject, message)
+
+    def granted(self, subject: str) -> None:
+        if self.problems_by_subject and self.problems_by_subject.pop(subject, None) is not None:
+            log.info("permitted again: %s", subject)
+
+    # -- turns --
+
+    def _deliver(self, inputs: Sequence[Input]) -> None:
+        self._inbox.extend(inputs)
+        self._schedule_turn()
+
+    def _deliver_one(self, given: Input) -> None:
+        self._inbox.append(given)
+        self._schedule_turn()
+
+    def _schedule_turn(self) -> None:
+        handle = self._turn_handle
+        if handle is not None:
+            if not isinstance(handle, asyncio.TimerHandle):
+                return
+            handle.cancel()
+        self._turn_handle = self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_handle = None
+        if self._failed.done():
+            return
+        begun_s = time.perf_counter()
+        try:
+            self._take_inputs(begun_s)
+            deadline_ms = self.machine.next_deadline_ms()
+        except Exception as error:
+            log.exception("the machine failed; this is a defect of the scheduler")
+            self._failed.set_exception(error)
+            return
+        if self._inbox:
+            self._schedule_turn()
+        elif deadline_ms is not None:
+            self._turn_handle = self._call_at(deadline_ms)
+        self._last_turn_s = self._loop.time()
+        self.metrics.turn.observe(time.perf_counter() - begun_s)
+
+    def _take_inputs(self, begun_s: float) -> None:
+        """Inputs, for as long as a turn may last, then the timer when it is due."""
+        machine, inbox, now_ms = self.machine, self._inbox, self.clock.now_ms()
+        last_s = begun_s
+        while inbox and last_s - begun_s < _TURN_S:
+            self._execute(machine.handle(inbox.popleft(), now_ms=now_ms))
+            last_s = self._note_handle(last_s)
+        deadline_ms = machine.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms <= now_ms:
+            self._execute(machine.handle(_TIMER, now_ms=now_ms))
+            self._note_handle(last_s)
+
+    def _note_handle(self, begun_s: float) -> float:
+        self._inputs_count += 1
+        ended_s = time.perf_counter()
+        if ended_s - begun_s > self.longest_handle_s:
+            self.longest_handle_s = ended_s - begun_s
+        return ended_s
+
+    def _execute(self, decisions: Sequence[Decision]) -> None:
+        if decisions:
+            self.metrics.count_decisions(decisions)
+            self._executor.submit(decisions)
+
+    def _call_at(self, deadline_ms: int) -> asyncio.Handle:
+        if deadline_ms <= self.clock.now_ms():
+            return self._loop.call_soon(self._turn)
+        # A millisecond later: a timer that fires a hair early would be asked for again at once.
+        return self._loop.call_at(self.clock.monotonic_s(deadline_ms + 1), self._turn)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None and not self._failed.done():
+            log.error("%s ended, which is a defect of the scheduler", task.get_name(), exc_info=error)
+            self._failed.set_exception(error)
+
+    async def _announce_sync(self) -> None:
+        begun_s = self._loop.time()
+        await self.synced()
+        counts = ", ".join(f"{reflector.stats.objects} {reflector.kind.name}" for reflector in self.reflectors)
+        log.info("caches filled in %.2f s: %s", self._loop.time() - begun_s, counts)
+        if self.config.tune_gc:
+            # What was just read stays: out of the collector's sight; the rest is looked at less often than usual.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(50_000, 20, 100)
+            gc.enable()
+
+    def _families(self) -> Iterator[Family]:
+        """What `Metrics` reads when it is scraped."""
+        now_s, kinds = self._loop.time(), {reflector.kind.name: reflector.stats for reflector in self.reflectors}
+
+        def by_kind(read: object) -> dict[tuple[str, ...], float]:
+            assert callable(read)
+            return {(name,): float(read(stats)) for name, stats in kinds.items()}
+
+        yield (
+            "dra_scheduler_watch_relists",
+            "Times a kind was listed.",
+            "counter",
+            ("kind",),
+            by_kind(lambda stats: stats.relists),
+        )
+        yield (
+            "dra_scheduler_watch_restarts",
+            "Watch requests begun.",
+            "counter",
+            ("kind",),
+            by_kind(lambda stats: stats.restarts),
+        )
+        yield (
+            "dra_scheduler_watch_events",
+            "Changes seen.",
+            "counter",
+            ("kind",),
+            by_kind(lambda stats: stats.events),
+        )
+        yield (
+            "dra_scheduler_undecodable_objects",
+            "Objects that could not be decoded.",
+            "counter",
+            ("kind",),
+            by_kind(lambda stats: stats.undecodable),
+        )
+        yield (
+            "dra_scheduler_watch_staleness_seconds",
+            "Since anything was last heard of a kind, a bookmark at least.",
+            "gauge",
+            ("kind",),
+            by_kind(lambda stats: now_s - stats.last_activity_s if stats.last_activity_s is not None else float("inf")),
+        )
+        yield (
+            "dra_scheduler_watch_last_sync_age_seconds",
+            "Since a kind was last listed completely.",
+            "gauge",
+            ("kind",),
+            by_kind(lambda stats: now_s - stats.last_sync_s if stats.last_sync_s is not None else float("inf")),
+        )
+        yield (
+            "dra_scheduler_longest_handle_seconds",
+            "Longest time one input took.",
+            "gauge",
+            (),
+            {(): self.longest_handle_s},
+        )
+        writes = self._executor.stats
+        yield ("dra_scheduler_writes_in_flight", "Requests under way.", "gauge", (), {(): writes.in_flight})
+        yield ("dra_scheduler_writes_waiting", "Decisions not sent yet.", "gauge", (), {(): writes.waiting})
+        yield ("dra_scheduler_inputs", "Inputs handled.", "counter", (), {(): self._inputs_count})
+        yield ("dra_scheduler_events_dropped", "Events not recorded.", "counter", (), {(): self._events.dropped})
+        yield ("dra_scheduler_problems", "Why /readyz fails; 0 when ready.", "gauge", (), {(): len(self.problems())})
+
+
+def _because(failure: str | None) -> str:
+    return f" ({failure})" if failure else ""

@@ -1,0 +1,417 @@
+"""The reflector against a server that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from scheduler.core.inputs import PodDeleted, PodObserved, RelistFinished
+from scheduler.kube.codec import Codec
+from scheduler.kube.credentials import Connection
+from scheduler.kube.requests import ApiClient
+from scheduler.kube.watch import LineSplitter, Reflector, WatchLimits
+from tests.kube.misbehaving import (
+    Pauses,
+    Reports,
+    RotatingToken,
+    Told,
+    added,
+    bookmark,
+    event,
+    misbehaving,
+    page,
+    pod,
+    status,
+    status_object,
+    watch,
+)
+
+
+class Running:
+    def __init__(self, told, reports, pauses, reflector) -> None:
+        self.told, self.reports, self.pauses, self.reflector = told, reports, pauses, reflector
+
+    def names(self) -> list[str]:
+        """The inputs as short texts."""
+        return [short(one) for one in self.told.inputs]
+
+
+def short(one) -> str:
+    match one:
+        case PodObserved(pod=seen):
+            return f"{seen.metadata.name}@{seen.metadata.resource_version}"
+        case PodDeleted(key=key, uid=uid):
+            return f"-{key.name}({uid})"
+        case RelistFinished(kind=kind):
+            return f"={kind}"
+    raise AssertionError(one)
+
+
+@asynccontextmanager
+async def reflecting(server, *, credentials=None, limits=WatchLimits(healthy_s=1e9)):
+    told, reports, pauses = Told(), Reports(), Pauses()
+    credentials = credentials or await Connection(url=server.url).open()
+    async with ApiClient(credentials, pause=pauses) as client:
+        reflector = Reflector(client, Codec().pods, told, reports, limits=limits, pause=pauses, rng=random.Random(7))
+        task = asyncio.create_task(reflector.run())
+        try:
+            yield Running(told, reports, pauses, reflector)
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def test_streamed_list_is_one_batch_that_ends_with_relist_finished():
+    async with (
+        misbehaving(watch(added(pod("a", 3), pod("b", 5)), bookmark(9, ends_initial=True), then="hang")) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted()
+
+        assert [[short(one) for one in batch] for batch in running.told.batches] == [["a@3", "b@5", "=Pod"]]
+        assert server.asked[0].query["sendInitialEvents"] == "true"
+        assert server.asked[0].query["resourceVersionMatch"] == "NotOlderThan"
+        assert 300 <= int(server.asked[0].query["timeoutSeconds"]) <= 600
+        assert server.asked[0].headers["Accept-Encoding"] == "identity"
+        assert running.reflector.stats.is_synced
+        assert running.reflector.stats.objects == 2
+
+
+async def test_changes_after_the_list_are_told_as_they_come_and_unknown_types_ignored():
+    async with (
+        misbehaving(
+            watch(
+                added(pod("a", 3)),
+                bookmark(9, ends_initial=True),
+                event("ADDED", pod("b", 10)),
+                event("MODIFIED", pod("a", 11)),
+                event("SOMETHING_NEW", pod("a", 12)),
+                event("DELETED", pod("b", 13)),
+                then="hang",
+            )
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.until(lambda inputs: len(inputs) == 5)
+
+        assert running.names() == ["a@3", "=Pod", "b@10", "a@11", "-b(uid-b)"]
+
+
+async def test_stream_that_ends_resumes_at_the_bookmark_without_a_pause():
+    async with (
+        misbehaving(
+            watch(added(pod("a", 3)), bookmark(9, ends_initial=True), bookmark(40)),
+            watch(event("ADDED", pod("b", 41)), then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.until(lambda inputs: len(inputs) == 3)
+
+        assert running.names() == ["a@3", "=Pod", "b@41"]
+        assert server.asked[1].query["resourceVersion"] == "40"
+        assert "sendInitialEvents" not in server.asked[1].query
+        assert running.pauses.seconds == []
+
+
+async def test_chunk_cut_in_the_middle_of_a_line_loses_nothing():
+    line = event("MODIFIED", pod("a", 12))
+    async with (
+        misbehaving(
+            watch(
+                added(pod("a", 3)), bookmark(9, ends_initial=True), event("ADDED", pod("b", 10)), line[:50], then="cut"
+            ),
+            watch(line, then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.until(lambda inputs: len(inputs) == 4)
+
+        assert running.names() == ["a@3", "=Pod", "b@10", "a@12"]
+        assert server.asked[1].query["resourceVersion"] == "10"
+        assert running.reflector.stats.relists == 1
+
+
+async def test_line_of_any_length_in_any_number_of_chunks():
+    line = event("ADDED", pod("huge", 10, padding="x" * 5_000_000)).encode()
+    chunks = [line[start : start + 65_521] for start in range(0, len(line), 65_521)]
+    async with (
+        misbehaving(
+            watch(bookmark(9, ends_initial=True), *chunks, event("ADDED", pod("b", 11)), then="hang")
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.until(lambda inputs: len(inputs) == 3)
+
+        assert running.names() == ["=Pod", "huge@10", "b@11"]
+
+
+@pytest.mark.parametrize(
+    "expired",
+    [
+        pytest.param(watch(event("ERROR", status_object(410, "Expired", "too old resource version"))), id="error-line"),
+        pytest.param(status(410, "Expired", "too old resource version"), id="http-410"),
+    ],
+)
+async def test_expired_version_relists_and_tells_what_vanished_changed_and_was_replaced(expired):
+    async with (
+        misbehaving(
+            watch(
+                added(pod("gone", 3), pod("same", 4), pod("new", 5), pod("reborn", 6)), bookmark(9, ends_initial=True)
+            ),
+            expired,
+            watch(
+                added(pod("same", 4), pod("new", 15), pod("reborn", 16, uid="second")),
+                bookmark(20, ends_initial=True),
+                then="hang",
+            ),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted(2)
+
+        assert [short(one) for one in running.told.batches[-1]] == [
+            "-gone(uid-gone)",
+            "new@15",
+            "-reborn(uid-reborn)",
+            "reborn@16",
+            "=Pod",
+        ]
+        assert [one.query.get("sendInitialEvents") for one in server.asked] == ["true", None, "true"]
+
+
+async def test_changes_before_an_error_line_in_the_same_chunk_are_told():
+    async with (
+        misbehaving(
+            watch(
+                bookmark(9, ends_initial=True)
+                + event("ADDED", pod("a", 10))
+                + event("ERROR", status_object(500, "InternalError", "etcd"))
+            ),
+            watch(then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await server.asked_for(2)
+
+        assert running.names() == ["=Pod", "a@10"]
+        assert server.asked[1].query["resourceVersion"] == "10"
+
+
+async def test_old_objects_stay_until_a_broken_relist_is_complete():
+    async with (
+        misbehaving(
+            watch(added(pod("a", 3)), bookmark(9, ends_initial=True)),
+            status(410, "Expired", "too old"),
+            watch(added(pod("b", 12)), then="cut"),
+            watch(added(pod("a", 3), pod("b", 12)), bookmark(20, ends_initial=True), then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted(2)
+
+        assert running.names() == ["a@3", "=Pod", "b@12", "=Pod"]
+
+
+async def test_server_without_streamed_lists_is_listed_in_pages():
+    async with (
+        misbehaving(
+            status(
+                422, "Invalid", "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+            ),
+            page(pod("a", 3), version=9, token="next/+="),
+            page(pod("b", 5), version=9),
+            watch(event("ADDED", pod("c", 10)), then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.until(lambda inputs: len(inputs) == 4)
+
+        assert running.names() == ["a@3", "b@5", "=Pod", "c@10"]
+        assert server.asked[1].query == {"limit": "500"}
+        assert server.asked[2].query == {"limit": "500", "continue": "next/+="}
+        assert server.asked[3].query["resourceVersion"] == "9"
+
+
+async def test_page_token_that_expired_starts_the_list_over():
+    async with (
+        misbehaving(
+            status(400, "BadRequest", "unknown parameter"),
+            page(pod("a", 3), version=9, token="next"),
+            status(410, "Expired", "the provided continue parameter is too old"),
+            page(pod("b", 15), version=19),
+            watch(then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await server.asked_for(5)
+
+        assert running.names() == ["b@15", "=Pod"]
+
+
+async def test_silence_before_the_initial_events_end_falls_back_to_a_list():
+    limits = WatchLimits(inactivity_s=0.05, healthy_s=1e9)
+    async with (
+        misbehaving(watch(added(pod("a", 3)), then="hang"), page(pod("a", 3), version=9), watch(then="hang")) as server,
+        reflecting(server, limits=limits) as running,
+    ):
+        await running.told.relisted()
+
+        assert running.names() == ["a@3", "=Pod"]
+        assert server.asked[1].query == {"limit": "500"}
+
+
+async def test_silent_watch_is_cut_and_resumed():
+    limits = WatchLimits(inactivity_s=0.05, healthy_s=1e9)
+    async with (
+        misbehaving(
+            watch(bookmark(9, ends_initial=True), then="hang"),
+            watch(event("ADDED", pod("a", 10)), then="hang"),
+        ) as server,
+        reflecting(server, limits=limits) as running,
+    ):
+        await running.told.until(lambda inputs: len(inputs) == 2)
+
+        assert running.names() == ["=Pod", "a@10"]
+        assert server.asked[1].query["resourceVersion"] == "9"
+
+
+async def test_429_waits_as_long_as_the_server_says():
+    async with (
+        misbehaving(
+            status(429, "TooManyRequests", "slow down", headers={"Retry-After": "17"}),
+            watch(bookmark(9, ends_initial=True), then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted()
+
+        assert running.pauses.seconds == [17.0]
+
+
+async def test_429_while_paging_waits_as_long_as_the_server_says():
+    async with (
+        misbehaving(
+            status(400, "BadRequest", "unknown parameter"),
+            status(429, "TooManyRequests", "slow down", retryAfterSeconds=4),
+            page(version=9),
+            watch(then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted()
+
+        assert running.pauses.seconds == [4.0]
+
+
+async def test_failures_back_off_doubling_with_jitter_up_to_the_limit_and_start_over_after_success():
+    bad = status(500, "InternalError", "etcd leader changed")
+    async with (
+        misbehaving(*[bad] * 9, watch(bookmark(9, ends_initial=True)), bad, watch(then="hang")) as server,
+        reflecting(server) as running,
+    ):
+        await server.asked_for(12)
+
+        wanted = [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30, 0.8]
+        assert len(running.pauses.seconds) == len(wanted)
+        for pause, centre in zip(running.pauses.seconds, wanted, strict=True):
+            assert 0.8 * centre <= pause <= 1.2 * centre
+
+
+async def test_streams_that_end_at_once_again_and_again_are_not_hammered():
+    async with (
+        misbehaving(watch(bookmark(9, ends_initial=True)), watch(), watch(), watch(), watch(then="hang")) as server,
+        reflecting(server) as running,
+    ):
+        await server.asked_for(5)
+
+        assert len(running.pauses.seconds) == 2
+
+
+async def test_refused_connection_is_survived():
+    async with misbehaving() as server:
+        url = server.url
+    told, pauses = Told(), Pauses()
+    async with ApiClient(await Connection(url=url).open()) as client:
+        reflector = Reflector(client, Codec().pods, told, Reports(), pause=pauses)
+        task = asyncio.create_task(reflector.run())
+        async with asyncio.timeout(20):
+            while len(pauses.seconds) < 3:
+                await asyncio.sleep(0)
+        assert not task.done()
+        assert reflector.stats.failure is not None
+        assert "Connect" in reflector.stats.failure
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_expired_token_is_refreshed_once_and_the_request_sent_again():
+    async with misbehaving(
+        status(401, "Unauthorized", "Unauthorized"), watch(bookmark(9, ends_initial=True), then="hang")
+    ) as server:
+        credentials = RotatingToken(server.url, "old", "new")
+        async with reflecting(server, credentials=credentials) as running:
+            await running.told.relisted()
+
+            assert [one.headers["Authorization"] for one in server.asked] == ["Bearer old", "Bearer new"]
+            assert credentials.refreshes == 1
+            assert running.pauses.seconds == []
+
+
+async def test_missing_permission_is_reported_until_it_is_granted():
+    message = 'pods is forbidden: User "dra" cannot watch resource "pods" in API group "" at the cluster scope'
+    async with (
+        misbehaving(
+            status(403, "Forbidden", message),
+            status(403, "Forbidden", message),
+            watch(bookmark(9, ends_initial=True), then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted()
+
+        assert running.reports.refused_ever == [("Pod", message), ("Pod", message)]
+        assert running.reports.refusals == {}
+        assert len(running.pauses.seconds) == 2
+
+
+async def test_undecodable_pod_is_reported_and_the_others_go_on():
+    bad = pod("bad", 4) | {"spec": {"containers": [{"name": 7}]}}
+    async with (
+        misbehaving(watch(added(pod("a", 3), bad, pod("b", 5)), bookmark(9, ends_initial=True), then="hang")) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted()
+
+        assert running.names() == ["a@3", "b@5", "=Pod"]
+        assert running.reports.broken == [
+            ("Pod", "default/bad", "Expected `str`, got `int` - at `$.spec.containers[0].name`")
+        ]
+        assert running.reflector.stats.undecodable == 1
+
+
+async def test_version_the_server_cannot_read_leads_to_a_relist():
+    async with (
+        misbehaving(
+            watch(bookmark(9, ends_initial=True)),
+            status(400, "BadRequest", "invalid resource version"),
+            watch(bookmark(3, ends_initial=True), then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted(2)
+
+        assert server.asked[2].query["sendInitialEvents"] == "true"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_line_splitter_gives_the_same_lines_whatever_the_chunks(size):
+    text = b"one\n\ntwo two\nthree\nunfinished"
+    splitter = LineSplitter()
+    lines = [line for start in range(0, len(text), size) for line in splitter.feed(text[start : start + size])]
+    assert lines == [b"one", b"two two", b"three"]
+    assert splitter.feed(b" business\n") == [b"unfinished business"]
