@@ -1,1 +1,93 @@
-"""The structured device allocator: claims and published devices in, an allocation or the reason why not out."""
+"""The structured device allocator: claims and published devices in, an allocation or the reason why not out.
+
+Pure: no I/O, no clock, no randomness; arguments are never changed but for the caches inside `Inventory`
+and `InUse`, which no answer depends on. Imports `cel` and the standard library.
+"""
+
+from allocator.allocate import allocate
+from allocator.decode import (
+    decode_allocation,
+    decode_claim_spec,
+    decode_class,
+    decode_node_selector,
+    decode_slice,
+)
+from allocator.encode import encode_allocation, encode_node_selector
+from allocator.features import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
+from allocator.in_use import InUse, PoolUse
+from allocator.inventory import Inventory, affected_nodes
+from allocator.model import (
+    RESULTS_MAX,
+    Allocation,
+    AllocationConfig,
+    AllocationError,
+    Attribute,
+    Claim,
+    ClaimSpec,
+    DecodeError,
+    Device,
+    DeviceClass,
+    DeviceId,
+    DeviceResult,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    NodeView,
+    PoolId,
+    ResourceSlice,
+    Taint,
+    Toleration,
+)
+from allocator.node_match import NodeSelectorError, check_node_selector, match_node_selector
+from allocator.observer import SILENT, Observer, Stage
+from allocator.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome, Unsatisfiable
+
+__all__ = [
+    "ALL_SHORTCUTS",
+    "INVALID_POOLS",
+    "NO_SHORTCUTS",
+    "RESULTS_MAX",
+    "SILENT",
+    "Allocated",
+    "Allocation",
+    "AllocationConfig",
+    "AllocationError",
+    "Attribute",
+    "BudgetExhausted",
+    "Claim",
+    "ClaimSpec",
+    "DecodeError",
+    "Device",
+    "DeviceClass",
+    "DeviceId",
+    "DeviceResult",
+    "Features",
+    "InUse",
+    "Inventory",
+    "NodeSelector",
+    "NodeSelectorError",
+    "NodeSelectorRequirement",
+    "NodeSelectorTerm",
+    "NodeView",
+    "Observer",
+    "Outcome",
+    "PoolId",
+    "PoolUse",
+    "ResourceSlice",
+    "Shortcuts",
+    "Stage",
+    "Taint",
+    "Toleration",
+    "Unsatisfiable",
+    "affected_nodes",
+    "allocate",
+    "check_node_selector",
+    "decode_allocation",
+    "decode_claim_spec",
+    "decode_class",
+    "decode_node_selector",
+    "decode_slice",
+    "encode_allocation",
+    "encode_node_selector",
+    "match_node_selector",
+]

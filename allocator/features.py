@@ -1,0 +1,69 @@
+"""Which parts of the API are in force.
+
+A scheduler cannot read the API server's gates: fields of a gate that is off are simply absent. These
+flags are for matching an upstream scheduler whose gates were changed, and for upstream's tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Feature flags with the defaults of Kubernetes 1.36.
+
+    `device_binding_and_status` stands for DRADeviceBindingConditions together with
+    DRAResourceClaimDeviceStatus. `kubernetes` ("1.36" or "1.37") switches the verdicts that 1.37 changed:
+    counter slices follow node selection, All mode checks only static capacity, shares without capacity
+    count as sharing, fractional capacity ranges, and configuration entries that cover all requests.
+    """
+
+    admin_access: bool = True
+    prioritized_list: bool = True
+    partitionable_devices: bool = True
+    device_taints: bool = True
+    device_binding_and_status: bool = True
+    consumable_capacity: bool = True
+    list_type_attributes: bool = False
+    kubernetes: str = "1.36"
+
+    def __post_init__(self) -> None:
+        if self.kubernetes not in ("1.36", "1.37"):
+            raise ValueError(f"Features.kubernetes: {self.kubernetes!r} is not supported; use '1.36' or '1.37'")
+
+    @property
+    def is_137(self) -> bool:
+        return self.kubernetes == "1.37"
+
+    @property
+    def is_stable_variant(self) -> bool:
+        """Whether upstream would run its oldest allocator, which knows no distinctAttribute and no bindsToNode."""
+        return not (self.device_binding_and_status or self.consumable_capacity or self.list_type_attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcuts:
+    """Speed-ups of the search. Each can be switched off; the answers stay the same (tests compare).
+
+    Attributes:
+        bulk: Take a request's devices in one go when nothing but the count matters.
+        forward_check: Give up a branch when a later request has fewer candidates left than it needs.
+        symmetry: Try one of several devices that no request, constraint or counter tells apart.
+        memo: Remember states from which no solution was found.
+        backjump: Go back to a choice that can matter for the failure instead of the latest one.
+        matching: Give up a branch when the remaining requests cannot all get different devices.
+        counter_bounds: Give up a branch when the cheapest remaining devices exceed the counters.
+    """
+
+    bulk: bool = True
+    forward_check: bool = True
+    symmetry: bool = True
+    memo: bool = True
+    backjump: bool = True
+    matching: bool = True
+    counter_bounds: bool = True
+
+
+ALL_SHORTCUTS = Shortcuts()
+NO_SHORTCUTS = Shortcuts(False, False, False, False, False, False, False)

@@ -1,0 +1,376 @@
+"""All slices and classes of the cluster, and what can be computed from them once for many allocations.
+
+Rules of this module
+  1. What `node_pools` returns depends on the slices, the node's name and labels, and the features: not on
+     the order in which slices were put.
+  2. A change drops exactly what may depend on it; what `put_slice` and `remove_slice` return says which
+     nodes that is.
+
+The work is shared at three levels: a `PoolView` by all nodes for which the same slices of the pool are
+relevant, the pools without a node name by all nodes that match the same selectors, and a `NodePools` by
+all nodes without pools of their own. So a node costs its own pools only.
+
+Source: `NewAllocator` and `GatherPools` of structured/internal/incubating v0.36.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from allocator.features import Features
+from allocator.model import (
+    AllocationError,
+    ClaimSpec,
+    DeviceClass,
+    NodeSelector,
+    NodeView,
+    PoolId,
+    ResourceSlice,
+)
+from allocator.node_match import NodeSelectorError, match_node
+from allocator.node_pools import NodePools
+from allocator.pools import PoolView, gather_pool, is_ignored
+from allocator.requests import Plan, Planner
+
+_PLANS_MAX: Final = 1024
+"""Plans kept. When there are more, all of them and everything computed for them is dropped."""
+
+
+class _Pool:
+    """The slices of one pool, and its views by the names of the relevant slices."""
+
+    __slots__ = ("by_node", "elsewhere", "slices", "views")
+
+    def __init__(self) -> None:
+        self.slices: Final[dict[str, ResourceSlice]] = {}
+        self.by_node: Final[dict[str, dict[str, ResourceSlice]]] = {}
+        self.elsewhere: Final[dict[str, ResourceSlice]] = {}
+        self.views: Final[dict[object, PoolView | None]] = {}
+
+    def put(self, slice_: ResourceSlice) -> None:
+        self.slices[slice_.name] = slice_
+        if slice_.node_name:
+            self.by_node.setdefault(slice_.node_name, {})[slice_.name] = slice_
+        else:
+            self.elsewhere[slice_.name] = slice_
+        self.views.clear()
+
+    def remove(self, slice_: ResourceSlice) -> None:
+        del self.slices[slice_.name]
+        if slice_.node_name:
+            local = self.by_node[slice_.node_name]
+            del local[slice_.name]
+            if not local:
+                del self.by_node[slice_.node_name]
+        else:
+            del self.elsewhere[slice_.name]
+        self.views.clear()
+
+
+class _NodeEntry(NamedTuple):
+    labels: Mapping[str, str]
+    pools: NodePools
+
+
+class _SharedKey(NamedTuple):
+    """What decides which slices without a node name are relevant for a node."""
+
+    features: Features
+    matching: tuple[bool, ...]
+    name: str
+
+
+class Inventory:
+    """The published devices of a cluster and its device classes, kept current one object at a time.
+
+    Not thread-safe, like everything here. `revision` grows with every change; `classes_revision` with
+    every change of a class.
+    """
+
+    def __init__(self, slices: Iterable[ResourceSlice] = (), classes: Iterable[DeviceClass] = ()) -> None:
+        self.revision = 0
+        self.classes_revision = 0
+        self._slices: Final[dict[str, ResourceSlice]] = {}
+        self._classes: Final[dict[str, DeviceClass]] = {}
+        self._pools: Final[dict[PoolId, _Pool]] = {}
+        self._pools_of_node: Final[dict[str, dict[PoolId, int]]] = {}
+        self._shared: Final[dict[PoolId, int]] = {}
+        self._pinned_counters: Final[dict[PoolId, int]] = {}
+        self._planner: Final = Planner(self._classes)
+        self._plans: Final[dict[tuple[tuple[ClaimSpec, ...], Features], Plan]] = {}
+        self._nodes: Final[dict[Features, dict[str, _NodeEntry]]] = {}
+        self._shared_views: Final[dict[_SharedKey, dict[PoolId, PoolView]]] = {}
+        self._shared_pools: Final[dict[_SharedKey, NodePools]] = {}
+        self._conditions: tuple[tuple[NodeSelector, ...], frozenset[str]] | None = None
+        for slice_ in slices:
+            self.put_slice(slice_)
+        for device_class in classes:
+            self.put_class(device_class)
+
+    # --- contents ---------------------------------------------------------------------------------------
+
+    @property
+    def slices(self) -> Mapping[str, ResourceSlice]:
+        """Slices by name."""
+        return self._slices
+
+    @property
+    def classes(self) -> Mapping[str, DeviceClass]:
+        """Classes by name."""
+        return self._classes
+
+    def slices_of_pool(self, pool: PoolId) -> Mapping[str, ResourceSlice]:
+        """All slices of a pool by name, of any generation."""
+        known = self._pools.get(pool)
+        return known.slices if known is not None else {}
+
+    @property
+    def nodes_with_own_slices(self) -> Iterable[str]:
+        """Names of the nodes that some slice names."""
+        return self._pools_of_node.keys()
+
+    def put_slice(self, slice_: ResourceSlice) -> frozenset[str] | None:
+        """Add a slice, or replace the one of the same name.
+
+        Returns:
+            Names of the nodes for which verdicts may change, or None when it may be any node.
+        """
+        affected = self._affected(slice_.pool_id, slice_)
+        old = self._slices.get(slice_.name)
+        if old is not None:
+            affected = _union(affected, self._affected(old.pool_id, old))
+            self._unlink(old)
+        self._slices[slice_.name] = slice_
+        pool = self._pools.get(slice_.pool_id)
+        if pool is None:
+            pool = self._pools[slice_.pool_id] = _Pool()
+        pool.put(slice_)
+        for index, key in self._indexes_of(slice_):
+            index[key] = index.get(key, 0) + 1
+        self._changed(affected)
+        return affected
+
+    def remove_slice(self, name: str) -> frozenset[str] | None:
+        """Remove a slice; one that is not there changes nothing. Returns what `put_slice` does."""
+        slice_ = self._slices.pop(name, None)
+        if slice_ is None:
+            return frozenset()
+        affected = self._affected(slice_.pool_id, slice_)
+        self._unlink(slice_)
+        self._changed(affected)
+        return affected
+
+    def put_class(self, device_class: DeviceClass) -> None:
+        """Add a class, or replace the one of the same name."""
+        self._classes[device_class.name] = device_class
+        self._class_changed()
+
+    def remove_class(self, name: str) -> None:
+        """Remove a class; one that is not there changes nothing."""
+        if self._classes.pop(name, None) is not None:
+            self._class_changed()
+
+    def _class_changed(self) -> None:
+        self.revision += 1
+        self.classes_revision += 1
+        self._plans.clear()
+
+    def _indexes_of(self, slice_: ResourceSlice) -> list[tuple[dict[PoolId, int], PoolId]]:
+        pool_id = slice_.pool_id
+        if not slice_.node_name:
+            return [(self._shared, pool_id)]
+        indexes = [(self._pools_of_node.setdefault(slice_.node_name, {}), pool_id)]
+        if slice_.shared_counters:
+            indexes.append((self._pinned_counters, pool_id))
+        return indexes
+
+    def _unlink(self, slice_: ResourceSlice) -> None:
+        pool = self._pools[slice_.pool_id]
+        pool.remove(slice_)
+        if not pool.slices:
+            del self._pools[slice_.pool_id]
+        for index, key in self._indexes_of(slice_):
+            index[key] -= 1
+            if not index[key]:
+                del index[key]
+        if slice_.node_name and not self._pools_of_node[slice_.node_name]:
+            del self._pools_of_node[slice_.node_name]
+
+    def _affected(self, pool_id: PoolId, slice_: ResourceSlice) -> frozenset[str] | None:
+        """Nodes whose view of the pool may change with the slice: completeness looks at the whole pool."""
+        pool = self._pools.get(pool_id)
+        if not slice_.node_name or slice_.shared_counters or pool_id in self._pinned_counters:
+            return None
+        if pool is None:
+            return frozenset((slice_.node_name,))
+        if pool.elsewhere:
+            return None
+        return frozenset((slice_.node_name, *pool.by_node))
+
+    def _changed(self, affected: frozenset[str] | None) -> None:
+        self.revision += 1
+        if affected is None:
+            self._nodes.clear()
+            self._shared_views.clear()
+            self._shared_pools.clear()
+            self._conditions = None
+        else:
+            for entries in self._nodes.values():
+                for name in affected:
+                    entries.pop(name, None)
+
+    # --- answers ----------------------------------------------------------------------------------------
+
+    def plan(self, specs: Sequence[ClaimSpec], features: Features) -> Plan:
+        """The plan for claims with these specs; the same object as long as no class changes."""
+        key = (tuple(specs), features)
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= _PLANS_MAX:
+                self.forget_derived()
+            plan = self._plans[key] = self._planner.plan(specs, features)
+        return plan
+
+    def forget_derived(self) -> None:
+        """Drop everything that can be computed again (plans, masks, selector answers)."""
+        self._plans.clear()
+        self._planner.forget()
+        self._nodes.clear()
+        self._shared_pools.clear()
+        for pool in self._pools.values():
+            for view in pool.views.values():
+                if view is not None:
+                    view.derived.clear()
+
+    def node_pools(self, node: NodeView, features: Features) -> NodePools:
+        """The pools of a node in the order they are tried.
+
+        Raises:
+            AllocationError: a slice's node selector cannot be parsed; the whole pod fails.
+        """
+        entries = self._nodes.get(features)
+        if entries is None:
+            entries = self._nodes[features] = {}
+        entry = entries.get(node.name)
+        if entry is not None and (entry.labels is node.labels or entry.labels == node.labels):
+            return entry.pools
+        pools = self._gather(node, features)
+        entries[node.name] = _NodeEntry(node.labels, pools)
+        return pools
+
+    def _gather(self, node: NodeView, features: Features) -> NodePools:
+        key = self._shared_key(node, features)
+        views = self._shared_views.get(key)
+        if views is None:
+            ids: set[PoolId] = set(self._shared)
+            if not features.is_137:
+                ids |= self._pinned_counters.keys()
+            views = self._shared_views[key] = self._views(ids, node, features)
+        own = self._pools_of_node.get(node.name)
+        if not own:
+            pools = self._shared_pools.get(key)
+            if pools is None:
+                pools = self._shared_pools[key] = NodePools(views.values(), node)
+            return pools
+        mine = self._views(own, node, features)
+        others = [view for pool_id, view in views.items() if pool_id not in own]
+        return NodePools([*mine.values(), *others], node)
+
+    def _shared_key(self, node: NodeView, features: Features) -> _SharedKey:
+        if self._conditions is None:
+            self._conditions = self._gather_conditions()
+        selectors, names = self._conditions
+        matching = tuple(_matches(selector, node) for selector in selectors)
+        return _SharedKey(features, matching, node.name if node.name in names else "")
+
+    def _gather_conditions(self) -> tuple[tuple[NodeSelector, ...], frozenset[str]]:
+        """Selectors and node names that slices without a node name, or their devices, ask for."""
+        selectors: dict[NodeSelector, None] = {}
+        names: set[str] = set()
+        for pool_id in self._shared:
+            for slice_ in self._pools[pool_id].elsewhere.values():
+                if slice_.node_selector is not None:
+                    selectors[slice_.node_selector] = None
+                if slice_.per_device_node_selection:
+                    for device in slice_.devices:
+                        if device.node_name:
+                            names.add(device.node_name)
+                        elif device.node_selector is not None:
+                            selectors[device.node_selector] = None
+        return tuple(selectors), frozenset(names)
+
+    def _views(self, ids: Iterable[PoolId], node: NodeView, features: Features) -> dict[PoolId, PoolView]:
+        views: dict[PoolId, PoolView] = {}
+        problems: dict[str, str] = {}
+        for pool_id in ids:
+            pool = self._pools[pool_id]
+            relevant = _relevant(pool, node, features, problems)
+            if not relevant:
+                continue
+            names = (features, *sorted(slice_.name for slice_ in relevant))
+            if names not in pool.views:
+                pool.views[names] = gather_pool(pool_id, relevant, pool.slices.values(), features)
+            view = pool.views[names]
+            if view is not None:
+                views[pool_id] = view
+        if problems:
+            name = min(problems)
+            raise AllocationError(f"gather pool information: failed to perform node selection for {problems[name]}")
+        return views
+
+
+def _relevant(pool: _Pool, node: NodeView, features: Features, problems: dict[str, str]) -> list[ResourceSlice]:
+    """The pool's slices that matter for the node; what cannot be decided goes to `problems` by slice name."""
+    relevant = [slice_ for slice_ in pool.by_node.get(node.name, {}).values() if not is_ignored(slice_, features)]
+    if not features.is_137:
+        # Counter slices are needed wherever devices of the pool are, so 1.36 takes them for every node.
+        for name, slices in pool.by_node.items():
+            if name != node.name:
+                relevant += [
+                    slice_ for slice_ in slices.values() if slice_.shared_counters and not is_ignored(slice_, features)
+                ]
+    for slice_ in pool.elsewhere.values():
+        if is_ignored(slice_, features):
+            continue
+        if slice_.shared_counters and not features.is_137:
+            relevant.append(slice_)
+        elif slice_.all_nodes or slice_.node_selector is not None:
+            try:
+                if match_node(node, None, slice_.all_nodes, slice_.node_selector):
+                    relevant.append(slice_)
+            except NodeSelectorError as error:
+                problems[slice_.name] = f"slice {slice_.name}: {error}"
+        elif slice_.per_device_node_selection and _any_device_matches(slice_, node, problems):
+            relevant.append(slice_)
+    return relevant
+
+
+def _any_device_matches(slice_: ResourceSlice, node: NodeView, problems: dict[str, str]) -> bool:
+    for device in slice_.devices:
+        try:
+            if match_node(node, device.node_name, device.all_nodes, device.node_selector):
+                return True
+        except NodeSelectorError as error:
+            problems[slice_.name] = f"device {device.name} in slice {slice_.name}: {error}"
+            return False
+    return False
+
+
+def _matches(selector: NodeSelector, node: NodeView) -> bool:
+    try:
+        return match_node(node, None, False, selector)
+    except NodeSelectorError:
+        return False
+
+
+def _union(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
+    return None if left is None or right is None else left | right
+
+
+def affected_nodes(*changes: frozenset[str] | None) -> frozenset[str] | None:
+    """The union of what several changes returned; None (any node) wins."""
+    result: frozenset[str] | None = frozenset()
+    for change in changes:
+        result = _union(result, change)
+    return result

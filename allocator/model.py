@@ -1,0 +1,342 @@
+"""Values the allocator works on: what drivers publish, what users ask for, and what is given to them.
+
+Everything here is immutable and knows no search. Field names are those of `resource.k8s.io/v1` in
+Python case. Where Go distinguishes nil from zero and a verdict depends on it, the field is optional.
+
+Not here: reading and writing API JSON (`decode`), pools (`pools`), a claim's validated plan (`requests`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from cel.quantity import Quantity
+
+RESULTS_MAX: Final = 32
+"""Devices one claim can hold (AllocationResultsMaxSize)."""
+
+AttributeKind: TypeAlias = Literal[
+    "bool", "int", "string", "version", "bools", "ints", "strings", "versions", "unknown"
+]
+AttributeValue: TypeAlias = bool | int | str | tuple[bool, ...] | tuple[int, ...] | tuple[str, ...] | None
+
+
+class PoolId(NamedTuple):
+    """Identity of a pool: pool names are only unique within a driver."""
+
+    driver: str
+    pool: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}"
+
+
+class DeviceId(NamedTuple):
+    """Identity of a device in the cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    @property
+    def pool_id(self) -> PoolId:
+        return PoolId(self.driver, self.pool)
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+class Attribute(NamedTuple):
+    """One attribute value. `kind` "unknown" (value None) is an attribute with no member this version knows."""
+
+    kind: AttributeKind
+    value: AttributeValue
+
+
+class NodeSelectorRequirement(NamedTuple):
+    """`key operator values`; used for labels (matchExpressions) and for fields (matchFields)."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+
+class NodeSelectorTerm(NamedTuple):
+    """Requirements that must all hold. A term without any matches nothing."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...]
+    match_fields: tuple[NodeSelectorRequirement, ...]
+
+
+class NodeSelector(NamedTuple):
+    """Terms of which one must match."""
+
+    terms: tuple[NodeSelectorTerm, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeView:
+    """What the allocator needs of a node. Equal and hashed by name; labels are compared by the caches."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return self.name == other.name if isinstance(other, NodeView) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class Taint(NamedTuple):
+    """A device taint; `effect` is "None", "NoSchedule", "NoExecute" or something newer."""
+
+    key: str
+    value: str
+    effect: str
+    time_added: str | None
+
+
+class Toleration(NamedTuple):
+    """A device toleration; an empty `operator` means Equal, an empty `effect` or `key` means any."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+    toleration_seconds: int | None
+
+
+class ValidRange(NamedTuple):
+    """Amounts `min`, `min + step`, … up to `max` may be consumed; without `step` all between."""
+
+    min: Quantity | None
+    max: Quantity | None
+    step: Quantity | None
+
+
+class RequestPolicy(NamedTuple):
+    """How much of a capacity one share may consume."""
+
+    default: Quantity | None
+    valid_values: tuple[Quantity, ...]
+    valid_range: ValidRange | None
+
+
+class DeviceCapacity(NamedTuple):
+    """A capacity of a device."""
+
+    value: Quantity
+    policy: RequestPolicy | None
+
+
+class CounterConsumption(NamedTuple):
+    """What a device takes from one counter set of its pool."""
+
+    counter_set: str
+    counters: tuple[tuple[str, Quantity], ...]
+    has_compatibility_groups: bool
+
+
+class CounterSet(NamedTuple):
+    """Counters that the devices of a pool share."""
+
+    name: str
+    counters: tuple[tuple[str, Quantity], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Device:
+    """One device of a slice. `binding_conditions` is None where the list is absent (it orders pools)."""
+
+    id: DeviceId
+    attributes: Mapping[str, Attribute]
+    capacity: Mapping[str, DeviceCapacity]
+    allow_multiple_allocations: bool
+    consumes_counters: tuple[CounterConsumption, ...]
+    node_name: str | None
+    node_selector: NodeSelector | None
+    all_nodes: bool
+    taints: tuple[Taint, ...]
+    binds_to_node: bool
+    binding_conditions: tuple[str, ...] | None
+    binding_failure_conditions: tuple[str, ...] | None
+    node_allocatable_resource_mappings: Mapping[str, Any] | None
+
+    @property
+    def name(self) -> str:
+        return self.id.device
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResourceSlice:
+    """What a driver publishes. Compared by identity: decode again to get a changed one."""
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    resource_slice_count: int
+    node_name: str | None
+    node_selector: NodeSelector | None
+    all_nodes: bool
+    per_device_node_selection: bool | None
+    devices: tuple[Device, ...]
+    shared_counters: tuple[CounterSet, ...]
+
+    @property
+    def pool_id(self) -> PoolId:
+        return PoolId(self.driver, self.pool)
+
+
+class DeviceSelector(NamedTuple):
+    """A CEL selector; `expression` is None where the API object has a selector of a newer type."""
+
+    expression: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceClass:
+    """A device class. `config` entries are the API's DeviceConfiguration objects, handed on unread."""
+
+    name: str
+    selectors: tuple[DeviceSelector, ...]
+    config: tuple[Mapping[str, Any], ...]
+    extended_resource_name: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestAlternative:
+    """One way to serve a request: the `exactly` part, or one entry of `firstAvailable`."""
+
+    name: str
+    device_class_name: str
+    selectors: tuple[DeviceSelector, ...]
+    allocation_mode: str
+    count: int
+    admin_access: bool | None
+    tolerations: tuple[Toleration, ...]
+    capacity_requests: tuple[tuple[str, Quantity], ...] | None
+    has_derived_attributes: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """A request of a claim: exactly one of `exactly` and `first_available` is set in a valid claim."""
+
+    name: str
+    exactly: RequestAlternative | None
+    first_available: tuple[RequestAlternative, ...]
+
+    @property
+    def alternatives(self) -> tuple[RequestAlternative, ...]:
+        return self.first_available or ((self.exactly,) if self.exactly is not None else ())
+
+
+class Constraint(NamedTuple):
+    """A constraint over the devices of some requests (`req` or `req/sub`; none means all)."""
+
+    requests: tuple[str, ...]
+    match_attribute: str | None
+    distinct_attribute: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClaimConfig:
+    """A configuration entry of a claim; `configuration` is the API's DeviceConfiguration, unread."""
+
+    requests: tuple[str, ...]
+    configuration: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class ClaimSpec:
+    """What a claim asks for. `decode_claim_spec` gives the same object for equal JSON, so `is` compares values."""
+
+    requests: tuple[Request, ...]
+    constraints: tuple[Constraint, ...]
+    config: tuple[ClaimConfig, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An unallocated claim to allocate."""
+
+    namespace: str
+    name: str
+    spec: ClaimSpec
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceResult:
+    """One device given to a request (DeviceRequestAllocationResult).
+
+    `request` is `req` or `req/sub`; `share_id` and `consumed_capacity` only for devices that several
+    allocations may hold.
+    """
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    share_id: str | None = None
+    consumed_capacity: tuple[tuple[str, Quantity], ...] = ()
+
+    @property
+    def device_id(self) -> DeviceId:
+        return DeviceId(self.driver, self.pool, self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationConfig:
+    """A configuration entry of an allocation; `source` is FromClass or FromClaim."""
+
+    source: str
+    requests: tuple[str, ...]
+    configuration: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A claim's `status.allocation`. `node_selector` None means usable on every node."""
+
+    results: tuple[DeviceResult, ...]
+    config: tuple[AllocationConfig, ...] = ()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
+
+    def device_ids(self) -> Iterator[DeviceId]:
+        """The devices in order of the results, admin access included."""
+        return (result.device_id for result in self.results)
+
+
+class DecodeError(ValueError):
+    """An API object cannot be read; `str(error)` names the object, the field and what was wrong."""
+
+    def __init__(self, kind: str, name: str, field: str, problem: str) -> None:
+        super().__init__(f"{kind} {name}: {field}: {problem}" if name else f"{kind}: {field}: {problem}")
+        self.kind: Final = kind
+        self.name: Final = name
+        self.field: Final = field
+        self.problem: Final = problem
+
+
+class AllocationError(Exception):
+    """The allocation cannot be decided; the text is upstream's where upstream has one.
+
+    `is_node_only` tells whether only this node is affected. Otherwise the whole pod fails, whatever
+    other nodes offer (CEL errors, a missing class, too many devices, …).
+    """
+
+    def __init__(self, message: str, *, is_node_only: bool = False) -> None:
+        super().__init__(message)
+        self.is_node_only: Final = is_node_only

@@ -1,0 +1,80 @@
+"""The pools of a node as one row of devices: positions, masks over all pools, devices that name their node.
+
+Devices are numbered through all usable pools in the order upstream tries them: pools without binding
+conditions before pools with, each group by driver and pool name. A mask over a node is the masks of its
+pools side by side.
+
+Source: end of `GatherPools`, structured/internal/incubating/pools_incubating.go v0.36.3.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Any, Final
+
+from allocator.model import Device, NodeView, ResourceSlice
+from allocator.node_match import NodeSelectorError, match_node
+from allocator.pools import PoolView
+
+
+class NodePools:
+    """Pools in order. Immutable but for `derived`, where readers keep what they computed.
+
+    Attributes:
+        pools: All of them, also those that nothing may be taken from.
+        usable: (view, position of its first device) of the others, in order.
+        size: Number of devices; positions are 0..size-1.
+        has_invalid: Whether a pool is left out because its slices contradict each other.
+        elsewhere: Mask of devices that selected other nodes themselves.
+        undecided: Position -> why a device's node selector cannot be parsed.
+    """
+
+    __slots__ = ("_starts", "derived", "elsewhere", "has_invalid", "pools", "size", "undecided", "usable")
+
+    def __init__(self, views: Iterable[PoolView], node: NodeView) -> None:
+        self.pools: Final = tuple(sorted(views, key=lambda view: (view.has_binding_conditions, view.id)))
+        usable: list[tuple[PoolView, int]] = []
+        size = 0
+        for view in self.pools:
+            if view.is_usable and view.devices:
+                usable.append((view, size))
+                size += len(view.devices)
+        self.usable: Final = tuple(usable)
+        self.size: Final = size
+        self.has_invalid: Final = any(view.invalid_reason for view in self.pools)
+        self.undecided: Final[dict[int, str]] = {}
+        self.elsewhere: Final = self._gather_elsewhere(node)
+        self.derived: Final[dict[Any, Any]] = {}
+        self._starts: Final = [start for _, start in usable]
+
+    def _gather_elsewhere(self, node: NodeView) -> int:
+        mask = 0
+        for view, start in self.usable:
+            if not view.has_per_device_selection:
+                continue
+            for index, (device, slice_) in enumerate(zip(view.devices, view.slices, strict=True)):
+                if not slice_.per_device_node_selection:
+                    continue
+                try:
+                    if not match_node(node, device.node_name, device.all_nodes, device.node_selector):
+                        mask |= 1 << (start + index)
+                except NodeSelectorError as error:
+                    self.undecided[start + index] = str(error)
+        return mask
+
+    def locate(self, position: int) -> tuple[int, PoolView, int]:
+        """Index into `usable`, the view, and the device's index in it."""
+        index = bisect_right(self._starts, position) - 1
+        view, start = self.usable[index]
+        return index, view, position - start
+
+    def device(self, position: int) -> Device:
+        """The device at a position."""
+        _, view, index = self.locate(position)
+        return view.devices[index]
+
+    def slice_of(self, position: int) -> ResourceSlice:
+        """The slice of the device at a position."""
+        _, view, index = self.locate(position)
+        return view.slices[index]

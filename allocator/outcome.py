@@ -1,0 +1,45 @@
+"""What a call of `allocate` can end in: three outcomes, never two, besides an `AllocationError`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from allocator.model import Allocation
+
+INVALID_POOLS = "invalid resource pools were encountered"
+"""Upstream's text for a node where nothing fits and a pool is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """Devices were found: one allocation per claim, in the order of the claims.
+
+    The caller must hold them before anything else may allocate.
+    """
+
+    allocations: tuple[Allocation, ...]
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unsatisfiable:
+    """No combination of the devices of this node serves the claims: the whole tree was searched.
+
+    `blame` is one line for people and carries no guarantee. `invalid_pools` tells that a broken pool was
+    left out (upstream answers with an error for the node then, text `INVALID_POOLS`).
+    """
+
+    blame: str
+    steps: int
+    invalid_pools: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetExhausted:
+    """The search ended before an answer: nothing is known, and "does not fit" must not be concluded."""
+
+    steps: int
+
+
+Outcome: TypeAlias = Allocated | Unsatisfiable | BudgetExhausted

@@ -1,0 +1,218 @@
+"""Slices of one pool, seen from a node: which generation, complete or not, valid or not, in which order.
+
+A `PoolView` depends only on which slices of the pool are relevant for a node, so nodes for which the same
+slices are relevant share it, together with everything computed from it (masks, selector answers).
+
+Order of devices: slices by name, devices in slice order. Order of pools is the inventory's.
+
+Source: structured/internal/incubating/pools_incubating.go (`GatherPools`, `buildPool`) v0.36.3, and
+v0.37.2 for what `Features.is_137` switches. Differs on purpose: relevant slices that disagree about
+`resourceSliceCount` make the pool incomplete, whatever order they were listed in (k/k issue 141117).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from allocator.features import Features
+from allocator.model import Device, PoolId, ResourceSlice
+
+CounterId: TypeAlias = tuple[str, str]
+"""Counter set and counter, within a pool."""
+
+
+class PoolView:
+    """A pool as a node sees it. Immutable but for `derived`, where readers keep what they computed.
+
+    Attributes:
+        id: The pool.
+        is_incomplete: Slices are missing or too many; there are no devices then.
+        invalid_reason: Empty, or why nothing may be allocated from the pool.
+        devices: Candidates, in order; empty when incomplete or invalid.
+        slices: The slice of each device.
+        has_binding_conditions: Whether the pool is tried after those without (a present list counts).
+        has_per_device_selection: Whether devices carry node selections of their own.
+        counters: What each counter of the pool holds, in units of 10^-9, in a fixed order.
+        consumption: Device index -> (counter index, amount) pairs; only devices that consume.
+        elsewhere: Device name -> the same, for devices in slices for other nodes.
+    """
+
+    __slots__ = (
+        "_index",
+        "consumption",
+        "counter_ids",
+        "counters",
+        "derived",
+        "devices",
+        "elsewhere",
+        "has_binding_conditions",
+        "has_per_device_selection",
+        "id",
+        "invalid_reason",
+        "is_incomplete",
+        "slices",
+    )
+
+    def __init__(
+        self,
+        id: PoolId,
+        *,
+        is_incomplete: bool = False,
+        invalid_reason: str = "",
+        slices: Sequence[ResourceSlice] = (),
+        elsewhere: Sequence[ResourceSlice] = (),
+        counters: Mapping[CounterId, int] | None = None,
+    ) -> None:
+        self.id: Final = id
+        self.is_incomplete: Final = is_incomplete
+        self.invalid_reason: Final = invalid_reason
+        self.devices: Final = tuple(device for slice_ in slices for device in slice_.devices)
+        self.slices: Final = tuple(slice_ for slice_ in slices for _ in slice_.devices)
+        self.has_binding_conditions: Final = any(device.binding_conditions is not None for device in self.devices)
+        self.has_per_device_selection: Final = any(slice_.per_device_node_selection for slice_ in slices)
+        self.derived: Final[dict[Any, Any]] = {}
+        self._index: dict[str, int] | None = None
+        known = counters or {}
+        self.counter_ids: Final = tuple(known)
+        self.counters: Final = tuple(known.values())
+        position = {counter: index for index, counter in enumerate(known)}
+        self.consumption: Final[dict[int, tuple[tuple[int, int], ...]]] = {
+            index: _consumption(device, position)
+            for index, device in enumerate(self.devices)
+            if device.consumes_counters and position
+        }
+        self.elsewhere: Final[dict[str, list[tuple[tuple[int, int], ...]]]] = {}
+        if position:
+            for slice_ in elsewhere:
+                for device in slice_.devices:
+                    if device.consumes_counters:
+                        self.elsewhere.setdefault(device.name, []).append(_consumption(device, position))
+
+    def index_of(self, device: str) -> int | None:
+        """Position of the device with this name, None when it is not among the candidates."""
+        if self._index is None:
+            self._index = {device.name: index for index, device in enumerate(self.devices)}
+        return self._index.get(device)
+
+    @property
+    def is_usable(self) -> bool:
+        return not (self.is_incomplete or self.invalid_reason)
+
+    def __repr__(self) -> str:
+        state = "incomplete" if self.is_incomplete else self.invalid_reason or f"{len(self.devices)} devices"
+        return f"PoolView({self.id}: {state})"
+
+
+def _consumption(device: Device, position: Mapping[CounterId, int]) -> tuple[tuple[int, int], ...]:
+    """Amounts by counter index; a counter named twice counts twice, unknown ones are skipped."""
+    total: dict[int, int] = {}
+    for consumed in device.consumes_counters:
+        for name, amount in consumed.counters:
+            index = position.get((consumed.counter_set, name))
+            if index is not None:
+                total[index] = total.get(index, 0) + amount.nano
+    return tuple(sorted(total.items()))
+
+
+def is_ignored(slice_: ResourceSlice, features: Features) -> bool:
+    """Whether a slice does not exist for this set of features."""
+    if not features.partitionable_devices and (slice_.per_device_node_selection is not None or slice_.shared_counters):
+        return True
+    # 1.37 knows compatibility groups; with that gate off such slices are left out, so their pool is incomplete.
+    return features.is_137 and any(
+        consumed.has_compatibility_groups for device in slice_.devices for consumed in device.consumes_counters
+    )
+
+
+def gather_pool(
+    pool_id: PoolId, relevant: Iterable[ResourceSlice], pool_slices: Iterable[ResourceSlice], features: Features
+) -> PoolView | None:
+    """A pool from the slices that matter for a node.
+
+    Args:
+        relevant: Slices of the pool whose node selection matches, of any generation, at least one.
+        pool_slices: All slices of the pool in the cluster.
+
+    Returns:
+        None when the pool is obsolete: what is relevant here is being replaced elsewhere.
+    """
+    slices = sorted(relevant, key=lambda slice_: slice_.name)
+    generation = max(slice_.generation for slice_ in slices)
+    slices = [slice_ for slice_ in slices if slice_.generation == generation]
+    counts = {slice_.resource_slice_count for slice_ in slices}
+    count = slices[0].resource_slice_count
+    if len(counts) == 1 and len(slices) == count:
+        return _build(pool_id, slices, (), features)
+    same_generation = []
+    for slice_ in sorted(pool_slices, key=lambda slice_: slice_.name):
+        if slice_.generation > generation:
+            return None
+        if slice_.generation == generation:
+            same_generation.append(slice_)
+    if features.is_137:
+        same_generation = [slice_ for slice_ in same_generation if not is_ignored(slice_, features)]
+    if len(counts) > 1 or len(same_generation) != count:
+        return PoolView(pool_id, is_incomplete=True)
+    names = {slice_.name for slice_ in slices}
+    elsewhere = [slice_ for slice_ in same_generation if slice_.name not in names]
+    return _build(pool_id, slices, elsewhere, features)
+
+
+def _build(
+    pool_id: PoolId, slices: Sequence[ResourceSlice], elsewhere: Sequence[ResourceSlice], features: Features
+) -> PoolView:
+    if not features.partitionable_devices:
+        reason = _duplicate_device(slices)
+        return PoolView(pool_id, invalid_reason=reason) if reason else PoolView(pool_id, slices=slices)
+    with_devices = [slice_ for slice_ in slices if not slice_.shared_counters]
+    with_counters = [slice_ for slice_ in slices if slice_.shared_counters]
+    consumers = slices
+    if features.is_137:
+        with_counters += [slice_ for slice_ in elsewhere if slice_.shared_counters]
+        elsewhere = [slice_ for slice_ in elsewhere if not slice_.shared_counters]
+        consumers = with_devices
+    counter_sets: dict[str, dict[str, int]] = {}
+    reason = (
+        _duplicate_device(with_devices)
+        or _read_counters(with_counters, counter_sets)
+        or _unknown_counter(consumers, counter_sets)
+        or _unknown_counter(elsewhere, counter_sets)
+    )
+    if reason:
+        return PoolView(pool_id, invalid_reason=reason)
+    counters = {(name, counter): nano for name, known in counter_sets.items() for counter, nano in known.items()}
+    return PoolView(pool_id, slices=with_devices, elsewhere=elsewhere, counters=counters)
+
+
+def _duplicate_device(slices: Iterable[ResourceSlice]) -> str:
+    seen = set()
+    for slice_ in slices:
+        for device in slice_.devices:
+            if device.name in seen:
+                return f"duplicate device name {device.name}"
+            seen.add(device.name)
+    return ""
+
+
+def _read_counters(slices: Iterable[ResourceSlice], counter_sets: dict[str, dict[str, int]]) -> str:
+    """Fill `counter_sets`; returns what is wrong, if anything."""
+    for slice_ in slices:
+        for counter_set in slice_.shared_counters:
+            if counter_set.name in counter_sets:
+                return f"duplicate counter set name {counter_set.name}"
+            counter_sets[counter_set.name] = {name: amount.nano for name, amount in counter_set.counters}
+    return ""
+
+
+def _unknown_counter(slices: Iterable[ResourceSlice], counter_sets: Mapping[str, Mapping[str, int]]) -> str:
+    for slice_ in slices:
+        for device in slice_.devices:
+            for consumed in device.consumes_counters:
+                known = counter_sets.get(consumed.counter_set)
+                if known is None:
+                    return f"counter set {consumed.counter_set} not found"
+                for name, _ in consumed.counters:
+                    if name not in known:
+                        return f"counter {name} not found in counter set {consumed.counter_set}"
+    return ""

@@ -1,0 +1,330 @@
+"""Claims and classes to a plan: what must be picked, in which order, and what is wrong before any search.
+
+A plan depends on the specs of the claims, the classes they name and the features; not on claim names,
+nodes or devices. It is made once and used for thousands of nodes.
+
+Source: `Allocate` (checks before the search) and `validateDeviceRequest` of
+structured/internal/incubating/allocator_incubating.go v0.36.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Final, TypeAlias
+
+from allocator.features import Features
+from allocator.model import (
+    RESULTS_MAX,
+    AllocationError,
+    Claim,
+    ClaimSpec,
+    Constraint,
+    DeviceClass,
+    Request,
+    RequestAlternative,
+)
+from allocator.selectors import Matcher
+from cel.quantity import Quantity
+
+SlotKey: TypeAlias = int
+"""Names what a slot accepts; equal for slots that accept the same devices."""
+
+
+class Slot:
+    """One way to serve one request: an exact request, or one entry of a firstAvailable list.
+
+    Attributes:
+        claim: Index of the claim.
+        request: Index of the request among all requests of all claims.
+        label: `req` or `req/sub`, as in results; `name` is the bare name errors use; `base` the request's.
+        details: What is asked for; `device_class` the class it names.
+        is_all: Whether all matching devices are wanted; else `count` of them.
+        constraints: Indices of the claim's constraints that count devices of this slot.
+        key: Equal for slots that accept the same devices; for caches.
+    """
+
+    __slots__ = (
+        "base",
+        "capacity",
+        "claim",
+        "constraints",
+        "count",
+        "details",
+        "device_class",
+        "features",
+        "index",
+        "is_admin",
+        "is_all",
+        "key",
+        "label",
+        "matcher",
+        "name",
+        "request",
+    )
+
+    def __init__(
+        self,
+        *,
+        index: int,
+        claim: int,
+        request: int,
+        base: str,
+        details: RequestAlternative,
+        is_sub: bool,
+        device_class: DeviceClass,
+        matcher: Matcher,
+        constraints: tuple[int, ...],
+        features: Features,
+        key: SlotKey,
+    ) -> None:
+        self.index: Final = index
+        self.claim: Final = claim
+        self.request: Final = request
+        self.base: Final = base
+        self.name: Final = details.name
+        self.label: Final = f"{base}/{details.name}" if is_sub else details.name
+        self.details: Final = details
+        self.device_class: Final = device_class
+        self.is_all: Final = details.allocation_mode == "All"
+        self.count: Final = details.count
+        self.is_admin: Final = bool(details.admin_access) and not is_sub
+        self.matcher: Final = matcher
+        self.features: Final = features
+        self.constraints: Final = constraints
+        self.capacity: Final[Mapping[str, Quantity]] = dict(details.capacity_requests or ())
+        self.key: Final = key
+
+    def __repr__(self) -> str:
+        return f"Slot({self.claim}:{self.label})"
+
+
+class RequestPlan:
+    """The slots of one request, in the order they are tried."""
+
+    __slots__ = ("claim", "config_class", "index", "is_list", "name", "slots")
+
+    def __init__(self, index: int, claim: int, name: str, is_list: bool, slots: tuple[Slot, ...]) -> None:
+        self.index: Final = index
+        self.claim: Final = claim
+        self.name: Final = name
+        self.is_list: Final = is_list
+        self.slots: Final = slots
+
+
+Check: TypeAlias = str | Slot | None
+"""A step of the checks before the search: a text to fail with, an All slot whose devices must be listed, or
+(None) the number of devices of the requests so far."""
+
+
+class ClaimPlan:
+    """A claim's requests and constraints.
+
+    `checks` are done in order before the search; a text raises AllocationError("claim NAME" + text).
+    """
+
+    __slots__ = ("checks", "constraints", "index", "requests", "spec")
+
+    def __init__(
+        self, index: int, spec: ClaimSpec, requests: tuple[RequestPlan, ...], checks: tuple[Check, ...]
+    ) -> None:
+        self.index: Final = index
+        self.spec: Final = spec
+        self.requests: Final = requests
+        self.checks: Final = checks
+        self.constraints: Final[tuple[Constraint, ...]] = spec.constraints
+
+
+class Plan:
+    """Everything that can be known about claims without looking at devices.
+
+    `is_exact` tells that no slot wants all devices and nothing is wrong: `claims[].checks` are empty.
+    """
+
+    __slots__ = ("claims", "derived", "features", "is_exact", "requests", "slots")
+
+    def __init__(self, claims: tuple[ClaimPlan, ...], features: Features) -> None:
+        self.claims: Final = claims
+        self.features: Final = features
+        self.requests: Final = tuple(request for claim in claims for request in claim.requests)
+        self.slots: Final = tuple(slot for request in self.requests for slot in request.slots)
+        self.is_exact: Final = not any(claim.checks for claim in claims)
+        self.derived: Final[dict[object, object]] = {}
+
+
+class Planner:
+    """Makes plans; remembers compiled selectors by what they say, and slot keys by what they mean."""
+
+    def __init__(self, classes: Mapping[str, DeviceClass]) -> None:
+        self._classes: Final = classes
+        self._matchers: Final[dict[object, Matcher]] = {}
+        self._keys: Final[dict[object, SlotKey]] = {}
+        self._serial = count()
+
+    def forget(self) -> None:
+        """Drop what is remembered. Slot keys are never given out twice."""
+        self._matchers.clear()
+        self._keys.clear()
+
+    def plan(self, specs: Sequence[ClaimSpec], features: Features) -> Plan:
+        """The plan for claims with these specs, in this order."""
+        claims: list[ClaimPlan] = []
+        slots = requests = 0
+        for index, spec in enumerate(specs):
+            claim = _ClaimPlanner(self, index, spec, features, slots=slots, requests=requests).run()
+            claims.append(claim)
+            requests += len(claim.requests)
+            slots += sum(len(request.slots) for request in claim.requests)
+        return Plan(tuple(claims), features)
+
+    def device_class(self, name: str) -> DeviceClass | None:
+        return self._classes.get(name)
+
+    def matcher(self, device_class: DeviceClass, details: RequestAlternative, features: Features) -> Matcher:
+        key = (device_class.selectors, details.selectors, features)
+        matcher = self._matchers.get(key)
+        if matcher is None:
+            matcher = self._matchers[key] = Matcher(device_class.selectors, details.selectors, features)
+        return matcher
+
+    def slot_key(self, matcher: Matcher, details: RequestAlternative, features: Features) -> SlotKey:
+        amounts = tuple((name, str(amount)) for name, amount in details.capacity_requests or ())
+        meaning = (matcher, details.tolerations, amounts, features)
+        key = self._keys.get(meaning)
+        if key is None:
+            key = self._keys[meaning] = next(self._serial)
+        return key
+
+
+class _ClaimPlanner:
+    """One claim. Stops at the first problem: what would be checked later cannot matter any more."""
+
+    def __init__(
+        self, planner: Planner, claim: int, spec: ClaimSpec, features: Features, *, slots: int, requests: int
+    ) -> None:
+        self._planner = planner
+        self._claim = claim
+        self._spec = spec
+        self._features = features
+        self._next_slot = slots
+        self._next_request = requests
+        self._checks: list[Check] = []
+        self._plans: list[RequestPlan] = []
+
+    def run(self) -> ClaimPlan:
+        for request in self._spec.requests:
+            problem = self._request(request) or (self._count_problem() if self._features.is_137 else "")
+            if problem:
+                self._checks.append(problem)
+                break
+        else:
+            problem = self._count_problem() or self._constraint_problem()
+            if problem:
+                self._checks.append(problem)
+        return ClaimPlan(self._claim, self._spec, tuple(self._plans), tuple(self._checks))
+
+    def _request(self, request: Request) -> str:
+        features = self._features
+        subs = request.first_available
+        if subs and not features.prioritized_list:
+            return f", request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
+        if not features.consumable_capacity and not features.is_stable_variant:
+            disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+            if request.exactly is not None and request.exactly.capacity_requests is not None:
+                return f", request {request.name}: {disabled}"
+            for sub in subs:
+                if sub.capacity_requests is not None:
+                    return f", subrequest {sub.name}: {disabled}"
+        if not request.alternatives:
+            return f", request {request.name}: missing device class name (unsupported request type?)"
+        slots: list[Slot] = []
+        problem = ""
+        for details in request.alternatives:
+            problem = self._alternative_problem(details, is_sub=bool(subs))
+            device_class = self._planner.device_class(details.device_class_name)
+            if problem or device_class is None:
+                break
+            matcher = self._planner.matcher(device_class, details, features)
+            slot = Slot(
+                index=self._next_slot + len(slots),
+                claim=self._claim,
+                request=self._next_request,
+                base=request.name,
+                details=details,
+                is_sub=bool(subs),
+                device_class=device_class,
+                matcher=matcher,
+                constraints=self._scope(request.name, details.name if subs else ""),
+                features=features,
+                key=self._planner.slot_key(matcher, details, features),
+            )
+            slots.append(slot)
+            if slot.is_all:
+                self._checks.append(slot)
+            elif details.allocation_mode != "ExactCount":
+                problem = f", request {details.name}: unsupported count mode {details.allocation_mode}"
+                break
+        self._plans.append(RequestPlan(self._next_request, self._claim, request.name, bool(subs), tuple(slots)))
+        self._next_request += 1
+        self._next_slot += len(slots)
+        return problem
+
+    def _alternative_problem(self, details: RequestAlternative, *, is_sub: bool) -> str:
+        prefix = f", request {details.name}"
+        if self._features.is_137 and details.has_derived_attributes:
+            return f"{prefix}: cannot handle request with derived attributes, the feature is disabled"
+        for index, selector in enumerate(details.selectors):
+            if selector.expression is None:
+                return f"{prefix}, selector #{index}: CEL expression empty (unsupported selector type?)"
+        if not self._features.admin_access and details.admin_access is not None and not is_sub:
+            return f"{prefix}: admin access is requested, but the feature is disabled"
+        name = details.device_class_name
+        if not name:
+            return f"{prefix}: missing device class name (unsupported request type?)"
+        if self._planner.device_class(name) is None:
+            return f'{prefix}: could not retrieve device class {name}: deviceclass.resource.k8s.io "{name}" not found'
+        return ""
+
+    def _scope(self, request: str, sub: str) -> tuple[int, ...]:
+        names = {request, f"{request}/{sub}"} if sub else {request}
+        return tuple(
+            index
+            for index, constraint in enumerate(self._spec.constraints)
+            if not constraint.requests or names.intersection(constraint.requests)
+        )
+
+    def _count_problem(self) -> str:
+        """How many devices an All slot wants is known when its devices are listed, so the check waits for that."""
+        if self._checks:
+            self._checks.append(None)
+            return ""
+        counts = [(request.name, [slot.count for slot in request.slots]) for request in self._plans]
+        return count_problem(counts, self._features)
+
+    def _constraint_problem(self) -> str:
+        for index, constraint in enumerate(self._spec.constraints):
+            has_distinct = constraint.distinct_attribute is not None and not self._features.is_stable_variant
+            if constraint.match_attribute is None and not has_distinct:
+                return f", constraint #{index}: empty constraint (unsupported constraint type?)"
+        return ""
+
+
+def count_problem(counts: Sequence[tuple[str, Sequence[int]]], features: Features) -> str:
+    """What is wrong with the number of devices: (request name, devices per alternative) of one claim."""
+    total = 0
+    for name, alternatives in counts:
+        least = min(alternatives)
+        if features.is_137 and least > RESULTS_MAX - total:
+            return (
+                f", request {name}: adding {least} devices exceeds the claim limit of {RESULTS_MAX}, "
+                f"with {total} already accounted for"
+            )
+        total += least
+    if total > RESULTS_MAX:
+        return f": number of requested devices {total} exceeds the claim limit of {RESULTS_MAX}"
+    return ""
+
+
+def claim_error(claim: Claim, problem: str) -> AllocationError:
+    """The error for a problem text of a plan."""
+    return AllocationError(f"claim {claim}{problem}")

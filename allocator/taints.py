@@ -1,0 +1,39 @@
+"""Device taints against tolerations.
+
+Source: k8s.io/dynamic-resource-allocation resourceclaim/devicetoleration.go (`ToleratesTaint`) and
+`taintPreventsAllocation` of the incubating allocator, v0.36.3. Admin access does not bypass taints, and
+`tolerationSeconds` matters to eviction only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allocator.model import Taint, Toleration
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether the toleration covers the taint. An unknown operator covers nothing."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Exists":
+            return True
+        case _:
+            return False
+
+
+def prevent_allocation(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
+    """Whether any taint keeps a request with these tolerations off the device.
+
+    Only the effects NoSchedule and NoExecute do; None and effects of the future are ignored.
+    """
+    known = tuple(tolerations)
+    return any(
+        taint.effect in ("NoSchedule", "NoExecute") and not any(tolerates(toleration, taint) for toleration in known)
+        for taint in taints
+    )
