@@ -1,0 +1,234 @@
+"""The kinds the embedded API server serves. One entry adds a kind."""
+
+from typing import Final
+
+from scheduler.embedded.claims import ClaimStrategy, ClaimTemplateStrategy
+from scheduler.embedded.core_strategies import (
+    DisruptionBudgetStrategy,
+    LeaseStrategy,
+    NamespaceStrategy,
+    NodeStrategy,
+    PriorityClassStrategy,
+    ServiceStrategy,
+)
+from scheduler.embedded.events import SELECTABLE as EVENT_FIELDS
+from scheduler.embedded.events import EventStrategy, to_core_v1, to_events_v1
+from scheduler.embedded.kinds import Kind, Registry
+from scheduler.embedded.pods import PodStrategy
+from scheduler.embedded.slices import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
+from scheduler.embedded.workload_strategies import DeploymentStrategy, JobStrategy, ReplicaSetStrategy
+
+CORE: Final = ""
+APPS: Final = "apps"
+BATCH: Final = "batch"
+RESOURCE: Final = "resource.k8s.io"
+EVENTS: Final = "events.k8s.io"
+
+POD_FIELDS: Final = {
+    "spec.nodeName": "spec.nodeName",
+    "spec.restartPolicy": "spec.restartPolicy",
+    "spec.schedulerName": "spec.schedulerName",
+    "spec.serviceAccountName": "spec.serviceAccountName",
+    "spec.hostNetwork": "spec.hostNetwork",
+    "status.phase": "status.phase",
+    "status.podIP": "status.podIP",
+    "status.nominatedNodeName": "status.nominatedNodeName",
+}
+
+NAMESPACE: Final = Kind(
+    CORE,
+    "v1",
+    "Namespace",
+    "namespaces",
+    False,
+    NamespaceStrategy(),
+    short_names=("ns",),
+    has_status=True,
+    sub_resources=("finalize",),
+    selectable={"status.phase": "status.phase"},
+    bookmark={"spec": {}, "status": {}},
+)
+NODE: Final = Kind(
+    CORE,
+    "v1",
+    "Node",
+    "nodes",
+    False,
+    NodeStrategy(),
+    short_names=("no",),
+    has_status=True,
+    selectable={"spec.unschedulable": "spec.unschedulable"},
+    bookmark={"spec": {}, "status": {}},
+)
+POD: Final = Kind(
+    CORE,
+    "v1",
+    "Pod",
+    "pods",
+    True,
+    PodStrategy(),
+    short_names=("po",),
+    categories=("all",),
+    has_status=True,
+    sub_resources=("binding", "eviction"),
+    selectable=POD_FIELDS,
+    bookmark={"spec": {"containers": None}, "status": {}},
+)
+EVENT: Final = Kind(
+    CORE,
+    "v1",
+    "Event",
+    "events",
+    True,
+    EventStrategy(),
+    short_names=("ev",),
+    selectable=EVENT_FIELDS,
+)
+DEPLOYMENT: Final = Kind(
+    APPS,
+    "v1",
+    "Deployment",
+    "deployments",
+    True,
+    DeploymentStrategy(),
+    short_names=("deploy",),
+    categories=("all",),
+    has_status=True,
+    sub_resources=("scale",),
+)
+REPLICA_SET: Final = Kind(
+    APPS,
+    "v1",
+    "ReplicaSet",
+    "replicasets",
+    True,
+    ReplicaSetStrategy(),
+    short_names=("rs",),
+    categories=("all",),
+    has_status=True,
+    sub_resources=("scale",),
+)
+JOB: Final = Kind(
+    BATCH,
+    "v1",
+    "Job",
+    "jobs",
+    True,
+    JobStrategy(),
+    categories=("all",),
+    has_status=True,
+)
+CLAIM: Final = Kind(
+    RESOURCE,
+    "v1",
+    "ResourceClaim",
+    "resourceclaims",
+    True,
+    ClaimStrategy(),
+    has_status=True,
+    bookmark={"spec": {"devices": {"requests": None}}, "status": {}},
+)
+CLAIM_TEMPLATE: Final = Kind(
+    RESOURCE,
+    "v1",
+    "ResourceClaimTemplate",
+    "resourceclaimtemplates",
+    True,
+    ClaimTemplateStrategy(),
+)
+SLICE: Final = Kind(
+    RESOURCE,
+    "v1",
+    "ResourceSlice",
+    "resourceslices",
+    False,
+    SliceStrategy(),
+    selectable={"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"},
+)
+DEVICE_CLASS: Final = Kind(RESOURCE, "v1", "DeviceClass", "deviceclasses", False, DeviceClassStrategy())
+TAINT_RULE: Final = Kind(
+    RESOURCE,
+    "v1beta2",
+    "DeviceTaintRule",
+    "devicetaintrules",
+    False,
+    DeviceTaintRuleStrategy(),
+    has_status=True,
+)
+
+KINDS: Final = (
+    NAMESPACE,
+    NODE,
+    POD,
+    EVENT,
+    Kind(CORE, "v1", "ConfigMap", "configmaps", True, short_names=("cm",)),
+    Kind(CORE, "v1", "Secret", "secrets", True, selectable={"type": "type"}),
+    Kind(
+        CORE,
+        "v1",
+        "Service",
+        "services",
+        True,
+        ServiceStrategy(),
+        short_names=("svc",),
+        categories=("all",),
+        has_status=True,
+    ),
+    Kind(CORE, "v1", "ServiceAccount", "serviceaccounts", True, short_names=("sa",)),
+    Kind(CORE, "v1", "ReplicationController", "replicationcontrollers", True, short_names=("rc",), has_status=True),
+    Kind(CORE, "v1", "PersistentVolume", "persistentvolumes", False, short_names=("pv",), has_status=True),
+    Kind(CORE, "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, short_names=("pvc",), has_status=True),
+    DEPLOYMENT,
+    REPLICA_SET,
+    Kind(APPS, "v1", "StatefulSet", "statefulsets", True, short_names=("sts",), categories=("all",), has_status=True),
+    Kind(APPS, "v1", "DaemonSet", "daemonsets", True, short_names=("ds",), categories=("all",), has_status=True),
+    JOB,
+    CLAIM,
+    CLAIM_TEMPLATE,
+    SLICE,
+    DEVICE_CLASS,
+    TAINT_RULE,
+    Kind("coordination.k8s.io", "v1", "Lease", "leases", True, LeaseStrategy()),
+    Kind(
+        EVENTS,
+        "v1",
+        "Event",
+        "events",
+        True,
+        EventStrategy(),
+        short_names=("ev",),
+        selectable=EVENT_FIELDS,
+        storage=EVENT.kind_id,
+        from_storage=to_events_v1,
+        to_storage=to_core_v1,
+    ),
+    Kind(
+        "policy",
+        "v1",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        True,
+        DisruptionBudgetStrategy(),
+        short_names=("pdb",),
+        has_status=True,
+    ),
+    Kind(
+        "scheduling.k8s.io",
+        "v1",
+        "PriorityClass",
+        "priorityclasses",
+        False,
+        PriorityClassStrategy(),
+        short_names=("pc",),
+    ),
+    Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, short_names=("sc",)),
+    Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False),
+    Kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers", False),
+    Kind("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", True),
+    Kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", False, has_status=True),
+)
+
+
+def default_registry() -> Registry:
+    """The registry of all kinds above."""
+    return Registry(KINDS)

@@ -1,0 +1,421 @@
+"""ResourceClaims and their templates on their way in.
+
+Rules of this module
+  1. The spec of a claim never changes; its status is written through the sub-resource only.
+  2. An allocation is set once, and taken back whole; it is never changed in place.
+  3. `reservedFor` needs an allocation, has at most 256 entries, and takes no new ones on a deleted claim.
+
+Source: k8s.io/kubernetes v1.36.3 pkg/apis/resource/validation/validation.go,
+pkg/apis/resource/v1/defaults.go, pkg/registry/resource/resourceclaim/strategy.go.
+"""
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from scheduler.embedded.device_rules import (
+    CONFIG_MAX,
+    check_binding_conditions,
+    check_device_class,
+    check_device_name,
+    check_driver,
+    check_fully_qualified_id,
+    check_items,
+    check_map,
+    check_node_selector,
+    check_opaque_config,
+    check_pool_name,
+    check_qualified_id,
+    check_quantity,
+    check_raw_object,
+    check_selectors,
+    check_set,
+    check_toleration,
+    check_uid,
+)
+from scheduler.embedded.names import validate_metadata
+from scheduler.embedded.statuses import (
+    FieldError,
+    Json,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from scheduler.embedded.strategy import ClusterView, Object, Strategy, set_default
+
+RESERVED_FOR_MAX: Final = 256
+RESULTS_MAX: Final = 32
+REQUESTS_MAX: Final = 32
+SUB_REQUESTS_MAX: Final = 8
+CONSTRAINTS_MAX: Final = 32
+TOLERATIONS_MAX: Final = 16
+ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
+
+_REFERENCE_TEXT: Final = (
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
+_MODES: Final = ("All", "ExactCount")
+
+RequestNames = Mapping[str, frozenset[str]]
+DeviceKey = tuple[str, str, str, str]
+
+
+class ClaimStrategy(Strategy):
+    """resource.k8s.io/v1 ResourceClaim."""
+
+    returns_deleted_object = True
+
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        default_claim_spec(obj.setdefault("spec", {}))
+
+    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+        spec = obj["spec"]
+        errors = _check_admin_requests(spec, obj["metadata"].get("namespace", ""), cluster)
+        return errors + validate_claim_spec(spec, "spec")
+
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        default_claim_spec(new.setdefault("spec", {}))
+
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+        return check_immutable(new, old, "spec")
+
+    def prepare_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        super().prepare_status_update(new, old, cluster)
+        status = new.setdefault("status", {})
+        for field in ("reservedFor", "devices"):
+            if field in status and not status[field]:
+                del status[field]
+        if status.get("allocation", "") is None:
+            del status["allocation"]
+        _drop_status_of_freed_devices(status, old.get("status") or {})
+
+    def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+        status, old_status = new["status"], old.get("status") or {}
+        errors = _check_admin_results(status, old_status, new["metadata"].get("namespace", ""), cluster)
+        names = request_names(new["spec"])
+        is_deleted = bool(new["metadata"].get("deletionTimestamp"))
+        return errors + _check_status(status, old_status, names, is_deleted=is_deleted)
+
+
+class ClaimTemplateStrategy(Strategy):
+    """resource.k8s.io/v1 ResourceClaimTemplate."""
+
+    returns_deleted_object = True
+
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        default_claim_spec(obj.setdefault("spec", {}).setdefault("spec", {}))
+
+    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+        spec = obj["spec"]["spec"]
+        errors = _check_admin_requests(spec, obj["metadata"].get("namespace", ""), cluster)
+        metadata = obj["spec"].get("metadata") or {}
+        # A template's metadata has no name of its own.
+        named = {**metadata, "name": "x"}
+        for error in validate_metadata(named, namespaced=True, rule=lambda text: []):
+            errors.append(FieldError(error.reason, f"spec.{error.field}", error.body))
+        return errors + validate_claim_spec(spec, "spec.spec")
+
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        default_claim_spec(new.setdefault("spec", {}).setdefault("spec", {}))
+
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+        return check_immutable(new, old, "spec")
+
+
+def check_immutable(new: Mapping[str, Json], old: Mapping[str, Json], member: str) -> list[FieldError]:
+    """A member that may never change."""
+    if new.get(member) == old.get(member):
+        return []
+    return [invalid(member, new.get(member), "field is immutable")]
+
+
+# -- defaults --------------------------------------------------------------------------------------
+
+
+def default_claim_spec(spec: Object) -> None:
+    """allocationMode ExactCount, count 1, toleration operator Equal."""
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        for part in (request.get("exactly"), *(request.get("firstAvailable") or ())):
+            if part is None:
+                continue
+            set_default(part, "allocationMode", "ExactCount")
+            if part["allocationMode"] == "ExactCount" and not part.get("count"):
+                part["count"] = 1
+            for toleration in part.get("tolerations") or ():
+                set_default(toleration, "operator", "Equal")
+
+
+# -- spec ------------------------------------------------------------------------------------------
+
+
+def request_names(spec: Mapping[str, Json]) -> dict[str, frozenset[str]]:
+    """Request name -> the names of its sub-requests."""
+    return {
+        request.get("name", ""): frozenset(sub.get("name", "") for sub in request.get("firstAvailable") or ())
+        for request in (spec.get("devices") or {}).get("requests") or ()
+    }
+
+
+def validate_claim_spec(spec: Mapping[str, Json], path: str) -> list[FieldError]:
+    """A claim's spec, in a claim or in a template."""
+    devices = spec.get("devices") or {}
+    where = f"{path}.devices"
+    names = request_names(spec)
+    errors = check_set(
+        devices.get("requests") or (), REQUESTS_MAX, _check_request, lambda r: r.get("name", ""), f"{where}.requests"
+    )
+    errors += check_items(
+        devices.get("constraints") or (),
+        CONSTRAINTS_MAX,
+        lambda constraint, at: _check_constraint(constraint, at, names),
+        f"{where}.constraints",
+    )
+    return errors + check_items(
+        devices.get("config") or (),
+        CONFIG_MAX,
+        lambda config, at: _check_references(config, at, names) + check_opaque_config(config, at),
+        f"{where}.config",
+    )
+
+
+def _check_request(request: Json, path: str) -> list[FieldError]:
+    errors = check_device_name(request.get("name"), f"{path}.name")
+    exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or []
+    if exactly is not None and alternatives:
+        detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
+        errors.append(invalid(path, None, detail))
+    elif alternatives:
+        errors += check_set(
+            alternatives,
+            SUB_REQUESTS_MAX,
+            lambda sub, at: check_device_name(sub.get("name"), f"{at}.name") + _check_exact(sub, at),
+            lambda sub: sub.get("name", ""),
+            f"{path}.firstAvailable",
+        )
+    elif exactly is not None:
+        errors += _check_exact(exactly, f"{path}.exactly")
+    else:
+        errors.append(required(path, "exactly one of `exactly` or `firstAvailable` is required"))
+    return errors
+
+
+def _check_exact(request: Mapping[str, Json], path: str) -> list[FieldError]:
+    errors = check_device_class(request.get("deviceClassName"), f"{path}.deviceClassName")
+    errors += check_selectors(request.get("selectors"), f"{path}.selectors")
+    mode, count = request.get("allocationMode"), request.get("count") or 0
+    if mode == "All":
+        if count != 0:
+            errors.append(invalid(f"{path}.count", count, "must not be specified when allocationMode is 'All'"))
+    elif mode == "ExactCount":
+        if count <= 0:
+            errors.append(invalid(f"{path}.count", count, "must be greater than zero"))
+    else:
+        errors.append(not_supported(f"{path}.allocationMode", mode, _MODES))
+    errors += check_items(request.get("tolerations") or (), TOLERATIONS_MAX, check_toleration, f"{path}.tolerations")
+    wanted = (request.get("capacity") or {}).get("requests") or {}
+    return errors + check_map(wanted, None, check_qualified_id, check_quantity, f"{path}.capacity.requests")
+
+
+def _check_constraint(constraint: Json, path: str, names: RequestNames) -> list[FieldError]:
+    errors = _check_references(constraint, path, names)
+    match, distinct = constraint.get("matchAttribute"), constraint.get("distinctAttribute")
+    if match is not None and distinct is not None:
+        detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+        errors.append(invalid(path, None, detail))
+    elif match is not None:
+        errors += check_fully_qualified_id(match, f"{path}.matchAttribute")
+    elif distinct is not None:
+        errors += check_fully_qualified_id(distinct, f"{path}.distinctAttribute")
+    else:
+        detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+        errors.append(required(path, detail))
+    return errors
+
+
+def _check_references(holder: Mapping[str, Json], path: str, names: RequestNames) -> list[FieldError]:
+    return check_set(
+        holder.get("requests") or (),
+        REQUESTS_MAX,
+        lambda reference, at: _check_reference(reference, at, names),
+        lambda reference: reference,
+        f"{path}.requests",
+    )
+
+
+def _check_reference(reference: Json, path: str, names: RequestNames) -> list[FieldError]:
+    parts = (reference or "").split("/")
+    if len(parts) > 2:
+        return [invalid(path, reference, _REFERENCE_TEXT)]
+    errors = [error for part in parts for error in check_device_name(part, path)]
+    is_known = parts[0] in names and (len(parts) == 1 or parts[1] in names[parts[0]])
+    return errors if is_known else [*errors, invalid(path, reference, _REFERENCE_TEXT)]
+
+
+def _check_admin_requests(spec: Mapping[str, Json], namespace: str, cluster: ClusterView) -> list[FieldError]:
+    for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
+        if (request.get("exactly") or {}).get("adminAccess"):
+            return _check_admin_namespace(f"spec.devices.requests[{index}].adminAccess", namespace, cluster)
+    return []
+
+
+def _check_admin_namespace(path: str, namespace: str, cluster: ClusterView) -> list[FieldError]:
+    found = cluster.find("namespaces", "", namespace) or {}
+    if ((found.get("metadata") or {}).get("labels") or {}).get(ADMIN_LABEL) == "true":
+        return []
+    detail = f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
+    return [forbidden(path, detail)]
+
+
+# -- status ----------------------------------------------------------------------------------------
+
+
+def _results(status: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
+    results: Sequence[Mapping[str, Json]] = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+    return results
+
+
+def _device_key(entry: Mapping[str, Json]) -> DeviceKey:
+    return (entry.get("driver", ""), entry.get("pool", ""), entry.get("device", ""), entry.get("shareID") or "")
+
+
+def _device_text(key: DeviceKey) -> str:
+    driver, pool, device, share = key
+    return f"{driver}/{pool}/{device}" + (f"/{share}" if share else "")
+
+
+def _drop_status_of_freed_devices(status: Object, old_status: Mapping[str, Json]) -> None:
+    freed = {_device_key(r) for r in _results(old_status)} - {_device_key(r) for r in _results(status)}
+    if not freed or not status.get("devices"):
+        return
+    kept = [entry for entry in status["devices"] if _device_key(entry) not in freed]
+    if kept:
+        status["devices"] = kept
+    else:
+        del status["devices"]
+
+
+def _check_admin_results(
+    status: Mapping[str, Json], old_status: Mapping[str, Json], namespace: str, cluster: ClusterView
+) -> list[FieldError]:
+    if any(result.get("adminAccess") for result in _results(old_status)):
+        return []
+    for index, result in enumerate(_results(status)):
+        if result.get("adminAccess"):
+            path = f"status.allocation.devices.results[{index}].adminAccess"
+            return _check_admin_namespace(path, namespace, cluster)
+    return []
+
+
+def _check_status(
+    status: Mapping[str, Json], old_status: Mapping[str, Json], names: RequestNames, *, is_deleted: bool
+) -> list[FieldError]:
+    reserved, allocation = status.get("reservedFor") or [], status.get("allocation")
+    errors = check_set(
+        reserved, RESERVED_FOR_MAX, _check_consumer, lambda entry: entry.get("uid", ""), "status.reservedFor"
+    )
+    allocated = {_device_key(result) for result in _results(status)}
+    errors += check_set(
+        status.get("devices") or (),
+        None,
+        lambda entry, at: _check_device_status(entry, at, allocated),
+        lambda entry: _device_text(_device_key(entry)),
+        "status.devices",
+    )
+    if reserved and allocation is None:
+        errors.append(forbidden("status.reservedFor", "may not be specified when `allocated` is not set"))
+    elif reserved and is_deleted and any(entry not in (old_status.get("reservedFor") or []) for entry in reserved):
+        detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        errors.append(forbidden("status.reservedFor", detail))
+    old_allocation = old_status.get("allocation")
+    if old_allocation is not None and allocation is not None:
+        if allocation != old_allocation:
+            errors.append(invalid("status.allocation", allocation, "field is immutable"))
+    elif allocation is not None:
+        errors += _check_allocation(allocation, names)
+    return errors
+
+
+def _check_consumer(entry: Json, path: str) -> list[FieldError]:
+    return [required(f"{path}.{field}") for field in ("resource", "name", "uid") if not entry.get(field)]
+
+
+def _check_allocation(allocation: Mapping[str, Json], names: RequestNames) -> list[FieldError]:
+    path = "status.allocation"
+    devices = allocation.get("devices") or {}
+    errors = check_items(
+        devices.get("results") or (),
+        RESULTS_MAX,
+        lambda result, at: _check_result(result, at, names),
+        f"{path}.devices.results",
+    )
+    errors += check_items(
+        devices.get("config") or (),
+        2 * CONFIG_MAX,
+        lambda config, at: _check_allocated_config(config, at, names),
+        f"{path}.devices.config",
+    )
+    if allocation.get("nodeSelector") is not None:
+        errors += check_node_selector(allocation["nodeSelector"], f"{path}.nodeSelector")
+    return errors
+
+
+def _check_result(result: Json, path: str, names: RequestNames) -> list[FieldError]:
+    errors = _check_reference(result.get("request"), f"{path}.request", names)
+    errors += check_driver(result.get("driver"), f"{path}.driver")
+    errors += check_pool_name(result.get("pool"), f"{path}.pool")
+    errors += check_device_name(result.get("device"), f"{path}.device")
+    errors += check_binding_conditions(result, path)
+    if result.get("shareID") is not None:
+        errors += check_uid(result["shareID"], f"{path}.shareID")
+    consumed = result.get("consumedCapacity") or {}
+    return errors + check_map(consumed, None, check_qualified_id, check_quantity, f"{path}.consumedCapacity")
+
+
+def _check_allocated_config(config: Json, path: str, names: RequestNames) -> list[FieldError]:
+    source = config.get("source")
+    errors: list[FieldError] = []
+    if not source:
+        errors.append(required(f"{path}.source"))
+    elif source not in ("FromClaim", "FromClass"):
+        errors.append(not_supported(f"{path}.source", source, ("FromClaim", "FromClass")))
+    return errors + _check_references(config, path, names) + check_opaque_config(config, path)
+
+
+def _check_device_status(entry: Json, path: str, allocated: set[DeviceKey]) -> list[FieldError]:
+    errors = check_driver(entry.get("driver"), f"{path}.driver")
+    errors += check_pool_name(entry.get("pool"), f"{path}.pool")
+    errors += check_device_name(entry.get("device"), f"{path}.device")
+    if entry.get("shareID") is not None:
+        errors += check_uid(entry["shareID"], f"{path}.shareID")
+    key = _device_key(entry)
+    if key not in allocated:
+        errors.append(invalid(path, _device_text(key), "must be an allocated device in the claim"))
+    conditions = entry.get("conditions") or []
+    if len(conditions) > 8:
+        errors.append(too_many(f"{path}.conditions", len(conditions), 8))
+    if entry.get("data") is not None:
+        errors += check_raw_object(entry["data"], f"{path}.data")
+    return errors + _check_network(entry.get("networkData") or {}, f"{path}.networkData")
+
+
+def _check_network(network: Mapping[str, Json], path: str) -> list[FieldError]:
+    errors = [
+        too_long(f"{path}.{field}", limit)
+        for field, limit in (("interfaceName", 256), ("hardwareAddress", 128))
+        if len((network.get(field) or "").encode()) > limit
+    ]
+    return errors + check_set(network.get("ips") or (), 16, _check_address, lambda address: address, f"{path}.ips")
+
+
+def _check_address(address: Json, path: str) -> list[FieldError]:
+    try:
+        if "/" not in address:
+            raise ValueError(address)
+        ipaddress.ip_interface(address)
+    except ValueError:
+        detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+        return [invalid(path, address, detail)]
+    return []

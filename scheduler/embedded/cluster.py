@@ -1,0 +1,230 @@
+"""A cluster in one process: the API server on a loopback port, its controllers, its kubeconfig.
+
+    async with EmbeddedCluster() as cluster:
+        await cluster.apply(objects)
+        ...  # kubectl --kubeconfig cluster.kubeconfig_path get pods
+
+The API server lives in the caller's event loop. The claim controllers run in a process of their own
+(`claim_process`), as they would in a real cluster; the small controllers that stand in for kubelets, the
+workload controllers and the garbage collector run beside the server (`reactors`).
+
+There is no TLS and no authentication: the server listens on loopback only, and everyone there is admin.
+"""
+
+import asyncio
+import contextlib
+import copy
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import yaml
+from aiohttp import web
+
+from scheduler.embedded.apply import apply_configuration
+from scheduler.embedded.catalog import default_registry
+from scheduler.embedded.faults import Faults
+from scheduler.embedded.http_server import REQUEST_SIZE_MAX, HttpServer
+from scheduler.embedded.kinds import Kind, Registry
+from scheduler.embedded.rest import Api, WriteOptions
+from scheduler.embedded.seed import seed_objects
+from scheduler.embedded.statuses import Json, bad_request
+from scheduler.embedded.store import Store, Stored
+from scheduler.embedded.watches import Watches
+
+DEFAULT_WATCH_WINDOW: Final = 10_000
+"""Changes of each kind that a watch can be resumed over."""
+DEFAULT_BOOKMARK_INTERVAL_S: Final = 60.0
+
+_APPLY_MANAGER: Final = "embedded-apply"
+_WAITING_CONNECTIONS_MAX: Final = 512
+
+
+class EmbeddedCluster:
+    """The cluster; an async context manager.
+
+    Args:
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one and keeps it over `restart`.
+        controllers: Run the controllers; without them objects stay as clients write them.
+        watch_window: Changes of each kind that are kept for watches.
+        bookmark_interval_s: Seconds between the bookmarks of an idle watch.
+        registry: The kinds to serve.
+
+    Attributes:
+        faults: Faults to inject.
+        api: The operations without HTTP, for tests that set a scene.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        controllers: bool = True,
+        watch_window: int = DEFAULT_WATCH_WINDOW,
+        bookmark_interval_s: float = DEFAULT_BOOKMARK_INTERVAL_S,
+        registry: Registry | None = None,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._has_controllers = controllers
+        self._registry = registry or default_registry()
+        self._store = Store(watch_window=watch_window)
+        self.api = Api(self._registry, self._store)
+        self.faults = Faults()
+        self._watches = Watches(self.api, bookmark_interval_s=bookmark_interval_s)
+        self._server = HttpServer(self.api, self._watches, self.faults)
+        self._runner: web.ServerRunner | None = None
+        self._protocol_server: web.Server | None = None
+        self._folder: Path | None = None
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        seed_objects(self.api)
+        await self._listen()
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="dra-scheduler-embedded-"))
+            self.kubeconfig_path.write_text(yaml.safe_dump(kubeconfig(self.url), sort_keys=False))
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop everything and remove the kubeconfig; may be called more than once."""
+        await self._server.close()
+        await self._hang_up()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    async def _listen(self) -> None:
+        server = web.Server(self._server.handle, request_factory=_request, access_log=None, handler_cancellation=True)
+        runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, self._host, self._port, backlog=_WAITING_CONNECTIONS_MAX, reuse_address=True)
+        await site.start()
+        self._port = runner.addresses[0][1]
+        self._protocol_server, self._runner = server, runner
+
+    async def _hang_up(self) -> None:
+        runner, server = self._runner, self._protocol_server
+        self._runner = self._protocol_server = None
+        if runner is None:
+            return
+        if server is not None:
+            for connection in server.connections:
+                if connection.transport is not None:
+                    connection.transport.abort()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await runner.cleanup()
+
+    # -- what a client needs -----------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """`http://127.0.0.1:PORT`."""
+        if not self._port:
+            raise RuntimeError("the embedded cluster has not been started: use `async with EmbeddedCluster()`")
+        return f"http://{self._host}:{self._port}"
+
+    @property
+    def kubeconfig_path(self) -> Path:
+        """A kubeconfig for kubectl and client libraries, in a private folder that is removed at the end."""
+        if self._folder is None:
+            raise RuntimeError("the embedded cluster is not running: use `async with EmbeddedCluster()`")
+        return self._folder / "kubeconfig"
+
+    # -- what a test or the demo does to it --------------------------------------------------------
+
+    async def apply(self, objects: Iterable[Mapping[str, Json]]) -> list[dict[str, Json]]:
+        """Create or update objects, in order, like `kubectl apply --server-side --force-conflicts`.
+
+        An object that carries a status has it applied too, through the sub-resource. Lists are taken apart.
+
+        Returns:
+            The objects as they are stored now, in the same order.
+
+        Raises:
+            ApiError: the first object that is refused; those before it stay.
+        """
+        applied = [self._apply(copy.deepcopy(dict(obj))) for obj in _flatten(objects)]
+        # Give watchers and controllers a turn.
+        await asyncio.sleep(0)
+        return applied
+
+    def _apply(self, obj: dict[str, Json]) -> dict[str, Json]:
+        kind = self._registry.by_kind(obj.get("apiVersion", ""), obj.get("kind", ""))
+        if kind is None:
+            raise bad_request(
+                f"the embedded cluster serves no kind {obj.get('kind')!r} of version {obj.get('apiVersion')!r}"
+            )
+        metadata = obj.setdefault("metadata", {})
+        namespace = (metadata.get("namespace") or "default") if kind.is_namespaced else ""
+        options = WriteOptions(manager=_APPLY_MANAGER)
+        status = obj.get("status")
+        if "name" not in metadata:
+            stored = self.api.create(kind, namespace, copy.deepcopy(obj), options)
+        else:
+            stored = self._apply_named(kind, namespace, metadata["name"], copy.deepcopy(obj), options)
+        if kind.has_status and status:
+            sub = {"metadata": {"name": stored.name}, "status": status}
+            stored, _ = apply_configuration(
+                self.api, kind, namespace, stored.name, sub, sub_resource="status", options=options, force=True
+            )
+        return {"kind": kind.kind, "apiVersion": kind.api_version, **stored.copy()}
+
+    def _apply_named(
+        self, kind: Kind, namespace: str, name: str, obj: dict[str, Json], options: WriteOptions
+    ) -> Stored:
+        stored, _ = apply_configuration(
+            self.api, kind, namespace, name, obj, sub_resource="", options=options, force=True
+        )
+        return stored
+
+    async def restart(self) -> None:
+        """Restart the API server: data and port stay, connections, watch history and list pages go."""
+        await self._hang_up()
+        self._store.forget_history()
+        self._server.lists.forget()
+        await self._listen()
+
+    def cut_watches(self) -> int:
+        """Break all watch connections; returns how many there were."""
+        return self._watches.cut()
+
+
+def kubeconfig(url: str) -> dict[str, Json]:
+    """The content of a kubeconfig for an embedded cluster."""
+    name = "dra-scheduler-embedded"
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": url}}],
+        "users": [{"name": name, "user": {"token": "embedded"}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+        "current-context": name,
+    }
+
+
+def _flatten(objects: Iterable[Mapping[str, Json]]) -> Iterable[Mapping[str, Json]]:
+    for obj in objects:
+        if obj.get("kind") == "List" and "items" in obj:
+            yield from _flatten(obj["items"])
+        else:
+            yield obj
+
+
+def _request(message, payload, protocol, writer, task):  # type: ignore[no-untyped-def]
+    # aiohttp's own limit is 1 MiB, and it is an argument of the request, not of the server.
+    return web.BaseRequest(message, payload, protocol, writer, task, protocol._loop, client_max_size=REQUEST_SIZE_MAX)

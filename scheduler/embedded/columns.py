@@ -1,0 +1,443 @@
+"""The columns `kubectl get` shows, kind by kind: server-side printing.
+
+To give a kind columns of its own, add an entry to `_BY_KIND`; other kinds show NAME and AGE.
+
+Source: k8s.io/kubernetes v1.36.3 pkg/printers/internalversion/printers.go (same names, order, priorities and texts).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from scheduler.embedded.statuses import Json
+
+Cell = Callable[[Mapping[str, Json], datetime], Json]
+
+_NONE: Final = "<none>"
+_UNKNOWN: Final = "<unknown>"
+_ROLE_PREFIX: Final = "node-role.kubernetes.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table; priority 1 shows with `-o wide` only."""
+
+    name: str
+    cell: Cell
+    type: str = "string"
+    priority: int = 0
+    format: str = ""
+    description: str = ""
+
+
+def parse_time(text: Json) -> datetime | None:
+    """A metav1.Time or MicroTime; None when absent or not a time."""
+    if not isinstance(text, str) or not text:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def human_duration(seconds: float) -> str:
+    """`5s`, `3m20s`, `4h`, `2d3h`: as kubectl prints ages."""
+    total = int(seconds)
+    if total < -1:
+        return "<invalid>"
+    if total < 0:
+        return "0s"
+    minutes, hours, days = total // 60, total // 3600, total // 86400
+    if total < 120:
+        return f"{total}s"
+    if minutes < 10:
+        return _two(minutes, "m", total % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if hours < 192:
+        return _two(days, "d", hours % 24, "h")
+    if days < 730:
+        return f"{days}d"
+    if days < 8 * 365:
+        return _two(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+def _since(text: Json, now: datetime) -> str:
+    moment = parse_time(text)
+    return _UNKNOWN if moment is None else human_duration((now - moment).total_seconds())
+
+
+def _name(obj: Mapping[str, Json], now: datetime) -> str:
+    name: str = obj["metadata"]["name"]
+    return name
+
+
+def _age(obj: Mapping[str, Json], now: datetime) -> str:
+    return _since(obj["metadata"].get("creationTimestamp"), now)
+
+
+def _at(*steps: str, default: Json = "") -> Cell:
+    """A cell that shows the value at a path, or the default."""
+
+    def cell(obj: Mapping[str, Json], now: datetime) -> Json:
+        value: Json = obj
+        for step in steps:
+            value = value.get(step) if isinstance(value, Mapping) else None
+        return default if value is None else value
+
+    return cell
+
+
+NAME: Final = Column("Name", _name, format="name", description="Name must be unique within a namespace.")
+AGE: Final = Column(
+    "Age",
+    _age,
+    description="CreationTimestamp is a timestamp representing the server time when this object was created.",
+)
+
+
+# -- pods ------------------------------------------------------------------------------------------
+
+
+def _condition(obj: Mapping[str, Json], kind: str) -> Mapping[str, Json]:
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == kind:
+            found: Mapping[str, Json] = condition
+            return found
+    return {}
+
+
+def _container_statuses(obj: Mapping[str, Json]) -> list[Mapping[str, Json]]:
+    return list((obj.get("status") or {}).get("containerStatuses") or ())
+
+
+def _pod_ready(obj: Mapping[str, Json], now: datetime) -> str:
+    ready = sum(
+        bool(s.get("ready") and (s.get("state") or {}).get("running") is not None) for s in _container_statuses(obj)
+    )
+    return f"{ready}/{len(obj['spec'].get('containers') or ())}"
+
+
+def pod_status_text(obj: Mapping[str, Json], now: datetime) -> str:
+    """The STATUS column: phase, or the reason that says more."""
+    status = obj.get("status") or {}
+    phase = status.get("phase", "")
+    reason: str = status.get("reason") or phase
+    if _condition(obj, "PodScheduled").get("reason") == "SchedulingGated":
+        reason = "SchedulingGated"
+    for container in reversed(_container_statuses(obj)):
+        state = container.get("state") or {}
+        if (state.get("waiting") or {}).get("reason"):
+            reason = state["waiting"]["reason"]
+        elif state.get("terminated") is not None:
+            ended = state["terminated"]
+            reason = ended.get("reason") or f"ExitCode:{ended.get('exitCode', 0)}"
+    if obj["metadata"].get("deletionTimestamp") and phase not in ("Succeeded", "Failed"):
+        reason = "Terminating"
+    return reason
+
+
+def _pod_restarts(obj: Mapping[str, Json], now: datetime) -> str:
+    return str(sum(status.get("restartCount", 0) for status in _container_statuses(obj)))
+
+
+def _pod_ip(obj: Mapping[str, Json], now: datetime) -> str:
+    addresses = (obj.get("status") or {}).get("podIPs") or ()
+    return addresses[0].get("ip") or _NONE if addresses else _NONE
+
+
+def _readiness_gates(obj: Mapping[str, Json], now: datetime) -> str:
+    gates = obj["spec"].get("readinessGates") or ()
+    if not gates:
+        return _NONE
+    true = sum(_condition(obj, gate.get("conditionType", "")).get("status") == "True" for gate in gates)
+    return f"{true}/{len(gates)}"
+
+
+# -- nodes -----------------------------------------------------------------------------------------
+
+
+def _node_status(obj: Mapping[str, Json], now: datetime) -> str:
+    ready = _condition(obj, "Ready").get("status")
+    states = ["Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"]
+    if (obj.get("spec") or {}).get("unschedulable"):
+        states.append("SchedulingDisabled")
+    return ",".join(states)
+
+
+def _node_roles(obj: Mapping[str, Json], now: datetime) -> str:
+    labels = obj["metadata"].get("labels") or {}
+    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)} - {""}
+    if labels.get("kubernetes.io/role"):
+        roles.add(labels["kubernetes.io/role"])
+    return ",".join(sorted(roles)) or _NONE
+
+
+def _node_address(kind: str) -> Cell:
+    def cell(obj: Mapping[str, Json], now: datetime) -> str:
+        for address in (obj.get("status") or {}).get("addresses") or ():
+            if address.get("type") == kind:
+                found: str = address.get("address", _NONE)
+                return found
+        return _NONE
+
+    return cell
+
+
+def _node_info(field: str) -> Cell:
+    return _at("status", "nodeInfo", field, default=_UNKNOWN)
+
+
+# -- workloads -------------------------------------------------------------------------------------
+
+
+def _containers(field: str) -> Cell:
+    def cell(obj: Mapping[str, Json], now: datetime) -> str:
+        spec = obj["spec"].get("template", {}).get("spec", {})
+        return ",".join(container.get(field, "") for container in spec.get("containers") or ())
+
+    return cell
+
+
+def format_selector(selector: Mapping[str, Json] | None) -> str:
+    """A LabelSelector as text."""
+    if not selector:
+        return _NONE
+    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for term in selector.get("matchExpressions") or ():
+        key, values = term.get("key"), ",".join(sorted(term.get("values") or ()))
+        parts.append(
+            {
+                "In": f"{key} in ({values})",
+                "NotIn": f"{key} notin ({values})",
+                "Exists": f"{key}",
+                "DoesNotExist": f"!{key}",
+            }.get(term.get("operator"), f"{key} ? {values}")
+        )
+    return ",".join(parts) or _NONE
+
+
+def _selector(obj: Mapping[str, Json], now: datetime) -> str:
+    return format_selector(obj["spec"].get("selector"))
+
+
+_TEMPLATE: Final = (
+    Column("Containers", _containers("name"), priority=1),
+    Column("Images", _containers("image"), priority=1),
+    Column("Selector", _selector, priority=1),
+)
+
+
+def _deployment_ready(obj: Mapping[str, Json], now: datetime) -> str:
+    return f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 1)}"
+
+
+def _job_status(obj: Mapping[str, Json], now: datetime) -> str:
+    for kind in ("Complete", "Failed"):
+        if _condition(obj, kind).get("status") == "True":
+            return kind
+    if obj["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    return "Suspended" if _condition(obj, "Suspended").get("status") == "True" else "Running"
+
+
+def _job_completions(obj: Mapping[str, Json], now: datetime) -> str:
+    done = (obj.get("status") or {}).get("succeeded", 0)
+    wanted, parallelism = obj["spec"].get("completions"), obj["spec"].get("parallelism") or 0
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
+
+
+def _job_duration(obj: Mapping[str, Json], now: datetime) -> str:
+    status = obj.get("status") or {}
+    start, end = parse_time(status.get("startTime")), parse_time(status.get("completionTime"))
+    return "" if start is None else human_duration(((end or now) - start).total_seconds())
+
+
+# -- services, events, devices ---------------------------------------------------------------------
+
+
+def _ports(obj: Mapping[str, Json], now: datetime) -> str:
+    ports = obj["spec"].get("ports") or ()
+    return ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports) or _NONE
+
+
+def _service_selector(obj: Mapping[str, Json], now: datetime) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted((obj["spec"].get("selector") or {}).items())) or _NONE
+
+
+def _event_first(obj: Mapping[str, Json], now: datetime) -> str:
+    return _since(obj.get("firstTimestamp") or obj.get("eventTime"), now)
+
+
+def _event_last(obj: Mapping[str, Json], now: datetime) -> str:
+    series = obj.get("series")
+    if series:
+        return _since(series.get("lastObservedTime"), now)
+    return _since(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else _event_first(obj, now)
+
+
+def _event_object(obj: Mapping[str, Json], now: datetime) -> str:
+    target = obj.get("involvedObject") or {}
+    kind = (target.get("kind") or "").lower()
+    return f"{kind}/{target['name']}" if target.get("name") else kind
+
+
+def _event_source(obj: Mapping[str, Json], now: datetime) -> str:
+    source = obj.get("source") or {}
+    component = source.get("component") or obj.get("reportingComponent") or ""
+    where = source.get("host") or obj.get("reportingInstance") or ""
+    return f"{component}, {where}" if where else component
+
+
+def _event_count(obj: Mapping[str, Json], now: datetime) -> Json:
+    return (obj.get("series") or {}).get("count") or obj.get("count") or 1
+
+
+def claim_state(obj: Mapping[str, Json], now: datetime) -> str:
+    """pending, allocated, reserved, deleted."""
+    status = obj.get("status") or {}
+    is_deleted = bool(obj["metadata"].get("deletionTimestamp"))
+    states = ["deleted"] if is_deleted else []
+    if status.get("allocation") is None:
+        states += [] if is_deleted else ["pending"]
+    else:
+        states += ["allocated", "reserved"] if status.get("reservedFor") else ["allocated"]
+    return ",".join(states)
+
+
+def _data_count(obj: Mapping[str, Json], now: datetime) -> str:
+    return str(len(obj.get("data") or ()) + len(obj.get("binaryData") or ()))
+
+
+def _taint_added(obj: Mapping[str, Json], now: datetime) -> str:
+    return _since(obj["spec"].get("taint", {}).get("timeAdded"), now)
+
+
+_BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
+    "Pod": (
+        NAME,
+        Column("Ready", _pod_ready, description="The aggregate readiness state of this pod for accepting traffic."),
+        Column("Status", pod_status_text, description="The aggregate status of the containers in this pod."),
+        Column("Restarts", _pod_restarts),
+        AGE,
+        Column("IP", _pod_ip, priority=1),
+        Column("Node", _at("spec", "nodeName", default=_NONE), priority=1),
+        Column("Nominated Node", _at("status", "nominatedNodeName", default=_NONE), priority=1),
+        Column("Readiness Gates", _readiness_gates, priority=1),
+    ),
+    "Node": (
+        NAME,
+        Column("Status", _node_status, description="The status of the node"),
+        Column("Roles", _node_roles, description="The roles of the node"),
+        AGE,
+        Column("Version", _at("status", "nodeInfo", "kubeletVersion")),
+        Column("Internal-IP", _node_address("InternalIP"), priority=1),
+        Column("External-IP", _node_address("ExternalIP"), priority=1),
+        Column("OS-Image", _node_info("osImage"), priority=1),
+        Column("Kernel-Version", _node_info("kernelVersion"), priority=1),
+        Column("Container-Runtime", _node_info("containerRuntimeVersion"), priority=1),
+    ),
+    "Namespace": (NAME, Column("Status", _at("status", "phase"), description="The status of the namespace"), AGE),
+    "Event": (
+        Column("Last Seen", _event_last),
+        Column("Type", _at("type")),
+        Column("Reason", _at("reason")),
+        Column("Object", _event_object),
+        Column("Subobject", _at("involvedObject", "fieldPath"), priority=1),
+        Column("Source", _event_source, priority=1),
+        Column("Message", _at("message")),
+        Column("First Seen", _event_first, priority=1),
+        Column("Count", _event_count, type="integer", priority=1),
+        Column("Name", _name, priority=1, format="name"),
+    ),
+    "ConfigMap": (NAME, Column("Data", _data_count), AGE),
+    "Service": (
+        NAME,
+        Column("Type", _at("spec", "type")),
+        Column("Cluster-IP", _at("spec", "clusterIP", default=_NONE)),
+        Column("External-IP", lambda obj, now: _NONE),
+        Column("Port(s)", _ports),
+        AGE,
+        Column("Selector", _service_selector, priority=1),
+    ),
+    "Deployment": (
+        NAME,
+        Column("Ready", _deployment_ready, description="Number of the pod with ready state"),
+        Column("Up-to-date", _at("status", "updatedReplicas", default=0)),
+        Column("Available", _at("status", "availableReplicas", default=0)),
+        AGE,
+        *_TEMPLATE,
+    ),
+    "ReplicaSet": (
+        NAME,
+        Column("Desired", _at("spec", "replicas", default=1), type="integer"),
+        Column("Current", _at("status", "replicas", default=0), type="integer"),
+        Column("Ready", _at("status", "readyReplicas", default=0), type="integer"),
+        AGE,
+        *_TEMPLATE,
+    ),
+    "Job": (
+        NAME,
+        Column("Status", _job_status, description="Status of the job."),
+        Column("Completions", _job_completions),
+        Column("Duration", _job_duration, description="Time required to complete the job."),
+        AGE,
+        *_TEMPLATE,
+    ),
+    "ResourceClaim": (
+        NAME,
+        Column(
+            "State", claim_state, description="A summary of the current state (allocated, pending, reserved, etc.)."
+        ),
+        AGE,
+    ),
+    "ResourceSlice": (
+        NAME,
+        Column("Node", _at("spec", "nodeName")),
+        Column("Driver", _at("spec", "driver")),
+        Column("Pool", _at("spec", "pool", "name")),
+        AGE,
+    ),
+    "DeviceTaintRule": (
+        NAME,
+        Column("Key", _at("spec", "taint", "key")),
+        Column("Value", _at("spec", "taint", "value")),
+        Column("Effect", _at("spec", "taint", "effect")),
+        Column("TimeAdded", _taint_added),
+        AGE,
+    ),
+    "Lease": (NAME, Column("Holder", _at("spec", "holderIdentity")), AGE),
+    "PriorityClass": (
+        NAME,
+        Column("Value", _at("value", default=0), type="integer"),
+        Column("Global-Default", _at("globalDefault", default=False), type="boolean"),
+        AGE,
+        Column("PreemptionPolicy", _at("preemptionPolicy"), priority=1),
+    ),
+    "PodDisruptionBudget": (
+        NAME,
+        Column("Min Available", lambda obj, now: str(obj["spec"].get("minAvailable", "N/A"))),
+        Column("Max Unavailable", lambda obj, now: str(obj["spec"].get("maxUnavailable", "N/A"))),
+        Column("Allowed Disruptions", _at("status", "disruptionsAllowed", default=0), type="integer"),
+        AGE,
+    ),
+}
+
+_DEFAULT: Final = (NAME, AGE)
+
+
+def columns_of(kind: str) -> Iterable[Column]:
+    """The columns of a kind, in order."""
+    return _BY_KIND.get(kind, _DEFAULT)

@@ -1,0 +1,94 @@
+"""What the API server does to objects on their way in, kind by kind: defaults, resets, validation.
+
+`Strategy` is what a kind without rules of its own gets. A kind with rules overrides the steps it needs
+(`pods`, `claims`, `slices`, ...); `rest` calls them in this order:
+
+    create:         prepare_create  -> validate_create
+    update:         prepare_update  -> validate_update
+    status update:  prepare_status_update -> validate_status_update
+
+Rules of this module
+  1. A `prepare_` step changes the new object only; a `validate_` step changes nothing.
+  2. Unknown fields are kept as they are: a field that nobody knows here may be known to the client.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from scheduler.embedded.names import NameRule, dns_subdomain
+from scheduler.embedded.statuses import FieldError, Json
+
+Object = dict[str, Json]
+
+_METADATA_FROM_STATUS: Final = ("generation", "labels", "annotations", "finalizers", "ownerReferences", "managedFields")
+"""Metadata that an update of the status sub-resource does not change (ResetObjectMetaForStatus)."""
+
+
+class ClusterView(Protocol):
+    """The little a strategy may know of other objects."""
+
+    def find(self, kind_id: str, namespace: str, name: str) -> Mapping[str, Json] | None:
+        """The current object, or None; not to be changed."""
+
+    def now(self) -> str:
+        """The time as RFC 3339, seconds, UTC."""
+
+
+class Strategy:
+    """The rules of a kind; this class: no defaults, no limits."""
+
+    name_rule: NameRule = staticmethod(dns_subdomain)
+    bumps_generation = False
+    allows_unconditional_update = True
+    allows_create_on_update = False
+    returns_deleted_object = False
+    resets_status_on_create = True
+    """A client cannot create an object with a status of its own choosing."""
+
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        """Fill defaults, after status has been reset."""
+
+    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+        """What is wrong with a new object."""
+        return []
+
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        """Fill defaults of an update."""
+
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+        """What is wrong with an update; kinds with an immutable spec say so here."""
+        return self.validate_create(new, cluster)
+
+    def prepare_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        """Take everything but the status from the old object."""
+        keep_all_but_status(new, old)
+        for field in _METADATA_FROM_STATUS:
+            keep_field(new["metadata"], old["metadata"], field)
+
+    def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+        """What is wrong with an update of the status."""
+        return []
+
+    def grace_period_s(self, obj: Mapping[str, Json], asked: int | None) -> int | None:
+        """Seconds an object lives on after DELETE; None: the kind knows no graceful deletion."""
+        return None
+
+
+def keep_field(new: Object, old: Mapping[str, Json], field: str) -> None:
+    """Make `new[field]` what it is in `old`, absent included."""
+    if field in old:
+        new[field] = old[field]
+    else:
+        new.pop(field, None)
+
+
+def keep_all_but_status(new: Object, old: Mapping[str, Json]) -> None:
+    """Take every top-level member but metadata and status from `old`."""
+    for field in {*new, *old} - {"metadata", "status"}:
+        keep_field(new, old, field)
+
+
+def set_default(obj: Object, field: str, value: Json) -> None:
+    """Set a field that is absent, null or the empty string: what Go's defaulting sees as unset."""
+    if obj.get(field) in (None, ""):
+        obj[field] = value

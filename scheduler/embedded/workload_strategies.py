@@ -1,0 +1,131 @@
+"""Deployments, ReplicaSets and Jobs on their way in: defaults and the rules their controllers rely on.
+
+Source: k8s.io/kubernetes v1.36.3 pkg/apis/{apps,batch}/v1/defaults.go, pkg/registry/{apps,batch}.
+"""
+
+from collections.abc import Mapping
+
+from scheduler.embedded.pods import default_pod_spec, validate_pod_spec
+from scheduler.embedded.selectors import match_label_selector
+from scheduler.embedded.statuses import FieldError, Json, invalid, required
+from scheduler.embedded.strategy import ClusterView, Object, Strategy, set_default
+
+
+def _default_template(spec: Object) -> None:
+    template = spec.setdefault("template", {})
+    metadata = template.setdefault("metadata", {})
+    metadata.setdefault("creationTimestamp", None)
+    default_pod_spec(template.setdefault("spec", {}))
+
+
+def _validate_template(spec: Mapping[str, Json]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    selector = spec.get("selector")
+    if not selector:
+        errors.append(required("spec.selector"))
+    else:
+        labels = spec["template"].get("metadata", {}).get("labels") or {}
+        if not match_label_selector(selector, labels):
+            errors.append(
+                invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+            )
+    return errors + validate_pod_spec(spec["template"]["spec"], "spec.template.spec")
+
+
+class ReplicaSetStrategy(Strategy):
+    """apps/v1 ReplicaSet."""
+
+    bumps_generation = True
+
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        spec = obj.setdefault("spec", {})
+        set_default(spec, "replicas", 1)
+        _default_template(spec)
+        obj["status"] = {"replicas": 0}
+
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        spec = new.setdefault("spec", {})
+        set_default(spec, "replicas", 1)
+        _default_template(spec)
+
+    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+        spec = obj["spec"]
+        errors = _validate_template(spec)
+        if spec["replicas"] < 0:
+            errors.append(invalid("spec.replicas", spec["replicas"], "must be greater than or equal to 0"))
+        return errors
+
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+        errors = self.validate_create(new, cluster)
+        if new["spec"].get("selector") != old["spec"].get("selector"):
+            errors.append(invalid("spec.selector", new["spec"].get("selector"), "field is immutable"))
+        return errors
+
+
+class DeploymentStrategy(ReplicaSetStrategy):
+    """apps/v1 Deployment."""
+
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        super().prepare_create(obj, cluster)
+        self._default_spec(obj["spec"])
+        obj["status"] = {}
+
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        super().prepare_update(new, old, cluster)
+        self._default_spec(new["spec"])
+
+    @staticmethod
+    def _default_spec(spec: Object) -> None:
+        strategy = spec.setdefault("strategy", {})
+        set_default(strategy, "type", "RollingUpdate")
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.get("rollingUpdate") or {}
+            rolling.setdefault("maxUnavailable", "25%")
+            rolling.setdefault("maxSurge", "25%")
+            strategy["rollingUpdate"] = rolling
+        set_default(spec, "revisionHistoryLimit", 10)
+        set_default(spec, "progressDeadlineSeconds", 600)
+
+
+class JobStrategy(Strategy):
+    """batch/v1 Job; selector and pod labels are made here, as manualSelector is not supported."""
+
+    bumps_generation = True
+
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        spec = obj.setdefault("spec", {})
+        if spec.get("completions") is None and spec.get("parallelism") is None:
+            spec["completions"] = spec["parallelism"] = 1
+        elif spec.get("parallelism") is None:
+            spec["parallelism"] = 1
+        set_default(spec, "backoffLimit", 6)
+        set_default(spec, "completionMode", "NonIndexed")
+        set_default(spec, "suspend", False)
+        _default_template(spec)
+        uid, name = obj["metadata"]["uid"], obj["metadata"].get("name", "")
+        labels = spec["template"]["metadata"].setdefault("labels", {})
+        labels |= {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name}
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+        obj["status"] = {}
+
+    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+        spec = obj["spec"]
+        errors = _validate_template(spec)
+        policy = spec["template"]["spec"].get("restartPolicy")
+        if policy not in ("OnFailure", "Never"):
+            errors.append(
+                FieldError(
+                    "FieldValueNotSupported",
+                    "spec.template.spec.restartPolicy",
+                    f'Unsupported value: "{policy}": supported values: "OnFailure", "Never"',
+                )
+            )
+        return errors
+
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+        immutable = ("completions", "selector", "template", "completionMode")
+        return [
+            invalid(f"spec.{field}", new["spec"].get(field), "field is immutable")
+            for field in immutable
+            if new["spec"].get(field) != old["spec"].get(field)
+        ]
