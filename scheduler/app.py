@@ -87,6 +87,7 @@ class SchedulerApp:
         config, loop = self.config, asyncio.get_running_loop()
         self._loop = loop
         self._failed: asyncio.Future[None] = loop.create_future()
+        self._synced = asyncio.Event()
         self.clock = Clock(loop.time)
         credentials = await self._connection.open()
         timeouts = Timeouts(total_s=config.request_timeout)
@@ -161,16 +162,8 @@ class SchedulerApp:
                 self._failed.cancel()
 
     async def synced(self) -> None:
-        """Wait until every kind has been listed and the machine has been told."""
-        waiting = asyncio.gather(*(reflector.synced.wait() for reflector in self.reflectors))
-        try:
-            await asyncio.wait({waiting, self._failed}, return_when=asyncio.FIRST_COMPLETED)
-            if self._failed.done():
-                self._failed.result()
-            while self._inbox:
-                await asyncio.sleep(0)
-        finally:
-            waiting.cancel()
+        """Wait until every kind has been listed and the machine has been told; raises what ended the machine."""
+        await self.run_until(self._synced)
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Run until `stopped` is set; raises what ended the machine, if that comes first."""
@@ -250,8 +243,11 @@ class SchedulerApp:
             return
         if self._inbox:
             self._schedule_turn()
-        elif deadline_ms is not None:
-            self._turn_handle = self._call_at(deadline_ms)
+        else:
+            if not self._synced.is_set() and all(reflector.stats.is_synced for reflector in self.reflectors):
+                self._synced.set()
+            if deadline_ms is not None:
+                self._turn_handle = self._call_at(deadline_ms)
         self._last_turn_s = self._loop.time()
         self.metrics.turn.observe(time.perf_counter() - begun_s)
 
@@ -270,8 +266,7 @@ class SchedulerApp:
     def _note_handle(self, begun_s: float) -> float:
         self._inputs_count += 1
         ended_s = time.perf_counter()
-        if ended_s - begun_s > self.longest_handle_s:
-            self.longest_handle_s = ended_s - begun_s
+        self.longest_handle_s = max(self.longest_handle_s, ended_s - begun_s)
         return ended_s
 
     def _execute(self, decisions: Sequence[Decision]) -> None:

@@ -95,8 +95,6 @@ class Affinity(Record):
     """Only node affinity is read so far; pod (anti-)affinity arrives with its plugin."""
 
     node_affinity: NodeAffinity | None = None
-    pod_affinity: msgspec.Raw | None = None
-    pod_anti_affinity: msgspec.Raw | None = None
 
 
 class ContainerClaim(Record):

@@ -248,10 +248,18 @@ class Pauses:
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
+        self._changed = asyncio.Event()
 
     async def __call__(self, seconds: float) -> None:
         self.seconds.append(seconds)
+        self._changed.set()
         await asyncio.sleep(0)
+
+    async def reached(self, count: int) -> None:
+        async with asyncio.timeout(20):
+            while len(self.seconds) < count:
+                self._changed.clear()
+                await self._changed.wait()
 
 
 class RotatingToken(Credentials):
