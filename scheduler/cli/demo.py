@@ -60,7 +60,7 @@ async def _demo(*, nodes: int, output: str, serve: bool, extra: Sequence[Path]) 
     from scheduler.embedded import ApplyError, EmbeddedCluster
     from scheduler.kube.credentials import Connection
 
-    examples = [obj for path in (*_example_files(), *extra) for obj in read_manifest(path)]
+    examples = _read([*_example_files(), *extra])
     async with EmbeddedCluster() as cluster:
         _say(f"embedded cluster: {nodes} nodes with 8 large GPUs, 1 with 8 small ones")
         await cluster.apply(fleet(large_nodes=nodes, small_nodes=1))
@@ -89,25 +89,13 @@ def _example_files() -> list[Path]:
     return sorted(folder.glob("*.yaml"), key=lambda path: (path.name != "gpu-class.yaml", path.name))
 
 
-def read_manifest(path: Path) -> list[dict[str, Any]]:
-    """The API objects of a YAML or JSON file; DemoError with file, line and column when it cannot be read."""
-    import yaml
+def _read(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    from scheduler.cli.manifests import ManifestError, read_manifests
 
     try:
-        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-    except yaml.MarkedYAMLError as error:
-        place = f":{error.problem_mark.line + 1}:{error.problem_mark.column + 1}" if error.problem_mark else ""
-        raise DemoError(f"{path}{place}: {error.problem or error.context}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise DemoError(f"{path}: {error}") from error
-    objects: list[dict[str, Any]] = []
-    for index, document in enumerate(documents):
-        if document is None:
-            continue
-        if not isinstance(document, dict) or "kind" not in document or "apiVersion" not in document:
-            raise DemoError(f"{path}: document {index + 1} is no Kubernetes object (apiVersion and kind are missing)")
-        objects += document.get("items", []) if document["kind"] == "List" else [document]
-    return objects
+        return [document.obj for document in read_manifests(paths)]
+    except ManifestError as error:
+        raise DemoError(str(error)) from error
 
 
 def _pods_of(obj: dict[str, Any]) -> int:
