@@ -1,0 +1,19 @@
+"""API timestamps (RFC 3339) as Unix time in milliseconds.
+
+Source: k8s.io/apimachinery meta/v1 Time and MicroTime; the API server prints UTC with a trailing Z.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+
+def parse_rfc3339_ms(text: str) -> int | None:
+    """Unix time in ms, or None when `text` is no timestamp with a time zone. Anything finer than 1 ms is cut off."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        return None
+    return int(moment.timestamp()) * 1000 + moment.microsecond // 1000

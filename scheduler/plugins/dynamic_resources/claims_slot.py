@@ -1,0 +1,55 @@
+"""What DynamicResources keeps of one cycle: the pod's claims as PreFilter found them, and what was found for them.
+
+Rules of this module
+  1. The slot is put at the end of a PreFilter that found claims; a cycle without it has nothing to do with devices.
+  2. Results are kept per claim, in the order of `unallocated`.
+
+Cost: one entry in `found` for each node that Filter (or Score) asked the allocator about in this cycle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from allocator import Allocation, Claim, ClaimSpec
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import NodeName
+from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal
+
+FIRST_AVAILABLE_MAX = 8  # resource.k8s.io FirstAvailableDeviceRequestMaxSize
+
+
+@dataclass(slots=True)
+class ClaimsSlot:
+    """One pod's claims in one cycle.
+
+    Attributes:
+        claims: All, in pod order, each once.
+        unallocated: Those this cycle has to allocate, and `wanted` the same for the allocator.
+        given_up: Keys' positions in `claims` whose binding conditions failed or took too long.
+        found: What the allocator found per node, in the order of `unallocated`.
+        goals: What PreBind has to bring about; set by Reserve.
+        waiting_since_ms: When PreBind began to wait for binding conditions.
+    """
+
+    claims: tuple[ResourceClaim, ...]
+    unallocated: tuple[ResourceClaim, ...]
+    wanted: tuple[Claim, ...]
+    given_up: frozenset[int]
+    found: dict[NodeName, tuple[Allocation, ...]] = field(default_factory=dict)
+    goals: tuple[ClaimGoal, ...] = ()
+    waiting_since_ms: int | None = None
+
+
+def preference(spec: ClaimSpec, allocation: Allocation) -> int:
+    """How much the user prefers the alternatives that `allocation` chose.
+
+    For each request with alternatives 8 for the first, … 1 for the eighth; exact requests add nothing.
+    """
+    chosen = {result.request for result in allocation.results}
+    return sum(
+        FIRST_AVAILABLE_MAX - index
+        for request in spec.requests
+        for index, alternative in enumerate(request.first_available)
+        if f"{request.name}/{alternative.name}" in chosen
+    )

@@ -1,0 +1,100 @@
+"""Queueing hints of DynamicResources: which changes wake which waiting pods.
+
+Rules of this module
+  1. A change that frees or publishes devices wakes every pod that waits because of this plugin: the answer is put to
+     one pod of a shape and holds for all of it, so it may not depend on what that pod's own claims became meanwhile.
+  2. Any other change of a claim concerns the pods that use it, and only when its status or existence changed.
+  3. Where a pod's claims cannot be resolved: a change of its own claims or of itself does not help it yet (SKIP);
+     anything else is answered for its whole shape, so rather QUEUE, unless it waits alone for a claim to be generated.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (EventsToRegister, isSchedulableAfter...)
+1.36.3, with the claim deletions of 1.37. Differs on purpose: results with admin access free nothing; classes wake only
+pods that name them; a removed slice wakes too, because it can complete a pool that had one too many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from allocator import DeviceClass
+from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import PodUid
+from scheduler.model.objects import Pod
+from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
+
+WAKES_ON: Final[tuple[tuple[Resource, Action], ...]] = (
+    (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE),
+    (Resource.CLAIM, Action.ADD | Action.UPDATE | Action.DELETE),
+    (Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM),
+    (Resource.CLASS, Action.ADD | Action.UPDATE),
+    (Resource.SLICE, Action.ADD | Action.UPDATE | Action.DELETE),
+)
+
+
+def concerned_pods(change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
+    """The pods that use the changed claim; None (any pod) when devices came free or the change is of another kind."""
+    if change.resource is not Resource.CLAIM or frees_devices(change):
+        return None
+    claim = change.new if change.new is not None else change.old
+    assert isinstance(claim, ResourceClaim)
+    return tuple(pod.uid for pod in view.pods_using(claim.key))
+
+
+def hint_for(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+    """Whether `change` could make `pod` schedulable, by the rules of this module."""
+    match change.resource:
+        case Resource.CLAIM:
+            return _hint_for_claim(pod, change, view)
+        case Resource.POD:
+            is_own = isinstance(change.new, Pod) and change.new.uid == pod.uid
+            return _queue_if(is_own and isinstance(change.new, Pod) and walk_claims(change.new, view).problem is None)
+        case Resource.CLASS:
+            return _queue_if(isinstance(change.new, DeviceClass) and _names_class(pod, change.new, view))
+        case _:
+            return _queue_if(not walk_claims(pod, view).is_generation_pending)
+
+
+def frees_devices(change: ClusterEvent) -> bool:
+    """Whether a claim's change gives devices back: its allocation was removed, or the claim with it."""
+    old, new = change.old, change.new
+    if not isinstance(old, ResourceClaim) or old.allocation is None:
+        return False
+    if isinstance(new, ResourceClaim) and new.uid == old.uid and new.allocation is not None:
+        return False
+    return any(not result.admin_access for result in old.allocation.results)
+
+
+def _hint_for_claim(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+    walk = walk_claims(pod, view)
+    if frees_devices(change):
+        return _queue_if(not walk.is_generation_pending)
+    if walk.problem is not None:
+        return Hint.SKIP
+    claim = change.new
+    if not isinstance(claim, ResourceClaim) or all(used.uid != claim.uid for used in walk.claims):
+        return Hint.SKIP
+    old = change.old
+    return _queue_if(not isinstance(old, ResourceClaim) or _status(old) != _status(claim))
+
+
+def _status(claim: ResourceClaim) -> tuple[object, ...]:
+    return claim.uid, claim.allocation, claim.reserved_for, claim.device_conditions, claim.problem
+
+
+def _names_class(pod: Pod, device_class: DeviceClass, view: ClusterView) -> bool:
+    walk = walk_claims(pod, view)
+    if walk.problem is not None:
+        return not walk.is_generation_pending
+    return any(
+        alternative.device_class_name == device_class.name
+        for claim in walk.claims
+        if claim.spec is not None
+        for request in claim.spec.requests
+        for alternative in request.alternatives
+    )
+
+
+def _queue_if(is_helped: bool) -> Hint:
+    return Hint.QUEUE if is_helped else Hint.SKIP

@@ -1,0 +1,442 @@
+"""DynamicResources: give pods the devices their ResourceClaims ask for.
+
+Extension points: PreEnqueue, PreFilter, Filter, PostFilter, PreScore, Score, NormalizeScore, Reserve, PreBind, hints.
+Reads: claims of the pod, slices, classes, devices in use, node labels.  Writes: claim finalizer and status.
+Upstream: pkg/scheduler/framework/plugins/dynamicresources (same verdicts and reason texts; differences below).
+
+The life of a claim here: Filter asks the allocator whether a node could serve the pod's unallocated claims. Reserve
+asks again for the chosen node and returns the allocations, which the core holds from then on. PreBind compares what is
+stored with what must be, claim by claim, until nothing is left to write (`pre_bind`). Unreserve takes the pod's
+reservation back; an allocation that was stored stays, for this pod's next attempt or for PostFilter to free.
+
+Differs on purpose
+  * The search is bounded by steps, not by time. A node whose budget ran out is passed over, with upstream's words;
+    upstream fails the whole attempt, but a retry would count the same steps again and other nodes may well do.
+  * Results are kept per claim, so claims allocated before and claims allocated now cannot be mixed up.
+  * PostFilter derives the unavailable claims from the verdicts (which may be remembered ones) and frees the first in
+    pod order; upstream records them while filtering and frees a random one.
+  * A claim that can take no more consumers is refused in PreFilter; upstream tries again and again in PreBind.
+  * A device that vanished between Reserve and the write is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from allocator import (
+    INVALID_POOLS,
+    Allocated,
+    Allocation,
+    AllocationError,
+    BudgetExhausted,
+    Claim,
+    DeviceId,
+    NodeSelectorError,
+    NodeView,
+    Outcome,
+    Unsatisfiable,
+    allocate,
+    check_node_selector,
+    match_node_selector,
+)
+from scheduler.framework.api import (
+    ON_NODE,
+    Action,
+    ClusterEvent,
+    ClusterView,
+    Dependence,
+    Held,
+    Hint,
+    PostFilterResult,
+    PreBindDone,
+    PreBindFailed,
+    PreBindStep,
+    PreBindWait,
+    PreBindWrite,
+    PreFilterResult,
+    ReserveResult,
+    Resource,
+)
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.decisions import Decision, RecordEvent, WriteClaimStatus
+from scheduler.framework.status import SKIP, SUCCESS, Status
+from scheduler.model.claim import RESERVED_FOR_MAX, ResourceClaim
+from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Pod
+from scheduler.plugins.dynamic_resources.binding_conditions import (
+    Readiness,
+    binding_deadline_ms,
+    binding_state,
+    has_binding_conditions,
+    is_given_up,
+)
+from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot, preference
+from scheduler.plugins.dynamic_resources.hints import WAKES_ON, concerned_pods, hint_for
+from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
+from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal, ClaimLost, ClaimStored, next_step
+from scheduler.plugins.normalize import normalize
+
+NAME: Final = "DynamicResources"
+REASON_NO_SOLUTION: Final = "cannot allocate all claims"
+REASON_UNAVAILABLE: Final = "resourceclaim not available on the node"
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicResources:
+    """Allocate, reserve and store devices for the claims of pods.
+
+    Args:
+        budget_steps: Largest number of (request, device) trials per node and attempt; the place of `filterTimeout`.
+        binding_timeout_ms: How long a claim may take to meet its binding conditions (`bindingTimeout`), >= 1,000.
+    """
+
+    budget_steps: int = 200_000
+    binding_timeout_ms: int = 600_000
+    weight: int = 2
+    name: str = NAME
+    wakes_on: tuple[tuple[Resource, Action], ...] = WAKES_ON
+
+    def pre_enqueue(self, pod: Pod, view: ClusterView) -> Status:
+        problem = walk_claims(pod, view).problem if pod.spec.resource_claims else None
+        return SUCCESS if problem is None else Status.unresolvable(problem)
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        return hint_for(pod, change, view)
+
+    def concerned(self, change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
+        return concerned_pods(change, view)
+
+    # --- scheduling cycle ---------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
+        if not cycle.pod.spec.resource_claims:
+            return PreFilterResult(SKIP)
+        walk = walk_claims(cycle.pod, view)
+        if walk.problem is not None:
+            return PreFilterResult(Status.unresolvable(walk.problem))
+        if not walk.claims:
+            return PreFilterResult(SKIP)
+        for claim in walk.claims:
+            is_allocated = claim.allocation is not None
+            verdict = _refuse_allocated(claim, cycle.pod) if is_allocated else _refuse_unallocated(claim, view)
+            if verdict is not None:
+                return PreFilterResult(verdict)
+        unallocated = tuple(claim for claim in walk.claims if claim.allocation is None)
+        wanted = tuple(
+            Claim(claim.key.namespace, claim.key.name, claim.spec) for claim in unallocated if claim.spec is not None
+        )
+        cycle.put(
+            ClaimsSlot(
+                claims=walk.claims,
+                unallocated=unallocated,
+                wanted=wanted,
+                given_up=self._given_up(walk.claims, cycle.now_ms, view),
+            )
+        )
+        return PreFilterResult(SUCCESS)
+
+    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        """The specs to allocate; of allocated claims which, where they can be used, and how much they please."""
+        slot = cycle.get(ClaimsSlot)
+        return tuple(
+            claim.spec
+            if claim.allocation is None
+            else (
+                claim.key,
+                claim.uid,
+                claim.allocation.node_selector,
+                index in slot.given_up,
+                preference(claim.spec, claim.allocation) if claim.spec is not None else 0,
+            )
+            for index, claim in enumerate(slot.claims)
+        )
+
+    def dependence(self, cycle: Cycle) -> Dependence:
+        # Devices that no single node owns are no exception: their coming into use changes every node that sees them.
+        return ON_NODE
+
+    def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+        slot = cycle.get(ClaimsSlot)
+        host = _node_view(node)
+        if slot.wanted:
+            # Even when another claim is unavailable here: freeing that one must not look helpful where this one fails.
+            outcome = self._search(slot, host, view, _placeholder_share_ids())
+            if isinstance(outcome, Status):
+                return outcome
+        if any(_is_unavailable(slot, index, host) for index in range(len(slot.claims))):
+            return Status.unresolvable(REASON_UNAVAILABLE)
+        return SUCCESS
+
+    def post_filter(self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView) -> PostFilterResult:
+        slot = cycle.find(ClaimsSlot)
+        if slot is None:
+            return PostFilterResult(Status.unschedulable("no new claims to deallocate"))
+        pod = cycle.pod
+        for index, claim in enumerate(slot.claims):
+            if (
+                claim.allocation is not None
+                and _is_ours_to_free(claim, pod)
+                and _stands_in_the_way(slot, index, verdicts, view)
+            ):
+                free = WriteClaimStatus(claim.key, claim.uid, claim.revision, clear_allocation=True)
+                return PostFilterResult(
+                    Status.unschedulable("deallocation of ResourceClaim completed"), decisions=(free,)
+                )
+        return PostFilterResult(Status.unschedulable("still not schedulable"))
+
+    def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
+        slot = cycle.find(ClaimsSlot)
+        if slot is None or not view.features.prioritized_list:
+            return SKIP
+        has_alternatives = any(request.first_available for claim in slot.wanted for request in claim.spec.requests)
+        return SUCCESS if has_alternatives else SKIP
+
+    def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
+        """How much the user prefers the alternatives this node would give; >= 0, 8 for a single first choice."""
+        slot = cycle.get(ClaimsSlot)
+        if node.name not in slot.found:
+            # The verdict was remembered from another pod of this shape, so nothing was searched in this cycle.
+            self._search(slot, _node_view(node), view, _placeholder_share_ids())
+        found = slot.found.get(node.name)
+        if found is None:
+            return 0
+        fresh = zip(slot.wanted, found, strict=True)
+        return sum(preference(claim.spec, allocation) for claim, allocation in fresh) + sum(
+            preference(claim.spec, claim.allocation)
+            for claim in slot.claims
+            if claim.allocation is not None and claim.spec is not None
+        )
+
+    def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
+        normalize(scores)
+
+    def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
+        slot = cycle.find(ClaimsSlot)
+        if slot is None:
+            return ReserveResult(SUCCESS)
+        held: tuple[Held, ...] = ()
+        if slot.wanted:
+            outcome = self._search(slot, _node_view(node), view, _share_ids(view))
+            if isinstance(outcome, Status):
+                return ReserveResult(Status.error(f"claim allocation not found for node: {outcome.message}"))
+            held = tuple(
+                Held(claim.key, claim.uid, allocation)
+                for claim, allocation in zip(slot.unallocated, outcome.allocations, strict=True)
+            )
+        planned = {one.uid: one.allocation for one in held}
+        slot.goals = tuple(ClaimGoal(claim.key, claim.uid, planned.get(claim.uid)) for claim in slot.claims)
+        return ReserveResult(SUCCESS, held)
+
+    def unreserve(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
+        slot = cycle.find(ClaimsSlot)
+        if slot is None:
+            return ()
+        decisions: list[Decision] = []
+        for goal in slot.goals:
+            stored = view.claim(goal.key)
+            if stored is not None and stored.uid == goal.uid and stored.is_reserved_for(cycle.pod.uid):
+                others = tuple(consumer for consumer in stored.reserved_for if consumer.pod_uid != cycle.pod.uid)
+                decisions.append(WriteClaimStatus(stored.key, stored.uid, stored.revision, reserved_for=others))
+        return tuple(decisions)
+
+    # --- binding cycle ------------------------------------------------------------------------------------------------
+
+    def pre_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PreBindStep:
+        slot = cycle.find(ClaimsSlot)
+        if slot is None:
+            return PreBindDone()
+        info = view.node_infos.get(node)
+        host = _node_view(info) if info is not None else NodeView(node)
+        timestamp_ms = cycle.now_ms if view.features.device_binding_and_status else None
+        writes: list[Decision] = []
+        stored: list[ResourceClaim] = []
+        for goal in slot.goals:
+            step = next_step(goal, view.claim(goal.key), cycle.pod, host, allocation_timestamp_ms=timestamp_ms)
+            match step:
+                case ClaimLost(message):
+                    return PreBindFailed(Status.error(message))
+                case ClaimStored(claim):
+                    stored.append(claim)
+                case WriteClaimStatus(allocation=Allocation() as planned) if gone := _unpublished(planned, host, view):
+                    return PreBindFailed(Status.error(f"claim {goal.key}: device {gone} is not published any more"))
+                case _:
+                    writes.append(step)
+        if writes:
+            return PreBindWrite(tuple(writes))
+        if not view.features.device_binding_and_status:
+            return PreBindDone()
+        return self._await_binding_conditions(slot, stored, cycle, node)
+
+    def _await_binding_conditions(
+        self, slot: ClaimsSlot, stored: Sequence[ResourceClaim], cycle: Cycle, node: NodeName
+    ) -> PreBindStep:
+        waiting: list[ResourceClaim] = []
+        for claim in filter(has_binding_conditions, stored):
+            state = binding_state(claim)
+            if state.readiness is Readiness.FAILED:
+                return PreBindFailed(Status.error(state.message))
+            if state.readiness is Readiness.WAITING:
+                waiting.append(claim)
+        if not waiting:
+            return PreBindDone()
+        events: tuple[Decision, ...] = ()
+        if slot.waiting_since_ms is None:
+            slot.waiting_since_ms = cycle.now_ms
+            events = (_pending_event(cycle.pod, node),)
+        overall_ms = slot.waiting_since_ms + self.binding_timeout_ms
+        deadlines_ms = [binding_deadline_ms(claim, self.binding_timeout_ms) or overall_ms for claim in waiting]
+        for claim, deadline_ms in zip(waiting, deadlines_ms, strict=True):
+            if min(deadline_ms, overall_ms) <= cycle.now_ms:
+                return PreBindFailed(Status.error(f"device binding timeout: claim={claim.key.name}"))
+        return PreBindWait(min(*deadlines_ms, overall_ms), tuple(claim.key for claim in waiting), events)
+
+    # --- allocation ---------------------------------------------------------------------------------------------------
+
+    def _search(
+        self, slot: ClaimsSlot, host: NodeView, view: ClusterView, share_ids: Iterator[str]
+    ) -> Allocated | Status:
+        """Ask the allocator about one node. What it finds is kept in the slot; a failure comes as a verdict."""
+        try:
+            outcome: Outcome = allocate(
+                slot.wanted,
+                host,
+                view.inventory,
+                view.in_use,
+                features=view.features,
+                budget_steps=self.budget_steps,
+                share_ids=share_ids,
+            )
+        except AllocationError as error:
+            return Status.unresolvable(str(error)) if error.is_node_only else Status.error(str(error))
+        match outcome:
+            case Allocated(allocations=allocations):
+                slot.found[NodeName(host.name)] = allocations
+                return outcome
+            case BudgetExhausted():
+                return Status.unresolvable(
+                    f"timed out trying to allocate devices (search budget of {self.budget_steps} steps)"
+                )
+            case Unsatisfiable(invalid_pools=True):
+                return Status.unresolvable(INVALID_POOLS)
+            case Unsatisfiable():
+                return Status.unresolvable(REASON_NO_SOLUTION)
+
+    def _given_up(self, claims: Sequence[ResourceClaim], now_ms: int, view: ClusterView) -> frozenset[int]:
+        if not view.features.device_binding_and_status:
+            return frozenset()
+        return frozenset(
+            index
+            for index, claim in enumerate(claims)
+            if has_binding_conditions(claim) and is_given_up(claim, self.binding_timeout_ms, now_ms)
+        )
+
+
+def _refuse_allocated(claim: ResourceClaim, pod: Pod) -> Status | None:
+    """Why no node needs to be asked about an allocated claim, or None."""
+    if len(claim.reserved_for) >= RESERVED_FOR_MAX and not claim.is_reserved_for(pod.uid):
+        return Status.unresolvable(f"resourceclaim in use: {claim.key} has {len(claim.reserved_for)} consumers already")
+    selector = claim.allocation.node_selector if claim.allocation is not None else None
+    if selector is not None:
+        try:
+            check_node_selector(selector)
+        except NodeSelectorError as error:
+            return Status.error(f"claim {claim.key}: {error}")
+    return None
+
+
+def _refuse_unallocated(claim: ResourceClaim, view: ClusterView) -> Status | None:
+    """Why no node needs to be asked about an unallocated claim, or None."""
+    if view.is_held(claim.uid):
+        return Status.unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+    if claim.spec is None:
+        return Status.unresolvable(f"ResourceClaim {claim.key} cannot be read: it has no spec")
+    for request in claim.spec.requests:
+        if request.exactly is not None:
+            refusal = _refuse_class(request.exactly.device_class_name, request.name, view)
+            if refusal is not None:
+                return refusal
+        elif not request.first_available:
+            return Status.unresolvable(f"resource claim {claim.key}, request {request.name}: unknown request type")
+        elif not view.features.prioritized_list:
+            return Status.unresolvable(
+                f"resource claim {claim.key}, request {request.name}: has subrequests, but the DRAPrioritizedList "
+                "feature is disabled"
+            )
+        for alternative in request.first_available if request.exactly is None else ():
+            refusal = _refuse_class(alternative.device_class_name, f"{request.name}/{alternative.name}", view)
+            if refusal is not None:
+                return refusal
+    return None
+
+
+def _refuse_class(class_name: str, request: str, view: ClusterView) -> Status | None:
+    if not class_name:
+        return Status.error(f"request {request}: unsupported request type")
+    if class_name not in view.inventory.classes:
+        return Status.unresolvable(f"request {request}: device class {class_name} does not exist")
+    return None
+
+
+def _is_unavailable(slot: ClaimsSlot, index: int, host: NodeView) -> bool:
+    """Whether an allocated claim cannot be used on this node (or, given up, on any)."""
+    allocation = slot.claims[index].allocation
+    if allocation is None:
+        return False
+    selector = allocation.node_selector
+    return index in slot.given_up or (selector is not None and not match_node_selector(selector, host))
+
+
+def _is_ours_to_free(claim: ResourceClaim, pod: Pod) -> bool:
+    return all(consumer.pod_uid == pod.uid for consumer in claim.reserved_for)
+
+
+def _stands_in_the_way(slot: ClaimsSlot, index: int, verdicts: Mapping[NodeName, Status], view: ClusterView) -> bool:
+    """Whether the claim is why some node was refused that would otherwise do."""
+    return any(
+        status.plugin == NAME
+        and REASON_UNAVAILABLE in status.reasons
+        and (info := view.node_infos.get(name)) is not None
+        and _is_unavailable(slot, index, _node_view(info))
+        for name, status in verdicts.items()
+    )
+
+
+def _unpublished(allocation: Allocation, host: NodeView, view: ClusterView) -> DeviceId | None:
+    """A device that no slice offers to this node any more. A pool that is being updated may still bring it back."""
+    pools = {pool.id: pool for pool in view.inventory.node_pools(host, view.features).pools}
+    for device in allocation.device_ids():
+        pool = pools.get(device.pool_id)
+        if pool is None or (pool.is_usable and pool.index_of(device.device) is None):
+            return device
+    return None
+
+
+def _node_view(node: NodeInfo) -> NodeView:
+    return NodeView(node.name, node.node.labels)
+
+
+def _placeholder_share_ids() -> Iterator[str]:
+    """Share ids of allocations that nobody will store."""
+    while True:
+        yield ""
+
+
+def _share_ids(view: ClusterView) -> Iterator[str]:
+    while True:
+        yield view.new_uid()
+
+
+def _pending_event(pod: Pod, node: NodeName) -> RecordEvent:
+    return RecordEvent(
+        kind="Pod",
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        uid=pod.uid,
+        type="Normal",
+        reason="BindingConditionsPending",
+        action="Scheduling",
+        note=f"waiting for binding conditions for device on node {node}",
+    )

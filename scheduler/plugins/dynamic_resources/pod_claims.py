@@ -1,0 +1,82 @@
+"""The claim walk: which ResourceClaims a pod uses, or why that cannot be said yet.
+
+Rules of this module
+  1. Claims come in the order of `spec.resourceClaims`, each once; an entry that intentionally has no claim is left out.
+  2. A claim named by the pod needs no owner; a claim generated from a template must be controlled by this very pod.
+  3. The first problem ends the walk; its text is upstream's.
+
+Not here: what the claims ask for, and the special claim of extended resources (`extended_resources`).
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (foreachPodResourceClaim) 1.36.3,
+k8s.io/dynamic-resource-allocation resourceclaim/resourceclaim.go (Name, IsForPod) v0.36.3.
+Differs on purpose: a claim that cannot be read (`problem`) ends the walk too, instead of looking unallocated; a claim
+named by two entries counts once (upstream allocates it twice and fails when it stores the second).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.framework.api import ClusterView
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey
+from scheduler.model.objects import Pod, PodResourceClaim, PodResourceClaimStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimWalk:
+    """The pod's claims, complete unless `problem` says why the pod has to wait (then `claims` is cut off there).
+
+    `is_generation_pending`: the problem is a claim not generated yet, so this pod has never come past PreEnqueue.
+    """
+
+    claims: tuple[ResourceClaim, ...]
+    problem: str | None = None
+    is_generation_pending: bool = False
+
+
+def walk_claims(pod: Pod, view: ClusterView) -> ClaimWalk:
+    """Resolve `spec.resourceClaims` of `pod` against the claims that exist now."""
+    claims: list[ResourceClaim] = []
+    for entry in pod.spec.resource_claims or ():
+        found = _resolve(pod, entry, view)
+        if isinstance(found, str):
+            return ClaimWalk(tuple(claims), found, _is_generation_pending(pod, entry))
+        if found is not None and found not in claims:
+            claims.append(found)
+    return ClaimWalk(tuple(claims))
+
+
+def _resolve(pod: Pod, entry: PodResourceClaim, view: ClusterView) -> ResourceClaim | str | None:
+    """The claim of one entry, None when none is needed, or the problem."""
+    is_generated = entry.resource_claim_name is None
+    if not is_generated:
+        name = entry.resource_claim_name
+    elif entry.resource_claim_template_name is not None:
+        status = _status_entry(pod, entry)
+        if status is None:
+            return f'pod "{pod.key}": ResourceClaim not created yet'
+        name = status.resource_claim_name
+    else:
+        return f'pod "{pod.key}", spec.resourceClaim "{entry.name}": none of the supported fields are set'
+    if name is None:
+        return None
+    key = ClaimKey(pod.metadata.namespace, name)
+    claim = view.claim(key)
+    if claim is None:
+        return f'could not find ResourceClaim "{key}"'
+    if claim.is_deleting:
+        return f'resourceclaim "{name}" is being deleted'
+    if is_generated and (claim.controller is None or claim.controller.uid != pod.uid):
+        return f"ResourceClaim {key} was not created for Pod {pod.key} (Pod is not owner)"
+    if claim.problem is not None:
+        return f"ResourceClaim {key} cannot be read: {claim.problem}"
+    return claim
+
+
+def _status_entry(pod: Pod, entry: PodResourceClaim) -> PodResourceClaimStatus | None:
+    return next((status for status in pod.status.resource_claim_statuses or () if status.name == entry.name), None)
+
+
+def _is_generation_pending(pod: Pod, entry: PodResourceClaim) -> bool:
+    return entry.resource_claim_name is None and _status_entry(pod, entry) is None

@@ -1,0 +1,117 @@
+"""PreBind of one claim: what is stored compared with what must be stored, and the next write.
+
+States of a claim that this pod is about to use, in the order they are passed through
+  1. unallocated, without our finalizer   -> AddClaimFinalizer
+  2. unallocated, with finalizer          -> WriteClaimStatus with allocation and reservation in one conditional write
+  3. allocated (by us, or before), not reserved for the pod -> WriteClaimStatus with the longer `reservedFor`
+  4. reserved for the pod                 -> nothing to do
+Everything else is a race that somebody else won, and ends the attempt with upstream's words for it.
+
+Rules of this module
+  1. Nothing is remembered between calls: what is stored decides, so a write whose answer was lost is no special case.
+  2. Every write is conditional on the revision it was derived from.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (bindClaim) 1.36.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from allocator import Allocation, NodeView, match_node_selector
+from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
+from scheduler.model.claim import FINALIZER, RESERVED_FOR_MAX, Consumer, ResourceClaim
+from scheduler.model.keys import ClaimKey, ClaimUid
+from scheduler.model.objects import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimStored:
+    """Nothing left to write for this claim; `claim` is its stored state."""
+
+    claim: ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLost:
+    """The claim cannot be had any more; the text says what happened."""
+
+    message: str
+
+
+ClaimStep: TypeAlias = AddClaimFinalizer | WriteClaimStatus | ClaimStored | ClaimLost
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimGoal:
+    """What this pod needs of a claim. `planned`: the allocation made in Reserve, None when it was allocated before."""
+
+    key: ClaimKey
+    uid: ClaimUid
+    planned: Allocation | None
+
+
+def next_step(
+    goal: ClaimGoal,
+    stored: ResourceClaim | None,
+    pod: Pod,
+    node: NodeView,
+    *,
+    allocation_timestamp_ms: int | None,
+) -> ClaimStep:
+    """The next write for one claim.
+
+    Args:
+        stored: The claim as last observed or answered, None when it is gone.
+        allocation_timestamp_ms: Unix time to store with an allocation, None to store none.
+    """
+    if stored is None or stored.uid != goal.uid or stored.is_deleting:
+        return ClaimLost(f"claim {goal.key} got deleted in the meantime")
+    if stored.problem is not None:
+        return ClaimLost(f"claim {goal.key} cannot be read: {stored.problem}")
+    if stored.allocation is None:
+        if goal.planned is None:
+            return ClaimLost(f"claim {goal.key} got deallocated elsewhere in the meantime")
+        if FINALIZER not in stored.finalizers:
+            return AddClaimFinalizer(goal.key, goal.uid, stored.revision, (*stored.finalizers, FINALIZER))
+        return WriteClaimStatus(
+            goal.key,
+            goal.uid,
+            stored.revision,
+            allocation=goal.planned,
+            reserved_for=_with_pod(stored, pod),
+            allocation_timestamp_ms=allocation_timestamp_ms,
+        )
+    if not _is_usable(goal.planned, stored.allocation, node):
+        return ClaimLost(f"claim {goal.key} got allocated elsewhere in the meantime")
+    if stored.is_reserved_for(pod.uid):
+        return ClaimStored(stored)
+    if len(stored.reserved_for) >= RESERVED_FOR_MAX:
+        return ClaimLost(
+            f"add reservation to claim {goal.key}: it is reserved for {len(stored.reserved_for)} consumers already "
+            f"and cannot have more than {RESERVED_FOR_MAX}"
+        )
+    return WriteClaimStatus(goal.key, goal.uid, stored.revision, reserved_for=_with_pod(stored, pod))
+
+
+def is_same_allocation(left: Allocation, right: Allocation) -> bool:
+    """Whether both give the same devices (and shares of devices) to the same requests."""
+    return _devices(left) == _devices(right)
+
+
+def _devices(allocation: Allocation) -> list[tuple[object, ...]]:
+    return [
+        (result.request, result.device_id, result.share_id, bool(result.admin_access)) for result in allocation.results
+    ]
+
+
+def _is_usable(planned: Allocation | None, stored: Allocation, node: NodeView) -> bool:
+    """Whether the stored allocation is the planned one, or at least (when we planned none) one for this node."""
+    if planned is not None:
+        return is_same_allocation(planned, stored)
+    return stored.node_selector is None or match_node_selector(stored.node_selector, node)
+
+
+def _with_pod(stored: ResourceClaim, pod: Pod) -> tuple[Consumer, ...]:
+    return (*stored.reserved_for, Consumer(resource="pods", name=pod.metadata.name, uid=pod.uid))
