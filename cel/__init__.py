@@ -1,1 +1,65 @@
-"""Kubernetes CEL for devices: compile a selector once, evaluate it for next to nothing."""
+"""Kubernetes CEL for devices: compile a selector once, evaluate it for next to nothing.
+
+    selector = cel.compile_selector('device.attributes["gpu.example.com"].model == "A100"')
+    device = cel.device_view("gpu.example.com", {"model": "A100"}, {"memory": cel.Quantity.parse("80Gi")}, False)
+    selector.matches(device)
+
+Every name below is loaded at its first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from cel.cache import SelectorCache as SelectorCache
+    from cel.cache import compile_cached as compile_cached
+    from cel.device import DeviceView as DeviceView
+    from cel.device import UnsupportedAttribute as UnsupportedAttribute
+    from cel.device import decode_attribute as decode_attribute
+    from cel.device import device_view as device_view
+    from cel.encoding import encode_value as encode_value
+    from cel.environments import Environment as Environment
+    from cel.errors import CelError as CelError
+    from cel.errors import CompileError as CompileError
+    from cel.errors import EvaluationError as EvaluationError
+    from cel.program import Selector as Selector
+    from cel.program import compile_selector as compile_selector
+    from cel.program import evaluate as evaluate
+    from cel.quantity import Quantity as Quantity
+    from cel.readset import ReadSet as ReadSet
+    from cel.semver import Semver as Semver
+
+_MODULES: Final = {
+    "CelError": "errors",
+    "CompileError": "errors",
+    "DeviceView": "device",
+    "Environment": "environments",
+    "EvaluationError": "errors",
+    "Quantity": "quantity",
+    "ReadSet": "readset",
+    "Selector": "program",
+    "SelectorCache": "cache",
+    "Semver": "semver",
+    "UnsupportedAttribute": "device",
+    "compile_cached": "cache",
+    "compile_selector": "program",
+    "decode_attribute": "device",
+    "device_view": "device",
+    "encode_value": "encoding",
+    "evaluate": "program",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'cel' has no attribute {name!r}")
+    value = getattr(import_module(f"cel.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)

@@ -139,6 +139,39 @@ def format_duration(span: Duration) -> str:
     return f"{sign}{whole}.{fraction}s" if fraction else f"{sign}{whole}s"
 
 
+def go_duration(span: Duration) -> str:
+    """Go's own text of a duration: `1h30m0s`, `1.5ms`."""
+    nanos = abs(span.nanos)
+    sign = "-" if span.nanos < 0 else ""
+    if nanos == 0:
+        return "0s"
+    if nanos < _SECOND:
+        unit, name = next((u, n) for u, n in ((10**6, "ms"), (1000, "µs"), (1, "ns")) if nanos >= u)
+        return f"{sign}{_decimal(nanos, unit)}{name}"
+    minutes_, rest = divmod(nanos, 60 * _SECOND)
+    hours_, minutes_ = divmod(minutes_, 60)
+    text = f"{_decimal(rest, _SECOND)}s"
+    if hours_:
+        text = f"{hours_}h{minutes_}m{text}"
+    elif minutes_:
+        text = f"{minutes_}m{text}"
+    return sign + text
+
+
+def _decimal(value: int, unit: int) -> str:
+    whole, rest = divmod(value, unit)
+    fraction = str(unit + rest)[1:].rstrip("0")
+    return f"{whole}.{fraction}" if fraction else str(whole)
+
+
+def go_time(moment: Timestamp) -> str:
+    """Go's own text of a time: `2024-02-29 13:30:45 +0000 UTC`."""
+    text = format_timestamp(Timestamp(moment.nanos + moment.offset * _SECOND))[:-1].replace("T", " ")
+    minutes_ = abs(moment.offset) // 60
+    zone = f"{'-' if moment.offset < 0 else '+'}{minutes_ // 60:02d}{minutes_ % 60:02d}"
+    return f"{text} {zone} {zone if moment.offset else 'UTC'}"
+
+
 def seconds_of(span: Duration) -> float:
     """Go's `Duration.Seconds`: whole seconds and the rest, each truncated toward zero, added as doubles."""
     return _in_units(span, _SECOND)

@@ -34,6 +34,13 @@ INT_MIN: Final = -(2**63)
 UINT_MAX: Final = 2**64 - 1
 
 
+class AbortedError(EvaluationError):
+    """Ends the whole evaluation: no `||`, `&&`, `exists` or `all` absorbs it.
+
+    The cost limit, and what makes cel-go panic.
+    """
+
+
 class UInt(int):
     """An unsigned 64-bit integer."""
 
@@ -156,6 +163,10 @@ class Map:
         """The value under exactly this key (same type)."""
         return self._entries.get((key.__class__, hashable_key(key)), (None, default))[1]
 
+    def put(self, key: Any, value: Any) -> None:
+        """Add an entry, while the map is being built."""
+        self._entries[key.__class__, hashable_key(key)] = (key, value)
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -240,7 +251,7 @@ def hashable_key(key: Any) -> Any:
     """What a map or a set keeps a key under; fails where a Go map would panic."""
     cls = key.__class__
     if cls in _UNHASHABLE:
-        raise EvaluationError(f"internal error: runtime error: hash of unhashable type {go_type(key)}")
+        raise AbortedError(f"internal error: runtime error: hash of unhashable type {go_type(key)}")
     return id(key) if cls is list or cls in MAP_CLASSES else key
 
 
@@ -267,6 +278,8 @@ def equal_or_false(left: Any, right: Any) -> bool:
     """`left == right` where cel-go counts an error as "not equal": `in`, `includes`, `distinct`, sets."""
     try:
         return equal(left, right)
+    except AbortedError:
+        raise
     except EvaluationError:
         return False
 
@@ -275,6 +288,8 @@ def _not_false(left: Any, right: Any) -> bool:
     """Elements of lists and maps: cel-go only asks whether a comparison gave false, an error is none."""
     try:
         return equal(left, right)
+    except AbortedError:
+        raise
     except EvaluationError:
         return True
 

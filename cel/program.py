@@ -1,0 +1,128 @@
+"""Compiled expressions: selectors, which answer yes or no for a device, and any others.
+
+Two tiers. A selector's `matches` is generated Python (`codegen`) where that is possible; when it raises
+anything, or is not possible, the exact evaluator (`walker`) answers. Both give equal answers by test.
+
+Source: k8s.io/dynamic-resource-allocation cel/compile.go (`CompileCELExpression`, `DeviceMatches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from cel import environments
+from cel.checker import Checked, check
+from cel.device import DeviceView
+from cel.environments import Environment
+from cel.errors import CompileError, EvaluationError
+from cel.frontend import parse
+from cel.readset import ReadSet, read_set
+
+EXACT_ONLY: Final = "exact"
+
+
+class Selector:
+    """A compiled selector.
+
+    expression: as written.
+    reads: what it can read of a device.
+    matches: the answer for a device; raises `EvaluationError` with the text kube-scheduler would show.
+    """
+
+    __slots__ = ("_checked", "_plan", "_reads", "expression", "matches")
+
+    def __init__(self, checked: Checked) -> None:
+        self.expression: Final = checked.source
+        self._checked: Final = checked
+        self._plan: Any = None
+        self._reads: ReadSet | None = None
+        self.matches: Callable[[DeviceView], bool] = self.matches_exactly
+
+    @property
+    def reads(self) -> ReadSet:
+        if self._reads is None:
+            self._reads = read_set(self._checked)
+        return self._reads
+
+    def matches_exactly(self, device: DeviceView) -> bool:
+        """The answer of the exact evaluator."""
+        value = self.evaluate(device)
+        if value is True or value is False:
+            return value is True
+        raise _not_a_bool(value)
+
+    def evaluate(self, device: DeviceView) -> object:
+        """The value before it is asked to be a bool, from the exact evaluator."""
+        if device.problem is not None:
+            raise EvaluationError(device.problem)
+        if self._plan is None:
+            from cel.walker import plan  # noqa: PLC0415 - most selectors never need it
+
+            self._plan = plan(self._checked)
+        return self._plan.evaluate({"device": device.fields})
+
+    def __repr__(self) -> str:
+        return f"Selector({self.expression!r})"
+
+
+def _not_a_bool(value: Any) -> EvaluationError:
+    from cel.strings import conversion_error  # noqa: PLC0415
+    from cel.values import type_name  # noqa: PLC0415
+
+    return EvaluationError(
+        f"CEL result of type {type_name(value)} could not be converted to bool: {conversion_error(value, 'bool')}"
+    )
+
+
+def check_expression(expression: str, environment: Environment | None = None) -> Checked:
+    """Parse and check; the result may have any type.
+
+    Raises:
+        CompileError: with Go's text.
+    """
+    if environment is None:
+        environment = environments.get()
+    return check(parse(expression, options=environment.parse_options), environment)
+
+
+def compile_selector(expression: str, environment: Environment | None = None) -> Selector:
+    """Compile a device selector.
+
+    Args:
+        expression: CEL, at most 10,240 bytes where it comes from an API server.
+        environment: What it may use; the stored expressions of the default Kubernetes version when None.
+
+    Raises:
+        CompileError: with Go's text, `compilation failed: ERROR: <input>:1:7: ...` or
+            `must evaluate to bool ...`.
+    """
+    if environment is None:
+        environment = environments.get()
+    try:
+        checked = check_expression(expression, environment)
+        problem = environment.result_problem(checked.output_type)
+        if problem is not None:
+            raise CompileError(problem)
+        return Selector(checked)
+    except RecursionError:
+        raise CompileError("compilation failed: expression nests too deeply to be compiled") from None
+
+
+def evaluate(expression: str, environment: Environment | None = None, device: DeviceView | None = None) -> object:
+    """The value of an expression of any type, by the exact evaluator.
+
+    Raises:
+        CompileError: It does not compile.
+        EvaluationError: It fails, or `device` has a problem.
+    """
+    from cel.walker import plan  # noqa: PLC0415
+
+    try:
+        checked = check_expression(expression, environment)
+        planned = plan(checked)
+    except RecursionError:
+        raise CompileError("compilation failed: expression nests too deeply to be compiled") from None
+    if device is not None and device.problem is not None:
+        raise EvaluationError(device.problem)
+    return planned.evaluate({} if device is None else {"device": device.fields})
