@@ -8,7 +8,6 @@ freeing an idle claim is better than evicting a pod.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-
 from typing import TYPE_CHECKING
 
 from scheduler.framework.api import Plugin
