@@ -113,7 +113,7 @@ class Config(_Section):
 
     api_version: Literal["dra-scheduler/v1alpha1"] = "dra-scheduler/v1alpha1"
     kind: Literal["DraSchedulerConfiguration"] = "DraSchedulerConfiguration"
-    profiles: Annotated[tuple[ProfileConfig, ...], Field(min_length=1, strict=False)] = (ProfileConfig(),)
+    profiles: Annotated[tuple[ProfileConfig, ...], Field(strict=False)] = (ProfileConfig(),)
     health_port: Annotated[int, Field(ge=0, le=65535)] | None = 10259
     health_address: str | None = None
     writes_in_flight: Annotated[int, Field(ge=1, le=1000)] = 48
@@ -136,6 +136,8 @@ class Config(_Section):
         if self.pod_max_backoff_seconds < self.pod_initial_backoff_seconds:
             raise ValueError("podMaxBackoffSeconds must not be less than podInitialBackoffSeconds")
         names = [profile.scheduler_name for profile in self.profiles]
+        if not names:
+            raise ValueError("profiles: at least one is needed")
         if len(set(names)) != len(names):
             raise ValueError(f"profiles: each schedulerName may occur once, got {', '.join(names)}")
         for gate in self.feature_gates:

@@ -13,6 +13,7 @@ Cost: about 0.2 ms of CPU per request, nearly all of it aiohttp's.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -265,4 +266,7 @@ class ApiClient:
 
 
 def _describe(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        why = os.strerror(error.errno) if error.errno else str(error.os_error)
+        return f"cannot connect to {error.host}:{error.port}: {why}"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -343,7 +343,7 @@ async def test_refused_connection_is_survived():
         await pauses.reached(3)
         assert not task.done()
         assert reflector.stats.failure is not None
-        assert "Connect" in reflector.stats.failure
+        assert "connect" in reflector.stats.failure
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task

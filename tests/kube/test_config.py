@@ -1,0 +1,158 @@
+"""The configuration file: what is accepted, and the text of every complaint."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.config import Config, ConfigError, ProfileConfig, load_config
+
+HEAD = "apiVersion: dra-scheduler/v1alpha1\nkind: DraSchedulerConfiguration\n"
+
+
+@pytest.fixture
+def config_file(tmp_path, monkeypatch):
+    """Writes `config.yaml` into the working directory and gives its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text: str) -> str:
+        (tmp_path / "config.yaml").write_text(text)
+        return "config.yaml"
+
+    return write
+
+
+def test_defaults_are_upstreams():
+    config = Config()
+
+    assert config.scheduler_names == ("dra-scheduler",)
+    assert config.core_settings().backoff_ms_initial == 1000
+    assert config.core_settings().backoff_ms_max == 10_000
+    assert config.core_settings().unschedulable_ms_max == 300_000
+    assert config.health_port == 10259
+
+
+def test_everything_can_be_set(config_file):
+    path = config_file(
+        HEAD
+        + """
+profiles:
+  - schedulerName: gpu-scheduler
+  - schedulerName: batch.example.com
+healthPort: null
+healthAddress: 0.0.0.0
+writesInFlight: 64
+requestTimeout: 1m30s
+watchInactivity: 90s
+eventsPerSecond: 50
+eventsBurst: 100
+podInitialBackoffSeconds: 2
+podMaxBackoffSeconds: 20
+podMaxInUnschedulablePodsDuration: 2m
+kubernetes: "1.37"
+featureGates:
+  DRAConsumableCapacity: false
+"""
+    )
+    config = load_config(path)
+
+    assert config.scheduler_names == ("gpu-scheduler", "batch.example.com")
+    assert config.health_port is None
+    assert (config.request_timeout, config.watch_inactivity) == (90.0, 90.0)
+    assert config.core_settings().unschedulable_ms_max == 120_000
+    features = config.features()
+    assert (features.consumable_capacity, features.device_taints, features.kubernetes) == (False, True, "1.37")
+
+
+def test_python_names_serve_in_code():
+    assert Config(health_port=None, profiles=(ProfileConfig(scheduler_name="a"),)).scheduler_names == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param(
+            HEAD + "writesInFligth: 3\n",
+            'config.yaml:3:1: writesInFligth: unknown field; did you mean "writesInFlight"?',
+            id="misspelt-field",
+        ),
+        pytest.param(
+            HEAD + "profiles:\n  - schedulerNam: x\n",
+            'config.yaml:4:5: profiles[0].schedulerNam: unknown field; did you mean "schedulerName"?',
+            id="misspelt-field-below",
+        ),
+        pytest.param(
+            HEAD + "writesInFlight: '3'\n",
+            "config.yaml:3:1: writesInFlight: input should be a valid integer",
+            id="number-as-text",
+        ),
+        pytest.param(
+            HEAD + "requestTimeout: soon\n",
+            'config.yaml:3:1: requestTimeout: a duration is needed, such as "15s" or "2m30s"',
+            id="not-a-duration",
+        ),
+        pytest.param(
+            HEAD + "healthPort: 70000\n",
+            "config.yaml:3:1: healthPort: input should be less than or equal to 65535",
+            id="port-out-of-range",
+        ),
+        pytest.param(
+            HEAD + "podInitialBackoffSeconds: 30\n",
+            "config.yaml:1:1: podMaxBackoffSeconds must not be less than podInitialBackoffSeconds",
+            id="across-fields",
+        ),
+        pytest.param(
+            HEAD + "featureGates: {DRAConsumableCapacit: true}\n",
+            "config.yaml:1:1: featureGates: unknown gate 'DRAConsumableCapacit'; did you mean",
+            id="unknown-gate",
+        ),
+        pytest.param(
+            HEAD + "profiles: [{schedulerName: a}, {schedulerName: a}]\n",
+            "config.yaml:1:1: profiles: each schedulerName may occur once, got a, a",
+            id="name-twice",
+        ),
+        pytest.param(
+            HEAD + "profiles: [{schedulerName: 'No good'}]\n",
+            "config.yaml:3:13: profiles[0].schedulerName: string should match pattern",
+            id="not-a-dns-name",
+        ),
+        pytest.param(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n",
+            "config.yaml:1:1: apiVersion: input should be 'dra-scheduler/v1alpha1'\n"
+            "config.yaml:2:1: kind: input should be 'DraSchedulerConfiguration'",
+            id="upstreams-kind",
+        ),
+        pytest.param(
+            "writesInFlight: 3\n",
+            "config.yaml:1:1: apiVersion: dra-scheduler/v1alpha1 and kind: DraSchedulerConfiguration must be given",
+            id="without-a-kind",
+        ),
+        pytest.param(HEAD + "profiles: []\n", "config.yaml:1:1: profiles: at least one is needed", id="no-profile"),
+        pytest.param("- a\n", "config.yaml:1:1: a mapping is needed that begins with apiVersion", id="a-list"),
+        pytest.param("", "config.yaml:1:1: a mapping is needed", id="empty"),
+        pytest.param(HEAD + "profiles: [\n", "config.yaml:4:1: expected the node content", id="no-yaml"),
+    ],
+)
+def test_complaints_name_the_place_and_the_cure(config_file, text, complaint):
+    with pytest.raises(ConfigError) as raised:
+        load_config(config_file(text))
+
+    assert str(raised.value).startswith(complaint)
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file(config_file):
+    with pytest.raises(ConfigError) as raised:
+        load_config(config_file(HEAD + "writesInFlight: no\nrequestTimeout: soon\n"))
+
+    assert [line.split(": ")[0] for line in str(raised.value).splitlines()] == ["config.yaml:3:1", "config.yaml:4:1"]
+
+
+def test_file_that_is_not_there(config_file):
+    with pytest.raises(ConfigError, match=r"^missing.yaml: No such file or directory$"):
+        load_config("missing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("15s", 15), ("2m30s", 150), ("1h", 3600), ("0.5h", 1800), ("1500ms", 1.5), (7, 7)]
+)
+def test_durations(text, seconds):
+    assert Config.model_validate({"watchInactivity": text}).watch_inactivity == pytest.approx(seconds)

@@ -1,0 +1,468 @@
+"""Decisions to requests, replies to inputs: bodies, classification, order, bounds, stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from allocator import Allocation, DeviceResult
+from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.framework.decisions import (
+    AddClaimFinalizer,
+    BindPod,
+    PatchPodStatus,
+    ReadClaim,
+    ReadPod,
+    RecordEvent,
+    WriteClaimStatus,
+    WriteId,
+)
+from scheduler.kube.clock import Clock
+from scheduler.kube.codec import Codec
+from scheduler.kube.credentials import Connection
+from scheduler.kube.event_records import EventSeries
+from scheduler.kube.executor import Executor, Request, encode_decision
+from scheduler.kube.requests import ApiClient, Timeouts
+from scheduler.model.claim import FINALIZER, Consumer
+from scheduler.model.keys import ClaimKey, PodKey
+from tests.kube.misbehaving import SERVER, Pauses, Reports, Told, drop, hang, misbehaving, pod, reply, status
+
+CLAIM = ClaimKey("default", "c")
+POD = PodKey("default", "a")
+ALLOCATION = Allocation(results=(DeviceResult("gpu", "gpu.example.com", "node-1", "gpu-0"),))
+CLAIM_OBJECT = {
+    "metadata": {"name": "c", "namespace": "default", "uid": "uid-c", "resourceVersion": "8"},
+    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "x"}}]}},
+}
+FINALIZE = AddClaimFinalizer(CLAIM, "uid-c", 7, (FINALIZER,), WriteId(1))
+ALLOCATE = WriteClaimStatus(
+    CLAIM,
+    "uid-c",
+    7,
+    allocation=ALLOCATION,
+    reserved_for=(Consumer("pods", "a", "uid-a"),),
+    allocation_timestamp_ms=1_767_323_045_678,
+    id=WriteId(2),
+)
+BIND = BindPod(POD, "uid-a", "node-1", WriteId(3))
+READ_CLAIM = ReadClaim(CLAIM, WriteId(4))
+READ_POD = ReadPod(POD, WriteId(5))
+UNSCHEDULABLE = PatchPodStatus(POD, "uid-a", "Unschedulable", "0/1 nodes are available", id=WriteId(6))
+BINDING_REFUSED = (
+    "status.allocation: Forbidden: changing status.allocation or status.reservedFor requires "
+    'resource="resourceclaims/binding", verb="patch" permission'
+)
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+@pytest.mark.parametrize(
+    ("decision", "method", "path", "content_type", "body"),
+    [
+        pytest.param(
+            FINALIZE,
+            "PATCH",
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c",
+            MERGE,
+            {"metadata": {"uid": "uid-c", "resourceVersion": "7", "finalizers": [FINALIZER]}},
+            id="finalizer",
+        ),
+        pytest.param(
+            ALLOCATE,
+            "PATCH",
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c/status",
+            MERGE,
+            {
+                "metadata": {"uid": "uid-c", "resourceVersion": "7"},
+                "status": {
+                    "allocation": {
+                        "devices": {
+                            "results": [
+                                {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
+                            ]
+                        },
+                        "allocationTimestamp": "2026-01-02T03:04:05Z",
+                    },
+                    "reservedFor": [{"resource": "pods", "name": "a", "uid": "uid-a"}],
+                },
+            },
+            id="allocation",
+        ),
+        pytest.param(
+            WriteClaimStatus(CLAIM, "uid-c", 7, reserved_for=()),
+            "PATCH",
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c/status",
+            MERGE,
+            {"metadata": {"uid": "uid-c", "resourceVersion": "7"}, "status": {"reservedFor": None}},
+            id="last-reservation-goes",
+        ),
+        pytest.param(
+            WriteClaimStatus(CLAIM, "uid-c", 7, clear_allocation=True),
+            "PATCH",
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c/status",
+            MERGE,
+            {
+                "metadata": {"uid": "uid-c", "resourceVersion": "7"},
+                "status": {"allocation": None, "reservedFor": None, "devices": None},
+            },
+            id="de-allocation",
+        ),
+        pytest.param(
+            BIND,
+            "POST",
+            "/api/v1/namespaces/default/pods/a/binding",
+            "application/json",
+            {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"namespace": "default", "name": "a", "uid": "uid-a"},
+                "target": {"kind": "Node", "name": "node-1"},
+            },
+            id="binding",
+        ),
+        pytest.param(
+            UNSCHEDULABLE,
+            "PATCH",
+            "/api/v1/namespaces/default/pods/a/status",
+            STRATEGIC,
+            {
+                "metadata": {"uid": "uid-a"},
+                "status": {
+                    "conditions": [
+                        {
+                            "type": "PodScheduled",
+                            "status": "False",
+                            "reason": "Unschedulable",
+                            "message": "0/1 nodes are available",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z",
+                        }
+                    ]
+                },
+            },
+            id="condition",
+        ),
+        pytest.param(
+            PatchPodStatus(POD, "uid-a", "Unschedulable", "no", nominated_node=""),
+            "PATCH",
+            "/api/v1/namespaces/default/pods/a/status",
+            STRATEGIC,
+            {
+                "metadata": {"uid": "uid-a"},
+                "status": {
+                    "conditions": [
+                        {
+                            "type": "PodScheduled",
+                            "status": "False",
+                            "reason": "Unschedulable",
+                            "message": "no",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z",
+                        }
+                    ],
+                    "nominatedNodeName": None,
+                },
+            },
+            id="nomination-cleared",
+        ),
+        pytest.param(
+            READ_CLAIM,
+            "GET",
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c",
+            "application/json",
+            None,
+            id="read-claim",
+        ),
+        pytest.param(READ_POD, "GET", "/api/v1/namespaces/default/pods/a", "application/json", None, id="read-pod"),
+    ],
+)
+def test_request_of_each_decision(decision, method, path, content_type, body):
+    request = encode_decision(decision, now_ms=1_767_225_600_000)
+
+    assert request._replace(body=None) == Request(method, path, None, content_type)
+    assert (json.loads(request.body) if request.body else None) == body
+
+
+def test_condition_of_a_pod_that_stays_unschedulable_keeps_its_transition_time():
+    request = encode_decision(UNSCHEDULABLE, now_ms=0, is_transition=False)
+
+    assert "lastTransitionTime" not in json.loads(request.body)["status"]["conditions"][0]
+
+
+class Running:
+    def __init__(self, executor, told, reports, stack) -> None:
+        self.executor, self.told, self.reports, self._stack = executor, told, reports, stack
+
+    async def answers(self, *decisions):
+        self.executor.submit(decisions)
+        await self.told.until(lambda inputs: len(inputs) == len(decisions))
+        return self.told.inputs
+
+    async def stop(self):
+        await self._stack.aclose()
+
+
+@asynccontextmanager
+async def executing(server, *, in_flight_max=4, drain_s=0.05, timeouts=None, events=None, url=""):
+    told, reports = Told(), Reports()
+    loop = asyncio.get_running_loop()
+    async with AsyncExitStack() as outer:
+        client = await outer.enter_async_context(
+            ApiClient(await Connection(url=url or server.url).open(), timeouts=timeouts or Timeouts(), pause=Pauses())
+        )
+        inner = await outer.enter_async_context(AsyncExitStack())
+        executor = await inner.enter_async_context(
+            Executor(
+                client,
+                Codec(),
+                Clock(loop.time),
+                told.one,
+                reports,
+                events=EventSeries("dra-scheduler", "test") if events is None else events,
+                in_flight_max=in_flight_max,
+                drain_s=drain_s,
+            )
+        )
+        yield Running(executor, told, reports, inner)
+
+
+async def test_accepted_claim_write_carries_the_claim_as_the_server_answered():
+    async with misbehaving(reply(CLAIM_OBJECT)) as server, executing(server) as running:
+        (answer,) = await running.answers(ALLOCATE)
+
+        assert isinstance(answer, WriteAccepted)
+        assert answer.id == ALLOCATE.id
+        assert answer.claim.revision == 8
+
+
+async def test_accepted_claim_write_with_an_unreadable_reply_is_accepted():
+    async with misbehaving(reply(b"<html>")) as server, executing(server) as running:
+        assert await running.answers(ALLOCATE) == [WriteAccepted(ALLOCATE.id)]
+        assert running.reports.broken[0][:2] == ("ResourceClaim", "default/c")
+
+
+async def test_binding_is_accepted_without_looking_at_the_reply():
+    async with misbehaving(reply(b"", 201)) as server, executing(server) as running:
+        assert await running.answers(BIND) == [WriteAccepted(BIND.id)]
+
+
+async def test_reads_carry_what_was_read():
+    async with (
+        misbehaving(reply(CLAIM_OBJECT), reply(pod("a", 9, node="node-1"))) as server,
+        executing(server, in_flight_max=1) as running,
+    ):
+        claim, seen = await running.answers(READ_CLAIM, READ_POD)
+
+        assert (claim.id, claim.claim.uid) == (READ_CLAIM.id, "uid-c")
+        assert (seen.id, seen.pod.node_name) == (READ_POD.id, "node-1")
+
+
+@pytest.mark.parametrize("decision", [FINALIZE, ALLOCATE, BIND, UNSCHEDULABLE], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        pytest.param(status(409, "Conflict", "stale"), WriteConflicted(WriteId(0), "stale"), id="conflict"),
+        pytest.param(
+            status(404, "NotFound", "gone"), WriteRejected(WriteId(0), 404, "NotFound", "gone"), id="not-found"
+        ),
+        pytest.param(
+            status(422, "Invalid", BINDING_REFUSED),
+            WriteRejected(WriteId(0), 422, "Invalid", BINDING_REFUSED, is_configuration=True),
+            id="binding-right-missing",
+        ),
+        pytest.param(
+            status(422, "Invalid", "reservedFor: too many"),
+            WriteRejected(WriteId(0), 422, "Invalid", "reservedFor: too many"),
+            id="invalid",
+        ),
+        pytest.param(
+            status(500, "InternalError", "etcd"), WriteOutcomeUnknown(WriteId(0), "HTTP 500: etcd"), id="server-error"
+        ),
+    ],
+)
+async def test_refusals_by_decision(decision, answer, wanted):
+    async with misbehaving(answer) as server, executing(server) as running:
+        (given,) = await running.answers(decision)
+
+        assert given == type(wanted)(**{name: getattr(wanted, name) for name in wanted.__slots__} | {"id": decision.id})
+        assert bool(running.reports.refusals) == getattr(wanted, "is_configuration", False)
+
+
+@pytest.mark.parametrize("trouble", [drop(), status(500, "InternalError", "etcd")], ids=["lost", "server-error"])
+async def test_read_that_fails_may_be_repeated(trouble):
+    async with misbehaving(trouble, trouble, trouble) as server, executing(server) as running:
+        (given,) = await running.answers(READ_POD)
+
+        assert isinstance(given, WriteRejected)
+        assert given.is_retriable
+
+
+async def test_unreadable_reply_to_a_read_may_be_repeated():
+    async with misbehaving(reply(b"{}")) as server, executing(server) as running:
+        (given,) = await running.answers(READ_CLAIM)
+
+        assert isinstance(given, WriteRejected)
+        assert (given.reason, given.is_retriable) == ("Undecodable", True)
+
+
+async def test_no_connection_is_a_retriable_rejection():
+    async with misbehaving() as server:
+        url = server.url
+    async with executing(None, url=url) as running:
+        (given,) = await running.answers(BIND)
+
+        assert isinstance(given, WriteRejected)
+        assert (given.code, given.is_retriable) == (0, True)
+
+
+async def test_lost_connection_leaves_the_outcome_open():
+    async with misbehaving(drop()) as server, executing(server) as running:
+        (given,) = await running.answers(BIND)
+
+        assert isinstance(given, WriteOutcomeUnknown)
+
+
+async def test_missing_right_is_reported_until_a_write_succeeds():
+    async with (
+        misbehaving(status(422, "Invalid", BINDING_REFUSED), reply(CLAIM_OBJECT)) as server,
+        executing(server) as running,
+    ):
+        running.executor.submit([ALLOCATE])
+        await running.told.until(lambda inputs: len(inputs) == 1)
+        assert "resourceclaims/binding" in str(running.reports.refusals)
+
+        running.executor.submit([ALLOCATE])
+        await running.told.until(lambda inputs: len(inputs) == 2)
+        assert running.reports.refusals == {}
+
+
+class Gate:
+    """Answers that wait for their release, and count how many wait."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.most = 0
+        self.opened = asyncio.Event()
+
+    async def __call__(self, request):
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        await self.opened.wait()
+        self.waiting -= 1
+        return await reply(CLAIM_OBJECT)(request)
+
+
+async def test_one_object_in_order_and_others_meanwhile():
+    order = []
+
+    async def slow(request):
+        order.append("finalizer begins")
+        server = request.app[SERVER]
+        await server.asked_for(2)
+        order.append("finalizer ends")
+        return await reply(CLAIM_OBJECT)(request)
+
+    async def other(request):
+        order.append("binding")
+        return await reply({})(request)
+
+    async def second(request):
+        order.append("status")
+        return await reply(CLAIM_OBJECT)(request)
+
+    async with misbehaving(slow, other, second) as server, executing(server) as running:
+        given = await running.answers(FINALIZE, ALLOCATE, BIND)
+
+        assert order[0] == "finalizer begins"
+        assert order.index("finalizer ends") < order.index("status")
+        assert order.index("binding") < order.index("status")
+        assert [one.id for one in given if one.id != BIND.id] == [FINALIZE.id, ALLOCATE.id]
+
+
+async def test_no_more_than_the_limit_in_flight():
+    gate = Gate()
+    async with misbehaving(*[gate] * 10) as server, executing(server, in_flight_max=3) as running:
+        running.executor.submit([ReadClaim(ClaimKey("default", f"c{n}"), WriteId(n + 1)) for n in range(10)])
+        await server.asked_for(3)
+        assert running.executor.stats.in_flight == 3
+        assert running.executor.stats.waiting == 7
+        gate.opened.set()
+        await running.told.until(lambda inputs: len(inputs) == 10)
+
+        assert gate.most == 3
+        assert (running.executor.stats.in_flight, running.executor.stats.waiting) == (0, 0)
+
+
+async def test_stopping_waits_for_writes_in_flight():
+    gate = Gate()
+    async with misbehaving(gate) as server, executing(server, drain_s=20) as running:
+        running.executor.submit([ALLOCATE])
+        await server.asked_for(1)
+        stopping = asyncio.create_task(running.stop())
+        gate.opened.set()
+        await stopping
+
+        assert [type(one) for one in running.told.inputs] == [WriteAccepted]
+
+
+async def test_stopping_answers_everything_that_hangs_or_comes_late():
+    async with misbehaving(hang()) as server, executing(server, in_flight_max=1) as running:
+        running.executor.submit([FINALIZE, ALLOCATE, BIND])
+        await server.asked_for(1)
+        await running.stop()
+        running.executor.submit([READ_POD])
+
+        assert {one.id for one in running.told.inputs} == {FINALIZE.id, ALLOCATE.id, BIND.id, READ_POD.id}
+        assert {type(one) for one in running.told.inputs} == {WriteOutcomeUnknown}
+
+
+async def test_transition_time_is_written_once_per_pod():
+    again = PatchPodStatus(POD, "uid-a", "Unschedulable", "another message", id=WriteId(7))
+    async with misbehaving(reply({}), reply({})) as server, executing(server) as running:
+        await running.answers(UNSCHEDULABLE, again)
+
+        conditions = [asked.body["status"]["conditions"][0] for asked in server.asked]
+        assert ["lastTransitionTime" in one for one in conditions] == [True, False]
+
+
+async def test_event_is_sent_and_never_answered():
+    event = RecordEvent("Pod", "default", "a", "uid-a", "Warning", "FailedScheduling", "Scheduling", "no node fits")
+    async with misbehaving(reply({}, 201)) as server, executing(server) as running:
+        running.executor.submit([event])
+        await server.asked_for(1)
+
+        asked = server.asked[0]
+        assert (asked.method, asked.path) == ("POST", "/apis/events.k8s.io/v1/namespaces/default/events")
+        assert asked.body["note"] == "no node fits"
+        assert running.told.inputs == []
+
+
+class Forgetting(EventSeries):
+    """Says when it was told to forget an event."""
+
+    def __init__(self) -> None:
+        super().__init__("dra-scheduler", "test", series_pause_s=0)
+        self.forgot = asyncio.Event()
+
+    def forget(self, event: RecordEvent) -> None:
+        super().forget(event)
+        self.forgot.set()
+
+
+async def test_event_patch_that_finds_nothing_leads_to_a_new_event():
+    events = Forgetting()
+    event = RecordEvent("Pod", "default", "a", "uid-a", "Warning", "FailedScheduling", "Scheduling", "no node fits")
+    async with (
+        misbehaving(status(403, "Forbidden", "no"), status(404, "NotFound", "gone"), reply({}, 201)) as server,
+        executing(server, events=events) as running,
+    ):
+        running.executor.submit([event])
+        await server.asked_for(1)
+        running.executor.submit([event])
+        await events.forgot.wait()
+        running.executor.submit([event])
+        await server.asked_for(3)
+
+        assert [asked.method for asked in server.asked] == ["POST", "PATCH", "POST"]

@@ -1,0 +1,189 @@
+"""What is said before the first watch; and that the rights asked for are the rights used and granted."""
+
+from __future__ import annotations
+
+import re
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scheduler.framework.decisions import (
+    AddClaimFinalizer,
+    BindPod,
+    PatchPodStatus,
+    ReadClaim,
+    ReadPod,
+    WriteClaimStatus,
+)
+from scheduler.kube.codec import Codec
+from scheduler.kube.credentials import Connection
+from scheduler.kube.executor import encode_decision
+from scheduler.kube.permissions import PERMISSIONS
+from scheduler.kube.preflight import PreflightError, check
+from scheduler.kube.requests import ApiClient
+from scheduler.model.keys import ClaimKey, PodKey
+from tests.kube.misbehaving import misbehaving, reply, status
+
+ROOT = Path(__file__).resolve().parents[2]
+VERBS = sum(len(permission.verbs) for permission in PERMISSIONS)
+
+
+def version(minor: str, major: str = "1"):
+    return reply({"major": major, "minor": minor, "gitVersion": f"v{major}.{minor}.3"})
+
+
+def reviewing(*refused: tuple[str, str]):
+    """Answers a SelfSubjectAccessReview; refuses the given (resource[/subresource], verb)."""
+
+    async def answer(request):
+        asked = (await request.json())["spec"]["resourceAttributes"]
+        name = f"{asked['resource']}/{asked['subresource']}" if asked["subresource"] else asked["resource"]
+        return await reply({"status": {"allowed": (name, asked["verb"]) not in refused}}, 201)(request)
+
+    return answer
+
+
+@asynccontextmanager
+async def client_of(server):
+    async with ApiClient(await Connection(url=server.url).open()) as client:
+        yield client
+
+
+@pytest.mark.parametrize("minor", ["34", "36", "36+", "40"])
+async def test_server_that_has_everything(minor):
+    async with misbehaving(version(minor), reply({}), *[reviewing()] * VERBS) as server, client_of(server) as client:
+        found = await check(client)
+
+        assert found.version == f"v1.{minor}.3"
+        assert found.warnings == ()
+        assert len(server.asked) == VERBS + 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "complaint"),
+    [
+        pytest.param(
+            [version("33")],
+            "the API server is Kubernetes v1.33.3; 1.34 or newer is needed (resource.k8s.io/v1)",
+            id="too-old",
+        ),
+        pytest.param(
+            [version("36"), status(404, "NotFound", "the server could not find the requested resource")],
+            "the API server (v1.36.3) does not serve resource.k8s.io/v1: the server could not find",
+            id="group-not-served",
+        ),
+        pytest.param(
+            [status(401, "Unauthorized", "Unauthorized")],
+            "the API server does not answer: Unauthorized (HTTP 401)",
+            id="token-refused",
+        ),
+        pytest.param(
+            [reply(b"<html>")], "GET /version: this does not look like a Kubernetes API server", id="a-web-page"
+        ),
+        pytest.param([reply({"gitVersion": "dev"})], "GET /version: no Kubernetes version in 'dev'", id="no-version"),
+    ],
+)
+async def test_server_that_will_not_do(answers, complaint):
+    async with misbehaving(*answers) as server, client_of(server) as client:
+        with pytest.raises(PreflightError) as raised:
+            await check(client)
+
+        assert str(raised.value).startswith(complaint)
+
+
+async def test_server_that_is_not_there():
+    async with misbehaving() as server:
+        url = server.url
+    async with ApiClient(await Connection(url=url).open()) as client:
+        with pytest.raises(
+            PreflightError, match=r"does not answer: cannot connect to 127.0.0.1:\d+: Connection refused$"
+        ):
+            await check(client)
+
+
+async def test_each_missing_permission_is_named():
+    refused = reviewing(("resourceclaims/binding", "patch"), ("pods/binding", "create"), ("nodes", "watch"))
+    async with misbehaving(version("36"), reply({}), *[refused] * VERBS) as server, client_of(server) as client:
+        with pytest.raises(PreflightError) as raised:
+            await check(client)
+
+    assert str(raised.value).splitlines() == [
+        "not permitted: watch nodes (in all namespaces)",
+        "not permitted: create pods/binding (in all namespaces)",
+        "not permitted: patch resourceclaims/binding.resource.k8s.io (in all namespaces)",
+        "manifests/base/rbac.yaml holds the role that grants all of them",
+    ]
+
+
+async def test_right_that_only_newer_servers_ask_for_is_not_missed_on_older_ones():
+    refused = reviewing(("resourceclaims/binding", "patch"))
+    async with misbehaving(version("35"), reply({}), *[refused] * VERBS) as server, client_of(server) as client:
+        assert (await check(client)).warnings == ()
+
+
+async def test_missing_right_to_record_events_is_a_warning():
+    refused = reviewing(("events", "create"))
+    async with misbehaving(version("36"), reply({}), *[refused] * VERBS) as server, client_of(server) as client:
+        assert (await check(client)).warnings == (
+            "not permitted: create events.events.k8s.io; events will be missing from kubectl describe",
+        )
+
+
+async def test_server_without_authorization_is_taken_as_it_is():
+    unknown = status(404, "NotFound", "no such path")
+    async with misbehaving(version("36"), reply({}), *[unknown] * VERBS) as server, client_of(server) as client:
+        assert (await check(client)).warnings == ()
+
+
+def rules(permissions):
+    return {(group, resource, verb) for group, resource, verbs in permissions for verb in verbs}
+
+
+def test_manifests_grant_exactly_the_listed_permissions():
+    documents = list(yaml.safe_load_all((ROOT / "manifests" / "base" / "rbac.yaml").read_text()))
+    granted = {
+        (group, resource, verb)
+        for document in documents
+        for rule in document.get("rules", [])
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert granted == rules(PERMISSIONS)
+
+
+def right_of(method: str, path: str) -> tuple[str, str, str]:
+    """The (group, resource, verb) that the API server checks for a request."""
+    found = re.fullmatch(
+        r"/(?:api|apis/(?P<group>[^/]+))/v1(?:/namespaces/[^/]+)?/(?P<resource>[a-z]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[a-z]+))?)?",
+        path,
+    )
+    assert found is not None, path
+    verb = {"GET": "get" if found["name"] else "list", "POST": "create", "PATCH": "patch"}[method]
+    resource = f"{found['resource']}/{found['sub']}" if found["sub"] else found["resource"]
+    return found["group"] or "", resource, verb
+
+
+def test_listed_permissions_are_exactly_what_is_used():
+    used = set()
+    for kind in Codec().kinds:
+        listing = right_of("GET", kind.path)
+        used |= {listing, (*listing[:2], "watch")}
+    claim, pod = ClaimKey("d", "c"), PodKey("d", "p")
+    for decision in (
+        AddClaimFinalizer(claim, "u", 1, ()),
+        WriteClaimStatus(claim, "u", 1),
+        ReadClaim(claim),
+        BindPod(pod, "u", "n"),
+        ReadPod(pod),
+        PatchPodStatus(pod, "u", "Unschedulable", ""),
+    ):
+        request = encode_decision(decision, now_ms=0)
+        used.add(right_of(request.method, request.path))
+    # Asked by the server besides the status right, and what events need (see event_records).
+    used.add(("resource.k8s.io", "resourceclaims/binding", "patch"))
+    used |= {("events.k8s.io", "events", "create"), ("events.k8s.io", "events", "patch")}
+
+    assert used == rules(PERMISSIONS)

@@ -1,0 +1,284 @@
+"""What becomes of a request: the classification table, and the same outcomes from real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+
+from scheduler.kube.credentials import Connection, CredentialsError
+from scheduler.kube.requests import (
+    MERGE_PATCH,
+    Accepted,
+    ApiClient,
+    Conflicted,
+    Rejected,
+    Timeouts,
+    Unknown,
+    classify,
+    decode_status,
+)
+from tests.kube.misbehaving import (
+    Pauses,
+    RotatingToken,
+    drop,
+    hang,
+    misbehaving,
+    reply,
+    status,
+    status_object,
+)
+
+BINDING_422 = (
+    'ResourceClaim.resource.k8s.io "c" is invalid: status.allocation: Forbidden: changing status.allocation or '
+    'status.reservedFor requires resource="resourceclaims/binding", verb="patch" permission'
+)
+RBAC_403 = (
+    'pods "a" is forbidden: User "system:serviceaccount:dra:dra" cannot create resource "pods/binding" in API group "" '
+    'in the namespace "default"'
+)
+
+
+def body(code: int, reason: str, message: str) -> bytes:
+    return json.dumps(status_object(code, reason, message)).encode()
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message", "wanted"),
+    [
+        pytest.param(200, "", "", Accepted, id="ok"),
+        pytest.param(201, "", "", Accepted, id="created"),
+        pytest.param(409, "Conflict", "the object has been modified", Conflicted, id="conflict"),
+        pytest.param(409, "AlreadyExists", "already exists", Conflicted, id="already-exists"),
+        pytest.param(404, "NotFound", "not found", Rejected, id="gone"),
+        pytest.param(400, "BadRequest", "bad", Rejected, id="bad-request"),
+        pytest.param(422, "Invalid", "reservedFor: too many", Rejected, id="invalid"),
+        pytest.param(413, "RequestEntityTooLarge", "too large", Rejected, id="too-large"),
+        pytest.param(302, "", "", Rejected, id="redirects-are-not-followed"),
+        pytest.param(500, "InternalError", "etcdserver: request timed out", Unknown, id="internal-error"),
+        pytest.param(503, "ServiceUnavailable", "apiserver is shutting down", Unknown, id="unavailable"),
+        pytest.param(504, "Timeout", "request did not complete", Unknown, id="gateway-timeout"),
+        pytest.param(408, "RequestTimeout", "timeout", Unknown, id="request-timeout"),
+    ],
+)
+def test_kind_of_outcome_by_code(code, reason, message, wanted):
+    assert type(classify(code, body(code, reason, message))) is wanted
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "is_configuration", "is_retriable"),
+    [
+        pytest.param(403, RBAC_403, True, False, id="rbac"),
+        pytest.param(422, BINDING_422, True, False, id="resourceclaims-binding-is-refused-as-422"),
+        pytest.param(422, "status.reservedFor: Too many: 257", False, False, id="another-422"),
+        pytest.param(
+            403,
+            "pods is forbidden: unable to create new content: namespace is being terminated",
+            False,
+            False,
+            id="terminating",
+        ),
+        pytest.param(403, 'pods "a" is forbidden: exceeded quota', False, False, id="admission-refuses"),
+        pytest.param(401, "Unauthorized", False, True, id="credentials-may-be-renewed"),
+        pytest.param(429, "too many requests", False, True, id="throttled"),
+        pytest.param(404, "not found", False, False, id="gone"),
+    ],
+)
+def test_rejections_tell_what_helps(code, message, is_configuration, is_retriable):
+    outcome = classify(code, body(code, "Reason", message))
+
+    assert outcome == Rejected(code, "Reason", message, is_configuration, is_retriable)
+
+
+def test_page_of_a_proxy_is_quoted():
+    assert classify(502, b"<html>Bad Gateway</html>") == Unknown("HTTP 502: <html>Bad Gateway</html>")
+    assert decode_status(b"\xff").message == "\ufffd"
+    assert classify(404, b"") == Rejected(404, "NotFound", "HTTP 404")
+
+
+@asynccontextmanager
+async def sending(server, *, credentials=None, timeouts=None):
+    pauses = Pauses()
+    credentials = credentials or await Connection(url=server.url, token="secret").open()
+    async with ApiClient(credentials, timeouts=timeouts or Timeouts(), pause=pauses) as client:
+        yield client, pauses
+
+
+async def test_request_arrives_as_it_was_meant():
+    async with misbehaving(reply({"done": True})) as server, sending(server) as (client, _):
+        outcome = await client.send("PATCH", "/api/v1/x?fieldManager=a%2Fb", b'{"a":1}', MERGE_PATCH)
+
+        asked = server.asked[0]
+        assert outcome == Accepted(200, b'{"done": true}')
+        assert (asked.method, asked.path, asked.query) == ("PATCH", "/api/v1/x", {"fieldManager": "a/b"})
+        assert asked.headers["Authorization"] == "Bearer secret"
+        assert asked.headers["Content-Type"] == "application/merge-patch+json"
+        assert asked.headers["Accept"] == "application/json"
+        assert asked.body == {"a": 1}
+
+
+async def test_connections_are_kept():
+    async with misbehaving(*[reply({})] * 3) as server, sending(server) as (client, _):
+        for _ in range(3):
+            await client.send("GET", "/version")
+        connector = client._session.connector  # the only witness of what is kept
+
+        assert sum(map(len, connector._conns.values())) == 1
+
+
+async def test_connection_refused_was_not_executed():
+    async with misbehaving() as server:
+        url = server.url
+    async with ApiClient(await Connection(url=url).open()) as client:
+        outcome = await client.send("POST", "/api", b"{}")
+
+    assert isinstance(outcome, Rejected)
+    assert (outcome.code, outcome.is_retriable, outcome.is_configuration) == (0, True, False)
+
+
+@pytest.mark.parametrize("method", ["PATCH", "POST"])
+async def test_connection_lost_after_sending_is_unknown(method):
+    async with misbehaving(drop()) as server, sending(server) as (client, _):
+        outcome = await client.send(method, "/api", b"{}")
+
+        assert isinstance(outcome, Unknown)
+        assert len(server.asked) == 1
+
+
+async def test_no_answer_in_time_is_unknown():
+    async with misbehaving(hang()) as server, sending(server, timeouts=Timeouts(total_s=0.05)) as (client, _):
+        outcome = await client.send("PATCH", "/api", b"{}")
+
+        assert isinstance(outcome, Unknown)
+        assert "Timeout" in outcome.message
+
+
+async def test_throttled_request_waits_as_told_and_is_sent_again():
+    throttled = status(429, "TooManyRequests", "slow down", headers={"Retry-After": "2"})
+    async with misbehaving(throttled, throttled, reply({})) as server, sending(server) as (client, pauses):
+        outcome = await client.send("POST", "/api", b"{}")
+
+        assert isinstance(outcome, Accepted)
+        assert pauses.seconds == [2.0, 2.0]
+
+
+async def test_throttled_for_ever_is_a_retriable_rejection():
+    throttled = status(429, "TooManyRequests", "slow down", headers={"Retry-After": "3600"})
+    async with misbehaving(*[throttled] * 4) as server, sending(server) as (client, pauses):
+        outcome = await client.send("POST", "/api", b"{}")
+
+        assert isinstance(outcome, Rejected)
+        assert outcome.is_retriable
+        assert pauses.seconds == [10.0, 10.0, 10.0]
+
+
+async def test_many_requests_refused_with_401_refresh_once():
+    unauthorized = status(401, "Unauthorized", "Unauthorized")
+    arrived = asyncio.Event()
+
+    async def wait_for_all(request):
+        server = request.app[next(iter(request.app))]
+        if len(server.asked) == 3:
+            arrived.set()
+        await arrived.wait()
+        return await unauthorized(request)
+
+    async with misbehaving(*[wait_for_all] * 3, *[reply({})] * 3) as server:
+        credentials = RotatingToken(server.url, "old", "new")
+        async with sending(server, credentials=credentials) as (client, _):
+            outcomes = await asyncio.gather(*(client.send("POST", "/api", b"{}") for _ in range(3)))
+
+            assert [type(one) for one in outcomes] == [Accepted] * 3
+            assert credentials.refreshes == 1
+
+
+async def test_token_that_stays_refused_is_not_refreshed_for_ever():
+    unauthorized = status(401, "Unauthorized", "Unauthorized")
+    async with misbehaving(unauthorized, unauthorized) as server:
+        credentials = RotatingToken(server.url, "old", "also old")
+        async with sending(server, credentials=credentials) as (client, _):
+            outcome = await client.send("POST", "/api", b"{}")
+
+            assert outcome == Rejected(401, "Unauthorized", "Unauthorized", is_retriable=True)
+            assert len(server.asked) == 2
+
+
+async def test_static_token_that_is_refused_is_not_sent_twice():
+    async with misbehaving(status(401, "Unauthorized", "Unauthorized")) as server, sending(server) as (client, _):
+        outcome = await client.send("POST", "/api", b"{}")
+
+        assert isinstance(outcome, Rejected)
+        assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("connection", "message"),
+    [
+        (Connection(), "no API server given"),
+        (Connection(kubeconfig="/nowhere/config"), "/nowhere/config: no such kubeconfig file"),
+        (Connection(url="https://localhost", ca="/nowhere/ca.crt"), "certificate authority /nowhere/ca.crt"),
+    ],
+)
+async def test_connection_that_cannot_be_set_up_says_why(connection, message):
+    with pytest.raises(CredentialsError, match=message):
+        await connection.open()
+
+
+async def test_kubeconfig_gives_server_and_token(tmp_path):
+    path = tmp_path / "config"
+    path.write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1/"}}],
+                "users": [{"name": "u", "user": {"token": "first"}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    credentials = await Connection.from_kubeconfig(path).open()
+    assert (credentials.url, credentials.authorization()) == ("http://127.0.0.1:1", "Bearer first")
+
+    path.write_text(path.read_text().replace("first", "second"))
+    assert await credentials.refresh(0)
+    assert await credentials.refresh(0)
+    assert (credentials.authorization(), credentials.generation) == ("Bearer second", 1)
+
+
+async def test_kubeconfig_that_is_malformed_names_the_file(tmp_path):
+    path = tmp_path / "config"
+    path.write_text("clusters: []\nusers: []\ncontexts: []\ncurrent-context: missing\n")
+    with pytest.raises(CredentialsError, match=f"{path}: .*missing"):
+        await Connection.from_kubeconfig(path).open()
+
+
+async def test_basic_authentication(tmp_path):
+    path = tmp_path / "config"
+    path.write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "users": [{"name": "u", "user": {"username": "me", "password": "pw"}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    credentials = await Connection.from_kubeconfig(path).open()
+    assert credentials.authorization() == "Basic bWU6cHc="
+
+
+def test_find_prefers_the_given_file_then_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", "/from/environment")
+    assert Connection.find("/given", "ctx") == Connection(kubeconfig="/given", context="ctx")
+    assert Connection.find() == Connection(kubeconfig="/from/environment")
+
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(CredentialsError, match="--kubeconfig"):
+        Connection.find()
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").write_text("{}")
+    assert Connection.find() == Connection(kubeconfig=tmp_path / ".kube" / "config")
