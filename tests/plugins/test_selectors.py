@@ -97,14 +97,14 @@ def test_node_selector_matches(terms, want) -> None:
         ),
         pytest.param(
             expressions(("gpu", "In", [])),
-            "nodeSelectorTerms[0].matchExpressions[0].values: Invalid value: []: for 'in', 'notin' operators, values set "
-            "can't be empty",
+            "nodeSelectorTerms[0].matchExpressions[0].values: Invalid value: []: for 'in', 'notin' operators, "
+            "values set can't be empty",
             id="in-without-values",
         ),
         pytest.param(
             expressions(("gpu", "Exists", ["a"])),
-            'nodeSelectorTerms[0].matchExpressions[0].values: Invalid value: ["a"]: values set must be empty for exists '
-            "and does not exist",
+            'nodeSelectorTerms[0].matchExpressions[0].values: Invalid value: ["a"]: values set must be empty for '
+            "exists and does not exist",
             id="exists-with-values",
         ),
         pytest.param(
