@@ -72,23 +72,38 @@ _PREFIX_OF_STRING: Final = (
 
 
 class Tokens:
-    """Parallel lists, the last entry of each being the end of the source; `issues` found on the way."""
+    """Parallel lists, the last entry of each being the end of the source.
 
-    __slots__ = ("issues", "kinds", "offsets", "texts")
+    issues: what was found on the way; skipped: the places of what no token takes, (start, end).
+    """
 
-    def __init__(self, kinds: list[str], texts: list[str], offsets: list[int], issues: list[Issue]) -> None:
-        self.kinds = kinds
-        self.texts = texts
-        self.offsets = offsets
-        self.issues = issues
+    __slots__ = ("issues", "kinds", "offsets", "skipped", "source", "texts")
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.kinds: list[str] = []
+        self.texts: list[str] = []
+        self.offsets: list[int] = []
+        self.issues: list[Issue] = []
+        self.skipped: list[tuple[int, int]] = []
+
+    def source_between(self, first: int, last: int) -> str:
+        """The source from one token through another, with blanks, without what was skipped."""
+        start, end = self.offsets[first], self.offsets[last]
+        if self.kinds[last] != EOF:
+            end += len(self.texts[last])
+        pieces = []
+        for skipped_from, skipped_to in self.skipped:
+            if start <= skipped_from < end:
+                pieces.append(self.source[start:skipped_from])
+                start = skipped_to
+        return "".join([*pieces, self.source[start:end]])
 
 
 def tokenize(source: str) -> Tokens:
     """Cut `source`; never fails, see `Tokens.issues`."""
-    kinds: list[str] = []
-    texts: list[str] = []
-    offsets: list[int] = []
-    issues: list[Issue] = []
+    tokens = Tokens(source)
+    kinds, texts, offsets = tokens.kinds, tokens.texts, tokens.offsets
     position = 0
     while True:
         for found in iter(_TOKEN.scanner(source, position).match, None):  # type: ignore[attr-defined] # typeshed lacks it
@@ -103,15 +118,16 @@ def tokenize(source: str) -> Tokens:
                 kinds.append(EOF)
                 texts.append(EOF)
                 offsets.append(len(source))
-                return Tokens(kinds, texts, offsets, issues)
+                return tokens
             kinds.append(kind)
             texts.append(text)
             offsets.append(position - len(text))
-        position = _skip_unknown(source, position, issues)
+        position = _skip_unknown(tokens, position)
 
 
-def _skip_unknown(source: str, position: int, issues: list[Issue]) -> int:
+def _skip_unknown(tokens: Tokens, position: int) -> int:
     """Report what no token begins with, and say where to go on: after the character the lexer stopped at."""
+    source = tokens.source
     blank = _BLANK.match(source, position)
     assert blank is not None
     start = blank.end()
@@ -125,8 +141,10 @@ def _skip_unknown(source: str, position: int, issues: list[Issue]) -> int:
     elif (string := re.compile(_PREFIX_OF_STRING).match(source, start)) is not None:
         stop = string.end()
     text = source[start : stop + 1]
-    issues.append(Issue(start, f"Syntax error: token recognition error at: '{text}'"))
-    return min(stop + 1, len(source))
+    tokens.issues.append(Issue(start, f"Syntax error: token recognition error at: '{text}'"))
+    end = min(stop + 1, len(source))
+    tokens.skipped.append((start, end))
+    return end
 
 
 _SIMPLE_ESCAPES: Final = {

@@ -1,21 +1,708 @@
-"""Syntax errors in the words of cel-go's ANTLR parser."""
+"""Syntax errors in the words of cel-go's ANTLR parser, all of them.
+
+cel-go reports what ANTLR reports, and ANTLR goes on after an error: it deletes or inserts one token
+where that helps, and otherwise skips to something that can follow. To say the same, this module runs
+CEL's grammar as a network of states the way ANTLR's generated parser does, with its error strategy
+(`sync`, `recover_inline`, `recover`) step by step. It builds no tree: `parser` does that, from text that
+parses; only text that does not comes here.
+
+Bounded: sources with more than `LARGEST` tokens get their first error only, in the same words.
+
+Source: cel-go parser/gen/CEL.g4 and parser.go (limits); antlr4 Go runtime error_strategy.go,
+ll1_analyzer.go, parser_atn_simulator.go at v4.13.0.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Final
+
 from cel.errors import Issue
-from cel.lexer import Tokens
-from cel.parser import DepthError, Parser, UnexpectedTokenError
+from cel.lexer import BYTES, EOF, ESCAPED_IDENT, FLOAT, IDENT, INT, STRING, UINT, Tokens
+from cel.parser import RECURSION_LIMIT
+
+LARGEST: Final = 1500
+_RECOVERY_LIMIT: Final = 30
+_SKIP_LIMIT: Final = 256
+_REPORT_LIMIT: Final = 100
+
+_EPSILON: Final = "<epsilon>"
+# In the order of ANTLR's token types, which is the order of "expecting {...}".
+_TOKENS: Final = (
+    EOF, "==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?",
+    ":", "+", "*", "/", "%", "true", "false", "null", FLOAT, INT, UINT, STRING, BYTES, IDENT, ESCAPED_IDENT,
+)  # fmt: skip
+_ORDER: Final = {token: position for position, token in enumerate(_TOKENS)}
+_NAMED: Final = frozenset((EOF, FLOAT, INT, UINT, STRING, BYTES, IDENT, ESCAPED_IDENT))
+
+# How ANTLR's `sync` treats a state.
+_PLAIN, _DECISION, _LOOP_BACK, _STOP = range(4)
+
+
+class _State:
+    """A point in a rule. Exactly one of `tokens`, `rule`, `epsilon` says how to leave it (none at a stop)."""
+
+    __slots__ = ("epsilon", "kind", "owner", "precedence", "rule", "rule_precedence", "target", "tokens")
+
+    def __init__(self, owner: str, kind: int = _PLAIN) -> None:
+        self.owner = owner
+        self.kind = kind
+        self.tokens: frozenset[str] | None = None
+        self.rule: str | None = None
+        self.rule_precedence = 0
+        self.target: _State | None = None
+        self.epsilon: list[_State] = []
+        # Entering needs at least this precedence to be left over (left-recursive rules).
+        self.precedence = 0
+
+
+class _Element:
+    """A piece of a rule with its first state; `run` by `_Run.execute`."""
+
+    __slots__ = ("body", "decides", "kind", "loop_back", "state")
+
+    def __init__(
+        self, kind: str, state: _State, body: Sequence[Sequence[_Element]] = (), *, decides: bool = False
+    ) -> None:
+        self.kind = kind
+        self.state = state
+        self.body = body
+        # Whether generated code asks the predictor here; otherwise the next token alone decides.
+        self.decides = decides
+        self.loop_back = state
+
+
+# The grammar. A string is a token, an upper-case word in _SETS a choice of tokens, "<name>" a rule,
+# "<name:n>" a rule with a precedence; a tuple is (operator, ...) with operators ?, *, +, | as in CEL.g4;
+# "p*" and "p+" ask the predictor, "left" is the loop of a left-recursive rule: (precedence, elements).
+_SETS: Final = {
+    "RELATION": frozenset(("<", "<=", ">=", ">", "==", "!=", "in")),
+    "PRODUCT": frozenset(("*", "/", "%")),
+    "SUM": frozenset(("+", "-")),
+}
+_NAME: Final = (("?", "."), IDENT)
+_RULES: Final[dict[str, Sequence[object]]] = {
+    "start": ("<expr>", EOF),
+    "expr": ("<conditionalOr>", ("?", "?", "<conditionalOr>", ":", "<expr>")),
+    "conditionalOr": ("<conditionalAnd>", ("*", "||", "<conditionalAnd>")),
+    "conditionalAnd": ("<relation>", ("*", "&&", "<relation>")),
+    "relation": ("<calc>", ("left", (1, "RELATION", "<relation:2>"))),
+    "calc": ("<unary>", ("left", (2, "PRODUCT", "<calc:3>"), (1, "SUM", "<calc:2>"))),
+    "unary": (("|", ("<member>",), (("+", "!"), "<member>"), (("p+", "-"), "<member>")),),
+    "member": (
+        "<primary>",
+        (
+            "left",
+            (3, ".", ("?", "?"), "<escapeIdent>"),
+            (2, ".", IDENT, "(", ("?", "<exprList>"), ")"),
+            (1, "[", ("?", "?"), "<expr>", "]"),
+        ),
+    ),
+    "primary": (
+        (
+            "|",
+            _NAME,
+            (*_NAME, "(", ("?", "<exprList>"), ")"),
+            ("(", "<expr>", ")"),
+            ("[", ("?", "<listInit>"), ("?", ","), "]"),
+            ("{", ("?", "<mapInitializerList>"), ("?", ","), "}"),
+            (*_NAME, ("*", ".", IDENT), "{", ("?", "<fieldInitializerList>"), ("?", ","), "}"),
+            ("<literal>",),
+        ),
+    ),
+    "exprList": ("<expr>", ("*", ",", "<expr>")),
+    "listInit": ("<optExpr>", ("p*", ",", "<optExpr>")),
+    "fieldInitializerList": ("<optField>", ":", "<expr>", ("p*", ",", "<optField>", ":", "<expr>")),
+    "optField": (("?", "?"), "<escapeIdent>"),
+    "mapInitializerList": ("<optExpr>", ":", "<expr>", ("p*", ",", "<optExpr>", ":", "<expr>")),
+    "escapeIdent": (("1|", (IDENT,), (ESCAPED_IDENT,)),),
+    "optExpr": (("?", "?"), "<expr>"),
+    "literal": (
+        (
+            "|",
+            (("?", "-"), INT),
+            (UINT,),
+            (("?", "-"), FLOAT),
+            (STRING,),
+            (BYTES,),
+            ("true",),
+            ("false",),
+            ("null",),
+        ),
+    ),
+}
+
+
+class _Grammar:
+    """The network: first states and elements by rule, the states after each rule, sets of next tokens."""
+
+    def __init__(self) -> None:
+        self.starts: dict[str, _State] = {}
+        self.elements: dict[str, list[_Element]] = {}
+        self.followers: dict[str, list[_State]] = {name: [] for name in _RULES}
+        self.next_cache: dict[_State, frozenset[str]] = {}
+        for name, items in _RULES.items():
+            stop = _State(name, _STOP)
+            self.elements[name], self.starts[name] = self.sequence(name, items, stop)
+
+    def sequence(self, owner: str, items: Sequence[object], after: _State) -> tuple[list[_Element], _State]:
+        """Elements for `items`, and the state before the first."""
+        elements: list[_Element] = []
+        for item in reversed(items):
+            element = self.element(owner, item, after)
+            elements.append(element)
+            after = element.state
+        elements.reverse()
+        return elements, after
+
+    def element(self, owner: str, item: object, after: _State) -> _Element:
+        if isinstance(item, str):
+            state = _State(owner)
+            state.target = after
+            if len(item) > 2 and item[0] == "<" and item != EOF:
+                name, _, precedence = item[1:-1].partition(":")
+                state.rule = name
+                state.rule_precedence = int(precedence or 0)
+                self.followers[name].append(after)
+                return _Element("rule", state)
+            state.tokens = _SETS.get(item) or frozenset((item,))
+            return _Element("token", state)
+        assert isinstance(item, tuple)
+        operator, *rest = item
+        if operator in ("|", "1|"):
+            return self.choice(owner, rest, after, decides=operator == "|")
+        if operator == "?":
+            block = _State(owner, _DECISION)
+            body, first = self.sequence(owner, rest, after)
+            block.epsilon = [first, after]
+            return _Element("optional", block, [body])
+        if operator in ("*", "p*"):
+            return self.star(owner, rest, after, decides=operator == "p*")
+        if operator == "left":
+            return self.left_recursion(owner, rest, after)
+        return self.plus(owner, rest, after, decides=operator == "p+")
+
+    def choice(self, owner: str, alternatives: Sequence[object], after: _State, *, decides: bool) -> _Element:
+        block = _State(owner, _DECISION)
+        bodies = []
+        for alternative in alternatives:
+            assert isinstance(alternative, tuple)
+            body, first = self.sequence(owner, alternative, after)
+            bodies.append(body)
+            block.epsilon.append(first)
+        return _Element("choice", block, bodies, decides=decides)
+
+    def star(self, owner: str, items: Sequence[object], after: _State, *, decides: bool) -> _Element:
+        entry = _State(owner, _DECISION)
+        loop_back = _State(owner, _LOOP_BACK)
+        loop_back.epsilon = [entry]
+        body, first = self.sequence(owner, items, loop_back)
+        entry.epsilon = [first, after]
+        element = _Element("star", entry, [body], decides=decides)
+        element.loop_back = loop_back
+        return element
+
+    def plus(self, owner: str, items: Sequence[object], after: _State, *, decides: bool) -> _Element:
+        entry = _State(owner, _DECISION)
+        loop_back = _State(owner, _LOOP_BACK)
+        body, first = self.sequence(owner, items, loop_back)
+        entry.epsilon = [first]
+        loop_back.epsilon = [entry, after]
+        element = _Element("plus", entry, [body], decides=decides)
+        element.loop_back = loop_back
+        return element
+
+    def left_recursion(self, owner: str, alternatives: Sequence[object], after: _State) -> _Element:
+        """A loop whose body is a choice; each alternative needs its precedence to be left over."""
+        entry = _State(owner, _DECISION)
+        loop_back = _State(owner, _LOOP_BACK)
+        loop_back.epsilon = [entry]
+        block = _State(owner, _DECISION)
+        bodies = []
+        for alternative in alternatives:
+            assert isinstance(alternative, tuple)
+            precedence, *items = alternative
+            body, first = self.sequence(owner, items, loop_back)
+            guard = _State(owner)
+            guard.precedence = precedence
+            guard.epsilon = [first]
+            bodies.append(body)
+            block.epsilon.append(guard)
+        entry.epsilon = [block, after]
+        inner = _Element("choice", block, bodies, decides=True)
+        element = _Element("left", entry, [[inner]], decides=True)
+        element.loop_back = loop_back
+        return element
+
+    def next_tokens(self, state: _State) -> frozenset[str]:
+        """Tokens that can come at a state, and `_EPSILON` when its rule can end there."""
+        known = self.next_cache.get(state)
+        if known is None:
+            known = self.next_cache[state] = frozenset(self.look(state, set()))
+        return known
+
+    def look(self, state: _State, seen: set[_State]) -> Iterator[str]:
+        if state in seen:
+            return
+        seen.add(state)
+        if state.kind == _STOP:
+            yield _EPSILON
+        elif state.tokens is not None:
+            yield from state.tokens
+        elif state.rule is not None:
+            # No rule of CEL can be empty.
+            yield from (token for token in self.look(self.starts[state.rule], seen) if token != _EPSILON)
+        for following in state.epsilon:
+            yield from self.look(following, seen)
+
+
+@cache
+def _grammar() -> _Grammar:
+    return _Grammar()
+
+
+class _Mismatch(Exception):  # noqa: N818 - control flow inside a run, ANTLR's name
+    """InputMismatchException: the expectations are those of the state where it was found."""
+
+    def __init__(self, expected: frozenset[str]) -> None:
+        super().__init__()
+        self.expected = expected
+
+
+class _NoViableAlternative(Exception):  # noqa: N818
+    def __init__(self, start: int, offending: int) -> None:
+        super().__init__()
+        self.start = start
+        self.offending = offending
+
+
+class _Stop(Exception):  # noqa: N818
+    """A limit ends the run; what there is to say is said."""
+
+
+class _Frame:
+    """A rule being run."""
+
+    __slots__ = ("after", "precedence", "rule")
+
+    def __init__(self, rule: str, after: _State | None, precedence: int) -> None:
+        self.rule = rule
+        self.after = after
+        self.precedence = precedence
+
+
+# A configuration of the predictor: the state, what is left on its stack, and whether it has left the rule
+# of the decision (then anything that can follow the rule anywhere may follow).
+_Stack = tuple[_State, ...]
+_Config = tuple[_State, _Stack, bool]
+
+
+class _Run:
+    """One run over one list of tokens."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
+        self.kinds = tokens.kinds
+        self.grammar = _grammar()
+        self.position = 0
+        self.state = self.grammar.starts["start"]
+        self.frames: list[_Frame] = []
+        self.depths: dict[str, int] = {}
+        self.issues: list[Issue] = []
+        self.reported = 0
+        self.attempts = 0
+        self.is_recovering = False
+        self.last_error_position = -1
+        self.last_error_states: set[_State] = set()
+
+    # Rules and elements.
+
+    def invoke(self, rule: str, after: _State | None, precedence: int) -> None:
+        self.frames.append(_Frame(rule, after, precedence))
+        entered = self.enter(rule)
+        try:
+            for element in self.grammar.elements[rule]:
+                entered += self.execute(element)
+        except _Mismatch as error:
+            self.report(error)
+            self.recover()
+        except _NoViableAlternative as error:
+            self.report(error)
+            self.recover()
+        self.depths[rule] -= entered
+        self.frames.pop()
+
+    def enter(self, rule: str) -> int:
+        depth = self.depths.get(rule, 0) + 1
+        if depth > RECURSION_LIMIT:
+            self.issues.append(Issue(-1, f"expression recursion limit exceeded: {RECURSION_LIMIT}"))
+            raise _Stop
+        self.depths[rule] = depth
+        return 1
+
+    def execute(self, element: _Element) -> int:
+        """Run one element; returns how often it entered its rule anew (left recursion)."""
+        state = self.state = element.state
+        match element.kind:
+            case "token":
+                self.match()
+            case "rule":
+                assert state.rule is not None
+                self.invoke(state.rule, state.target, state.rule_precedence)
+            case "optional":
+                self.sync()
+                if self.kinds[self.position] in self.grammar.next_tokens(state.epsilon[0]):
+                    self.execute_all(element.body[0])
+            case "choice":
+                self.sync()
+                self.execute_all(element.body[self.choose(element)])
+            case "star":
+                self.sync()
+                while self.wants_more(element, state):
+                    self.execute_all(element.body[0])
+                    self.state = element.loop_back
+                    self.sync()
+            case "left":
+                return self.execute_left_recursion(element)
+            case _:
+                self.sync()
+                while True:
+                    self.execute_all(element.body[0])
+                    self.state = element.loop_back
+                    self.sync()
+                    if not self.wants_more(element, element.loop_back):
+                        break
+        return 0
+
+    def execute_all(self, elements: Sequence[_Element]) -> None:
+        for element in elements:
+            self.execute(element)
+
+    def execute_left_recursion(self, element: _Element) -> int:
+        entered = 0
+        self.sync()
+        frame = self.frames[-1]
+        try:
+            while self.predict(element.state) == 0:
+                (choice,) = element.body[0]
+                self.state = choice.state
+                self.sync()
+                chosen = self.predict(choice.state)
+                entered += self.enter(frame.rule)
+                self.execute_all(choice.body[chosen])
+                self.state = element.loop_back
+                self.sync()
+        except (_Mismatch, _NoViableAlternative):
+            self.depths[frame.rule] -= entered
+            raise
+        return entered
+
+    def wants_more(self, element: _Element, state: _State) -> bool:
+        if element.decides:
+            return self.predict(state) == 0
+        return self.kinds[self.position] in self.grammar.next_tokens(state.epsilon[0])
+
+    def choose(self, element: _Element) -> int:
+        if element.decides:
+            return self.predict(element.state)
+        kind = self.kinds[self.position]
+        for number, first in enumerate(element.state.epsilon):
+            if kind in self.grammar.next_tokens(first):
+                return number
+        raise _NoViableAlternative(self.position, self.position)
+
+    def consume(self) -> None:
+        if self.position < len(self.kinds) - 1:
+            self.position += 1
+
+    def match(self) -> None:
+        assert self.state.tokens is not None
+        if self.kinds[self.position] in self.state.tokens:
+            self.end_recovery()
+            self.consume()
+        else:
+            self.recover_inline()
+
+    # Prediction.
+
+    def predict(self, decision: _State) -> int:
+        """The alternative (from 0) the input calls for, as ANTLR's simulator finds it.
+
+        First with any context that can be around the rule (SLL), and when that leaves a conflict, with
+        the very context (LL). The two differ only on wrong input, which is what there is here.
+        """
+        if len(decision.epsilon) == 1:
+            return 0
+        found = self.simulate(decision, ())
+        if found is None:
+            context = tuple(frame.after for frame in self.frames if frame.after is not None)
+            found = self.simulate(decision, context)
+        assert found is not None
+        return found
+
+    def simulate(self, decision: _State, context: _Stack) -> int | None:
+        """The alternative, or None for a conflict without context."""
+        is_full = bool(context)
+        precedence = self.frames[-1].precedence
+        configs: dict[int, set[_Config]] = {}
+        for number, first in enumerate(decision.epsilon):
+            closed = self.close({(first, context, False)}, len(context), precedence=precedence)
+            if decision.epsilon[0].kind == _DECISION and number > 0 and 0 in configs:
+                # A left-recursive loop takes an operator itself rather than leave it to the rules around.
+                own = {config[:2] for config in configs[0]}
+                closed = {config for config in closed if config[:2] not in own}
+            if closed:
+                configs[number] = closed
+        position = self.position
+        while len(configs) > 1:
+            kind = self.kinds[min(position, len(self.kinds) - 1)]
+            reached = {number: self.step(before, kind, len(context)) for number, before in configs.items()}
+            reached = {number: after for number, after in reached.items() if after}
+            if not reached:
+                # What has come to the end of the rule may at least end it; the error is then found later.
+                for number in sorted(configs):
+                    if any(is_outside or state.kind == _STOP for state, _, is_outside in configs[number]):
+                        return number
+                raise _NoViableAlternative(self.position, min(position, len(self.kinds) - 1))
+            if len(reached) > 1 and (is_full or kind == EOF):
+                lowest = _resolved(reached)
+                if lowest is not None or kind == EOF:
+                    return min(reached) if lowest is None else lowest
+            elif len(reached) > 1 and _conflicts(reached):
+                return None
+            configs = reached
+            position += 1
+        if not configs:
+            raise _NoViableAlternative(self.position, self.position)
+        return next(iter(configs))
+
+    def step(self, configs: set[_Config], kind: str, depth: int) -> set[_Config]:
+        moved: set[_Config] = set()
+        for state, stack, is_outside in configs:
+            if state.tokens is not None and kind in state.tokens:
+                assert state.target is not None
+                moved.add((state.target, stack, is_outside))
+        return self.close(moved, depth) if moved else moved
+
+    def close(self, configs: set[_Config], depth: int, *, precedence: int | None = None) -> set[_Config]:
+        """Everything reachable without a token; only states that wait for one are kept, and ends.
+
+        depth: of the stack in the decision's rule; below it lies the context.
+        precedence: of the rule being run, for its own left recursion at the start of a decision.
+        """
+        pending = list(configs)
+        seen = set(configs)
+        waiting: set[_Config] = set()
+        while pending:
+            config = pending.pop()
+            state, stack, is_outside = config
+            following: list[_Config] = []
+            if state.tokens is not None:
+                waiting.add(config)
+            elif state.rule is not None:
+                assert state.target is not None
+                following.append((self.grammar.starts[state.rule], (*stack, state.target), is_outside))
+            elif state.kind == _STOP:
+                if stack:
+                    following.append((stack[-1], stack[:-1], is_outside or len(stack) <= depth))
+                elif self.grammar.followers[state.owner]:
+                    following += [(after, (), True) for after in self.grammar.followers[state.owner]]
+                else:
+                    waiting.add(config)
+            elif (
+                precedence is not None
+                and state.precedence
+                and len(stack) == depth
+                and not is_outside
+                and state.precedence < precedence
+            ):
+                continue
+            else:
+                following += [(target, stack, is_outside) for target in state.epsilon]
+            for candidate in following:
+                if candidate not in seen:
+                    seen.add(candidate)
+                    pending.append(candidate)
+        return waiting
+
+    # ANTLR's error strategy.
+
+    def expected(self) -> frozenset[str]:
+        """What may come at the current state, in this very context."""
+        following = self.grammar.next_tokens(self.state)
+        if _EPSILON not in following:
+            return following
+        expected = set(following)
+        for frame in reversed(self.frames):
+            if _EPSILON not in following or frame.after is None:
+                break
+            following = self.grammar.next_tokens(frame.after)
+            expected |= following
+        if _EPSILON in following:
+            expected.add(EOF)
+        return frozenset(expected - {_EPSILON})
+
+    def recovery_set(self) -> set[str]:
+        tokens: set[str] = set()
+        for frame in self.frames:
+            if frame.after is not None:
+                tokens |= self.grammar.next_tokens(frame.after)
+        tokens.discard(_EPSILON)
+        return tokens
+
+    def end_recovery(self) -> None:
+        self.is_recovering = False
+        self.last_error_states.clear()
+        self.last_error_position = -1
+
+    def sync(self) -> None:
+        if self.is_recovering:
+            return
+        tokens = self.grammar.next_tokens(self.state)
+        if _EPSILON in tokens or self.kinds[self.position] in tokens:
+            return
+        if self.state.kind == _DECISION:
+            if not self.delete_one():
+                raise _Mismatch(self.expected())
+        elif self.state.kind == _LOOP_BACK:
+            self.report_unwanted()
+            self.skip_to(self.expected() | self.recovery_set(), limit=None)
+
+    def delete_one(self) -> bool:
+        """Drop the current token if the next one fits."""
+        following = self.kinds[min(self.position + 1, len(self.kinds) - 1)]
+        if following not in self.expected():
+            return False
+        self.report_unwanted()
+        self.consume()
+        self.end_recovery()
+        return True
+
+    def insert_one(self) -> bool:
+        """Pretend the expected token is there if the current one fits after it."""
+        after = self.state.target
+        assert after is not None
+        saved, self.state = self.state, after
+        fits = self.kinds[self.position] in self.expected()
+        self.state = saved
+        if fits and not self.is_recovering:
+            self.is_recovering = True
+            self.notify(self.position, f"missing {_verbose(self.expected())} at {self.shown(self.position)}")
+        return fits
+
+    def recover_inline(self) -> None:
+        self.count_attempt()
+        if self.delete_one():
+            self.consume()
+        elif not self.insert_one():
+            raise _Mismatch(self.expected())
+
+    def recover(self) -> None:
+        self.count_attempt()
+        skipped = 0
+        if self.last_error_position == self.position and self.state in self.last_error_states:
+            self.consume()
+            skipped = 1
+        self.last_error_position = self.position
+        self.last_error_states.add(self.state)
+        self.skip_to(self.recovery_set(), limit=_SKIP_LIMIT - skipped)
+
+    def skip_to(self, tokens: set[str] | frozenset[str], *, limit: int | None) -> None:
+        skipped = 0
+        while self.kinds[self.position] != EOF and self.kinds[self.position] not in tokens:
+            if limit is not None and skipped >= limit:
+                self.issues.append(Issue(-1, f"error recovery token lookahead limit exceeded: {_SKIP_LIMIT}"))
+                raise _Stop
+            skipped += 1
+            self.consume()
+
+    def count_attempt(self) -> None:
+        self.attempts += 1
+        if self.attempts > _RECOVERY_LIMIT:
+            self.notify(self.position, f"error recovery attempt limit exceeded: {_RECOVERY_LIMIT}")
+            raise _Stop
+
+    def report(self, error: _Mismatch | _NoViableAlternative) -> None:
+        if self.is_recovering:
+            return
+        self.is_recovering = True
+        if isinstance(error, _Mismatch):
+            self.notify(
+                self.position, f"mismatched input {self.shown(self.position)} expecting {_verbose(error.expected)}"
+            )
+            return
+        is_at_end = self.kinds[error.start] == EOF
+        text = EOF if is_at_end else self.tokens.source_between(error.start, error.offending)
+        message = f"no viable alternative at input {_escaped(text)}"
+        message = _RESERVED_FIELD.sub(r"mismatched input '\1' expecting IDENTIFIER", message)
+        self.notify(error.offending, message)
+
+    def report_unwanted(self) -> None:
+        if self.is_recovering:
+            return
+        self.is_recovering = True
+        self.notify(
+            self.position, f"extraneous input {self.shown(self.position)} expecting {_verbose(self.expected())}"
+        )
+
+    def shown(self, position: int) -> str:
+        return _escaped(self.tokens.texts[position])
+
+    def notify(self, position: int, message: str) -> None:
+        self.reported += 1
+        offset = self.tokens.offsets[position]
+        if self.reported > _REPORT_LIMIT:
+            self.issues.append(Issue(offset, f"Syntax error: More than {_REPORT_LIMIT} syntax errors"))
+            raise _Stop
+        self.issues.append(Issue(offset, f"Syntax error: {message}"))
+
+
+def _alternatives_by_place(configs: dict[int, set[_Config]]) -> dict[tuple[_State, _Stack], set[int]]:
+    places: dict[tuple[_State, _Stack], set[int]] = {}
+    for number, reached in configs.items():
+        for state, stack, _ in reached:
+            places.setdefault((state, stack), set()).add(number)
+    return places
+
+
+def _resolved(configs: dict[int, set[_Config]]) -> int | None:
+    """The one lowest alternative of every place, if there is just one."""
+    lowest = {min(numbers) for numbers in _alternatives_by_place(configs).values()}
+    return lowest.pop() if len(lowest) == 1 else None
+
+
+def _conflicts(configs: dict[int, set[_Config]]) -> bool:
+    """ANTLR's hasSLLConflictTerminatingPrediction."""
+    places = _alternatives_by_place(configs)
+    if all(len(numbers) == 1 for numbers in places.values()):
+        return False
+    by_state: dict[_State, set[int]] = {}
+    for (state, _), numbers in places.items():
+        by_state.setdefault(state, set()).update(numbers)
+    return all(len(numbers) > 1 for numbers in by_state.values())
+
+
+_RESERVED_FIELD: Final = re.compile(r"no viable alternative at input '.(true|false|null)'")
+
+
+def _escaped(text: str) -> str:
+    text = text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    return f"'{text}'"
+
+
+def _verbose(tokens: frozenset[str]) -> str:
+    shown = [token if token in _NAMED else f"'{token}'" for token in sorted(tokens, key=_ORDER.__getitem__)]
+    return shown[0] if len(shown) == 1 else "{" + ", ".join(shown) + "}"
 
 
 def syntax_issues(tokens: Tokens) -> list[Issue]:
     """What is wrong with tokens that do not parse; never empty."""
     issues = list(tokens.issues)
-    parser = Parser(tokens, {}, escaped_identifiers=True)
-    try:
-        parser.parse()
-    except UnexpectedTokenError:
-        position = parser.position
-        issues.append(Issue(tokens.offsets[position], f"Syntax error: mismatched input '{tokens.texts[position]}'"))
-    except DepthError as error:
-        issues.append(Issue(-1, str(error)))
+    run = _Run(tokens)
+    with suppress(_Stop):
+        run.invoke("start", None, 0)
+    issues += run.issues
     return issues
