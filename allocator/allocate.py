@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from allocator.explain import blame, report_candidates
 from allocator.features import ALL_SHORTCUTS, Features, Shortcuts
 from allocator.in_use import InUse
 from allocator.inventory import Inventory
 from allocator.model import Claim, NodeView
 from allocator.observer import SILENT, Observer
-from allocator.outcome import Outcome
+from allocator.outcome import Allocated, BudgetExhausted, Outcome, Unsatisfiable
+from allocator.problem import Problem
+from allocator.result import build_allocations
+from allocator.search import ExhaustedError, Search
 
 
 def allocate(
@@ -24,5 +28,42 @@ def allocate(
     observer: Observer = SILENT,
     shortcuts: Shortcuts = ALL_SHORTCUTS,
 ) -> Outcome:
-    """Pick devices for all unallocated claims of one pod on one node."""
-    raise NotImplementedError
+    """Pick devices for all unallocated claims of one pod on one node.
+
+    Args:
+        claims: In pod-spec order, none allocated; each has 0..32 requests.
+        inventory: Read; its caches may grow.
+        in_use: What other allocations hold; read, its caches may grow.
+        budget_steps: Largest number of steps plus refused picks, > 0. A count, not a time.
+        share_ids: Gives a new id for each share of a device that several allocations may hold, in the order
+            of claims and results; asked only when a solution was found.
+        shortcuts: For tests; answers do not depend on them.
+
+    Returns:
+        Allocated: one allocation per claim, same order; the caller must hold them before anything else allocates.
+        Unsatisfiable: the whole tree was searched.
+        BudgetExhausted: nothing is known.
+
+    Raises:
+        AllocationError: a selector failed, a class is missing, too many devices are asked for, …: the pod
+            fails, not the node. The text is upstream's.
+
+    Guarantees: equal arguments give equal outcomes, whatever PYTHONHASHSEED and whatever was asked before.
+    Worst case: exponential in the number of devices asked for.
+
+    Source: `Allocate` of structured/internal/incubating/allocator_incubating.go v0.36.3. Differences:
+    docs/adr/0003-allocator-oddities.md.
+    """
+    pools = inventory.node_pools(node, features)
+    plan = inventory.plan([claim.spec for claim in claims], features)
+    problem = Problem(claims, plan, pools, in_use)
+    if observer is not SILENT:
+        report_candidates(problem, observer)
+    search = Search(problem, budget_steps=budget_steps, observer=observer, shortcuts=shortcuts)
+    try:
+        found = search.run()
+    except ExhaustedError:
+        return BudgetExhausted(search.steps)
+    if not found:
+        return Unsatisfiable(blame(problem), search.steps, pools.has_invalid)
+    return Allocated(build_allocations(problem, search.picks(), node.name, share_ids), search.steps)

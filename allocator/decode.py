@@ -47,6 +47,7 @@ from allocator.model import (
     ValidRange,
 )
 from cel.quantity import Quantity
+from cel.semver import Semver
 
 T = TypeVar("T")
 Json = Mapping[str, Any]
@@ -192,9 +193,11 @@ def _device(driver: str, pool: str, obj: Json) -> Device:
     conditions = get("bindingConditions")
     failures = get("bindingFailureConditions")
     taints = get("taints")
+    attributes, has_odd_attributes = _device_attributes(obj)
     return Device(
         id=DeviceId(driver, pool, _text(obj, "name")),
-        attributes=_device_attributes(obj),
+        attributes=attributes,
+        has_odd_attributes=has_odd_attributes,
         capacity=_device_capacity(obj),
         allow_multiple_allocations=_bool(obj, "allowMultipleAllocations"),
         consumes_counters=_each(obj, "consumesCounters", _consumption) if get("consumesCounters") else (),
@@ -209,11 +212,13 @@ def _device(driver: str, pool: str, obj: Json) -> Device:
     )
 
 
-def _device_attributes(obj: Json) -> Mapping[str, Attribute]:
+def _device_attributes(obj: Json) -> tuple[Mapping[str, Attribute], bool]:
+    """The attributes, and whether any is odd: only plain ones are shared."""
     raw = _child(obj, "attributes")
     if not raw:
-        return _NO_ATTRIBUTES
+        return _NO_ATTRIBUTES, False
     attributes: dict[str, Attribute] = {}
+    has_odd = False
     shared = _attributes
     for name, value in raw.items():
         try:
@@ -226,10 +231,12 @@ def _device_attributes(obj: Json) -> Mapping[str, Attribute]:
         except (AttributeError, TypeError, ValueError):
             pass  # lists and everything odd: read with care below
         try:
-            attributes[name] = _attribute(value)
+            attribute = attributes[name] = _attribute(value)
         except _BadError as error:
             raise error.below(f"attributes[{name}]") from None
-    return attributes
+        if (attribute.kind, attribute.value) not in shared:
+            has_odd = True
+    return attributes, has_odd
 
 
 def _attribute(obj: Any) -> Attribute:
@@ -242,7 +249,8 @@ def _attribute(obj: Any) -> Attribute:
         if value is not None:
             if type(value) is not expected:
                 raise _BadError(kind, f"expected {_TYPE_NAMES[expected]}, got {_name_of(value)}")
-            return _share_attribute(Attribute(kind, cast(AttributeValue, value)))
+            attribute = Attribute(kind, cast(AttributeValue, value))
+            return attribute if kind == "version" and not _is_version(str(value)) else _share_attribute(attribute)
     for kind, expected in _LISTS:
         values = obj.get(kind)
         if values:
@@ -253,6 +261,14 @@ def _attribute(obj: Any) -> Attribute:
                     raise _BadError(f"{kind}[{index}]", f"expected {_TYPE_NAMES[expected]}, got {_name_of(value)}")
             return Attribute(kind, cast(AttributeValue, tuple(values)))
     return _UNKNOWN
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Semver.parse(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _share_attribute(attribute: Attribute) -> Attribute:

@@ -149,10 +149,15 @@ class CounterSet(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Device:
-    """One device of a slice. `binding_conditions` is None where the list is absent (it orders pools)."""
+    """One device of a slice.
+
+    `binding_conditions` is None where the list is absent (it orders pools); `has_odd_attributes` tells that
+    some attribute is a list, of unknown type, or a malformed version.
+    """
 
     id: DeviceId
     attributes: Mapping[str, Attribute]
+    has_odd_attributes: bool
     capacity: Mapping[str, DeviceCapacity]
     allow_multiple_allocations: bool
     consumes_counters: tuple[CounterConsumption, ...]

@@ -11,12 +11,24 @@ Source: `selectorsMatch` of structured/internal/incubating/allocator_incubating.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from allocator.features import Features
-from allocator.model import Device, DeviceSelector
-from cel.errors import CompileError, EvaluationError
+from allocator.model import Attribute, Device, DeviceSelector
+from cel import (
+    CompileError,
+    DeviceView,
+    EvaluationError,
+    Selector,
+    UnsupportedAttribute,
+    compile_selector,
+    decode_attribute,
+    device_view,
+    environments,
+)
+
+T = TypeVar("T")
 
 _ANSWERS_MAX: Final = 100_000
 _HINT: Final = (
@@ -62,7 +74,7 @@ class Matcher:
         self, class_selectors: Sequence[DeviceSelector], selectors: Sequence[DeviceSelector], features: Features
     ) -> None:
         self._features: Final = features
-        self._compiled: list[tuple[bool, int, Any | CompileError]] = []
+        self._compiled: list[tuple[bool, int, Selector | CompileError]] = []
         self._answers: Final[dict[object, Answer]] = {}
         attributes: set[tuple[str, str]] = set()
         capacities: set[tuple[str, str]] = set()
@@ -94,7 +106,7 @@ class Matcher:
         key = (
             driver,
             device.allow_multiple_allocations,
-            self._unsupported(device),
+            self._view(device).problem if device.has_odd_attributes else None,
             *[_read(attributes, domain, name, driver) for domain, name in names],
             *[_read(device.capacity, domain, name, driver) for domain, name in capacities],
         )
@@ -106,29 +118,21 @@ class Matcher:
             answer = self._answers[key] = self._evaluate(device)
             return answer
 
-    def _unsupported(self, device: Device) -> object:
-        """What an attribute that CEL cannot show adds to the reading: it fails every selector."""
-        for name, attribute in device.attributes.items():
-            if attribute.value is None or (type(attribute.value) is tuple and not self._shows_lists):
-                return name
-        return None
-
-    @property
-    def _shows_lists(self) -> bool:
-        return self._features.list_type_attributes or self._features.is_137
+    def _view(self, device: Device) -> DeviceView:
+        """The device as expressions see it; where a name is there with and without its domain, the full one wins."""
+        shows_lists = self._features.list_type_attributes or self._features.is_137
+        attributes = {name: _value(attribute, shows_lists) for name, attribute in _bare_first(device.attributes)}
+        capacity = {name: capacity.value for name, capacity in _bare_first(device.capacity)}
+        return device_view(device.id.driver, attributes, capacity, device.allow_multiple_allocations)
 
     def _evaluate(self, device: Device) -> Answer:
-        view: Any = None
+        view: DeviceView | None = None
         for is_class, index, compiled in self._compiled:
             if isinstance(compiled, CompileError):
                 return Failure(is_class, index, "CEL compile error", str(compiled))
             try:
-                from cel.device import device_view  # type: ignore  # noqa: PLC0415
-
                 if view is None:
-                    view = device_view(
-                        device.id.driver, device.attributes, device.capacity, device.allow_multiple_allocations
-                    )
+                    view = self._view(device)
                 if not compiled.matches(view):
                     return Mismatch(is_class, index)
             except EvaluationError as error:
@@ -140,18 +144,32 @@ class Matcher:
         return text + _HINT if self._features.is_137 and "no such key:" in text else text
 
 
-def _read(values: Any, domain: str, name: str, driver: str) -> object:
-    """What a selector sees under `[domain].name`; the qualified name wins over the driver's bare one."""
+def _read(values: Mapping[str, object], domain: str, name: str, driver: str) -> object:
+    """What a selector sees under `[domain].name`."""
     value = values.get(f"{domain}/{name}")
     if value is None and domain == driver:
         value = values.get(name)
     return value
 
 
-def _compile(expression: str, features: Features) -> Any | CompileError:
-    import cel  # noqa: PLC0415
+def _bare_first(values: Mapping[str, T]) -> list[tuple[str, T]]:
+    """Names without a domain come first, so that a later one with the driver's domain replaces it."""
+    return sorted(values.items(), key=lambda item: "/" in item[0])
 
+
+def _value(attribute: Attribute, shows_lists: bool) -> object:
+    if attribute.value is None:
+        return UnsupportedAttribute()
+    return decode_attribute({attribute.kind: attribute.value}, is_list_enabled=shows_lists)
+
+
+def _compile(expression: str, features: Features) -> Selector | CompileError:
+    environment = environments.get(
+        features.kubernetes,
+        consumable_capacity=features.consumable_capacity,
+        list_type_attributes=features.list_type_attributes,
+    )
     try:
-        return cel.compile_selector(expression, features)  # type: ignore
+        return compile_selector(expression, environment)
     except CompileError as error:
-        return error
+        return error.with_traceback(None)

@@ -1,0 +1,242 @@
+"""matchAttribute and distinctAttribute as masks of devices that may still be added.
+
+An `AttributeIndex` answers for one attribute of a node's devices: the value of a device, and the mask of
+devices with a value. A constraint's state says which candidates it leaves (`allowed`), takes note of a
+device (`add`, through the journal) and describes itself (`state`).
+
+Contract: `add` is called with a device that `allowed` leaves, and undone in reverse order.
+
+Values are scalars, unless `lists` is on (DRAListTypeAttributes): then a device has a set of elements, match
+means a common element of all devices, distinct means no common element of any two.
+
+Source: `matchAttributeConstraint` and constraint.go of structured/internal/incubating and experimental
+v0.36.3. Differs on purpose: distinct remembers every device (upstream one per request, so a, b, a could
+pass), and undoing restores the running intersection of lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Final, TypeAlias
+
+from allocator.journal import Journal
+from allocator.model import Attribute, Constraint, Device
+from allocator.node_pools import NodePools
+from allocator.pools import PoolView
+
+Value: TypeAlias = Hashable
+"""(kind, value) of a scalar or list element."""
+
+_SCALAR_KINDS: Final = ("string", "int", "bool", "version")
+_KIND_OF_LIST: Final = {"strings": "string", "ints": "int", "bools": "bool", "versions": "version"}
+
+
+def lookup_attribute(device: Device, name: str) -> Attribute | None:
+    """A device's attribute by fully qualified name; the driver's own domain may be left out by the driver."""
+    attribute = device.attributes.get(name)
+    if attribute is not None:
+        return attribute
+    domain, slash, bare = name.partition("/")
+    if not slash or domain != device.id.driver:
+        return None
+    return device.attributes.get(bare)
+
+
+class _ViewIndex:
+    """Values of one attribute in one pool."""
+
+    __slots__ = ("masks", "present", "unknown", "values")
+
+    def __init__(self, view: PoolView, name: str, lists: bool) -> None:
+        self.values: Final[dict[int, frozenset[Value]]] = {}
+        self.masks: Final[dict[Value, int]] = {}
+        self.present = 0
+        self.unknown = 0
+        for index, device in enumerate(view.devices):
+            attribute = lookup_attribute(device, name)
+            if attribute is None:
+                continue
+            bit = 1 << index
+            self.present |= bit
+            values = _values(attribute, lists)
+            if not values:
+                self.unknown |= bit
+                continue
+            self.values[index] = values
+            for value in values:
+                self.masks[value] = self.masks.get(value, 0) | bit
+
+
+def _values(attribute: Attribute, lists: bool) -> frozenset[Value]:
+    if attribute.kind in _SCALAR_KINDS:
+        return frozenset(((attribute.kind, attribute.value),))
+    kind = _KIND_OF_LIST.get(attribute.kind)
+    if lists and kind is not None and isinstance(attribute.value, tuple):
+        return frozenset((kind, element) for element in attribute.value)
+    return frozenset()
+
+
+_NOTHING: Final[frozenset[Value]] = frozenset()
+
+
+class AttributeIndex:
+    """Values of one attribute over a node's devices.
+
+    Attributes:
+        present: Devices that have the attribute.
+        unknown: Those whose value has no kind this version can compare.
+    """
+
+    __slots__ = ("_masks", "_pools", "_views", "present", "unknown")
+
+    def __init__(self, pools: NodePools, name: str, lists: bool) -> None:
+        self._pools: Final = pools
+        self._views: Final[list[tuple[_ViewIndex, int]]] = []
+        self._masks: Final[dict[Value, int]] = {}
+        present = unknown = 0
+        for view, start in pools.usable:
+            key = ("attribute", name, lists)
+            index = view.derived.get(key)
+            if index is None:
+                index = view.derived[key] = _ViewIndex(view, name, lists)
+            self._views.append((index, start))
+            present |= index.present << start
+            unknown |= index.unknown << start
+        self.present: Final = present
+        self.unknown: Final = unknown
+
+    def values_of(self, position: int) -> frozenset[Value]:
+        """The values of a device: one, several with lists, none when unknown."""
+        number, _, index = self._pools.locate(position)
+        return self._views[number][0].values.get(index, _NOTHING)
+
+    def mask_of(self, value: Value) -> int:
+        """Devices with this value."""
+        mask = self._masks.get(value)
+        if mask is None:
+            mask = 0
+            for index, start in self._views:
+                part = index.masks.get(value)
+                if part:
+                    mask |= part << start
+            self._masks[value] = mask
+        return mask
+
+    def mask_of_any(self, values: frozenset[Value]) -> int:
+        """Devices that share a value with `values`."""
+        mask = 0
+        for value in values:
+            mask |= self.mask_of(value)
+        return mask
+
+    def groups(self, candidates: int) -> list[int]:
+        """The candidates grouped by value; overlapping when values are lists, unknown values alone."""
+        groups = []
+        rest = candidates & self.present
+        seen: set[Value] = set()
+        while rest:
+            bit = rest & -rest
+            rest ^= bit
+            values = self.values_of(bit.bit_length() - 1)
+            if not values:
+                groups.append(bit)
+                continue
+            for value in values:
+                if value not in seen:
+                    seen.add(value)
+                    groups.append(self.mask_of(value) & candidates)
+            if len(values) == 1:
+                rest &= ~self.mask_of(next(iter(values)))
+        return groups
+
+
+def attribute_index(pools: NodePools, name: str, lists: bool) -> AttributeIndex:
+    """The index, made once per node's pools."""
+    key = ("attribute", name, lists)
+    index = pools.derived.get(key)
+    if index is None:
+        index = pools.derived[key] = AttributeIndex(pools, name, lists)
+    assert isinstance(index, AttributeIndex)
+    return index
+
+
+class MatchState:
+    """All devices must have one value (with lists: one element) in common."""
+
+    __slots__ = ("_count", "_lists", "_values", "index")
+
+    is_match: Final = True
+
+    def __init__(self, index: AttributeIndex, lists: bool) -> None:
+        self.index: Final = index
+        self._lists: Final = lists
+        self._count = 0
+        self._values = _NOTHING
+
+    @property
+    def is_fixed(self) -> bool:
+        return self._count > 0
+
+    def allowed(self, candidates: int) -> int:
+        if self._count == 0:
+            # Without lists a value of unknown kind passes as the only device.
+            return candidates & self.index.present & (~self.index.unknown if self._lists else -1)
+        return candidates & self.index.mask_of_any(self._values)
+
+    def add(self, position: int, journal: Journal) -> None:
+        change = (self._count, self._values)
+        values = self.index.values_of(position)
+        self._values = values if self._count == 0 else self._values & values
+        self._count += 1
+        journal.record(self, change)
+
+    def undo(self, change: Any) -> None:
+        self._count, self._values = change
+
+    def state(self) -> Hashable:
+        return self._values if self._count else None
+
+
+class DistinctState:
+    """No two devices may have a value (with lists: an element) in common."""
+
+    __slots__ = ("_count", "_lists", "_taken", "_unknown_first", "index")
+
+    is_match: Final = False
+    is_fixed: Final = False
+
+    def __init__(self, index: AttributeIndex, lists: bool, is_137: bool) -> None:
+        self.index: Final = index
+        self._count = 0
+        self._taken = 0
+        self._unknown_first: Final = not (lists and is_137)
+
+    def allowed(self, candidates: int) -> int:
+        mask = candidates & self.index.present & ~self._taken
+        # A value of unknown kind passes as the first device only.
+        if self._count or not self._unknown_first:
+            mask &= ~self.index.unknown
+        return mask
+
+    def add(self, position: int, journal: Journal) -> None:
+        change = (self._count, self._taken)
+        self._taken |= self.index.mask_of_any(self.index.values_of(position))
+        self._count += 1
+        journal.record(self, change)
+
+    def undo(self, change: Any) -> None:
+        self._count, self._taken = change
+
+    def state(self) -> Hashable:
+        return (self._taken, self._count > 0) if self._count else None
+
+
+ConstraintState: TypeAlias = MatchState | DistinctState
+
+
+def constraint_state(constraint: Constraint, pools: NodePools, *, lists: bool, is_137: bool) -> ConstraintState:
+    """The state of a constraint that counts no device yet."""
+    if constraint.match_attribute is not None:
+        return MatchState(attribute_index(pools, constraint.match_attribute, lists), lists)
+    assert constraint.distinct_attribute is not None
+    return DistinctState(attribute_index(pools, constraint.distinct_attribute, lists), lists, is_137)

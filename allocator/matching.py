@@ -1,0 +1,58 @@
+"""Can several requests all get different devices? Augmenting paths over device masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def can_match(units: Sequence[tuple[int, int]]) -> bool:
+    """Whether every unit (mask of devices it accepts, number it needs) can get its devices, none given twice.
+
+    Cost: O(units^2) mask operations per device needed at worst; usually one per unit.
+    """
+    owned = [0] * len(units)
+    taken = 0
+    for unit, (mask, need) in enumerate(units):
+        if mask.bit_count() < need:
+            return False
+        free = mask & ~taken
+        for _ in range(need):
+            bit = free & -free
+            if bit:
+                free ^= bit
+                owned[unit] |= bit
+                taken |= bit
+                continue
+            gained = _augment(units, owned, taken, unit)
+            if not gained:
+                return False
+            taken |= gained
+    return True
+
+
+def _augment(units: Sequence[tuple[int, int]], owned: list[int], taken: int, start: int) -> int:
+    """Give `start` one device more by moving devices between units; the newly taken device, 0 when impossible."""
+    came_from = {start: start}
+    queue = [start]
+    for unit in queue:
+        reach = units[unit][0] & ~owned[unit]
+        for other, mine in enumerate(owned):
+            if other in came_from or not mine & reach:
+                continue
+            came_from[other] = unit
+            free = units[other][0] & ~taken
+            if not free:
+                queue.append(other)
+                continue
+            gained = free & -free
+            bit = gained
+            while other != start:
+                previous = came_from[other]
+                moved = mine & units[previous][0] & ~owned[previous]
+                moved &= -moved
+                owned[other] = (owned[other] ^ moved) | bit
+                bit = moved
+                other = previous
+            owned[start] |= bit
+            return gained
+    return 0

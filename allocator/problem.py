@@ -1,0 +1,308 @@
+"""One call's question, prepared for the search: candidates of each slot given what is in use.
+
+Everything here is fixed during a search. What depends only on the node's pools is kept with them, what
+depends on a pool's entry in the ledger with that entry, so a further call for the same node costs a few
+dictionary look-ups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from allocator.capacity import NOTHING, CapacityError, Consumption
+from allocator.features import Features
+from allocator.in_use import InUse, PoolUse
+from allocator.model import AllocationError, Claim
+from allocator.node_pools import NodePools
+from allocator.pools import PoolView
+from allocator.requests import Plan, Slot, claim_error, count_problem
+from allocator.slot_masks import SlotMask, evaluate, slot_mask
+
+
+class Candidates(NamedTuple):
+    """Devices of a node by a slot's verdict, whatever is in use (see SlotMask)."""
+
+    usable: int
+    fits: int
+    failed: int
+    unknown: int
+
+
+class StaticMasks(NamedTuple):
+    """Devices of a node that need more than a bit when they are picked."""
+
+    counting: int
+    shareable: int
+
+
+class ViewUse(NamedTuple):
+    """What the ledger says about the devices of a pool view."""
+
+    dedicated: int
+    sharing: int
+    consumed: Mapping[int, Mapping[str, int]]
+
+
+def view_use(view: PoolView, use: PoolUse, features: Features) -> ViewUse:
+    """Masks of a pool's devices that are held; kept until the pool's entry changes."""
+    key = ("use", view, features.is_137)
+    known = use.derived.get(key)
+    if known is None:
+        dedicated = sharing = 0
+        consumed: dict[int, Mapping[str, int]] = {}
+        for name in use.dedicated:
+            index = view.index_of(name)
+            if index is not None:
+                dedicated |= 1 << index
+        # 1.36 forgets that a share without consumption is a share; 1.37 looks at the share ids, too.
+        for name in {*use.consumers, *use.shares} if features.is_137 else use.consumers:
+            index = view.index_of(name)
+            if index is not None:
+                sharing |= 1 << index
+                consumed[index] = use.consumed.get(name, {})
+        known = use.derived[key] = ViewUse(dedicated, sharing, consumed)
+    assert isinstance(known, ViewUse)
+    return known
+
+
+def gather_candidates(slot: Slot, pools: NodePools) -> Candidates:
+    """The slot's verdicts on all devices of the node."""
+    known = pools.derived.get(slot.key)
+    if known is not None:
+        assert isinstance(known, Candidates)
+        return known
+    usable = fits = failed = unknown = 0
+    for view, start in pools.usable:
+        mask = slot_mask(slot, view)
+        if mask.fits:
+            usable |= mask.usable << start
+            fits |= mask.fits << start
+        if mask.failed or mask.unknown:
+            failed |= mask.failed << start
+            unknown |= mask.unknown << start
+    if pools.elsewhere:
+        usable &= ~pools.elsewhere
+        fits &= ~pools.elsewhere
+    for position in pools.undecided:
+        _, view, index = pools.locate(position)
+        if slot_mask(slot, view).selectable >> index & 1:
+            usable &= ~(1 << position)
+            failed |= 1 << position
+    candidates = Candidates(usable, fits, failed, unknown)
+    if not unknown:
+        pools.derived[slot.key] = candidates
+    return candidates
+
+
+def static_masks(pools: NodePools, features: Features) -> StaticMasks:
+    """Which devices consume counters, and which several allocations may hold."""
+    known = pools.derived.get("static")
+    if known is None:
+        counting = shareable = 0
+        for view, start in pools.usable:
+            for index in view.consumption:
+                counting |= 1 << (start + index)
+            if features.consumable_capacity:
+                for index, device in enumerate(view.devices):
+                    if device.allow_multiple_allocations:
+                        shareable |= 1 << (start + index)
+        known = pools.derived["static"] = StaticMasks(counting, shareable)
+    assert isinstance(known, StaticMasks)
+    return known
+
+
+class Problem:
+    """The question.
+
+    Attributes:
+        usable: By slot index: devices that can be picked as long as nothing else is picked.
+        reachable: By slot index: usable, failed and unknown ones; what the search looks at.
+        doubtful: By slot index: failed and unknown ones that are not in use.
+        listed: By slot index: the devices of an All slot, in order.
+        sharing: Devices of which allocations already hold shares.
+    """
+
+    __slots__ = (
+        "claims",
+        "doubtful",
+        "features",
+        "in_use",
+        "listed",
+        "plan",
+        "pools",
+        "reachable",
+        "sharing",
+        "static",
+        "usable",
+        "used",
+    )
+
+    def __init__(self, claims: Sequence[Claim], plan: Plan, pools: NodePools, in_use: InUse) -> None:
+        self.claims: Final = claims
+        self.plan: Final = plan
+        self.pools: Final = pools
+        self.in_use: Final = in_use
+        self.features: Final = plan.features
+        self.static: Final = static_masks(pools, plan.features)
+        self.used: Final = self._gather_use()
+        dedicated = 0
+        sharing = 0
+        for number, use in self.used.items():
+            start = pools.usable[number][1]
+            dedicated |= use.dedicated << start
+            sharing |= use.sharing << start
+        self.sharing: Final = sharing
+        self.listed: Final[dict[int, tuple[int, ...]]] = {}
+        if not plan.is_exact:
+            self._check()
+        self.usable: Final[list[int]] = []
+        self.reachable: Final[list[int]] = []
+        self.doubtful: Final[list[int]] = []
+        for slot in plan.slots:
+            candidates = gather_candidates(slot, pools)
+            usable = candidates.usable
+            doubtful = candidates.failed | candidates.unknown
+            if not slot.is_admin:
+                usable &= ~dedicated
+                doubtful &= ~dedicated
+            if sharing:
+                usable &= ~self._exhausted(slot)
+            self.usable.append(usable)
+            self.doubtful.append(0 if slot.is_all else doubtful)
+            self.reachable.append(usable | doubtful)
+
+    def _gather_use(self) -> dict[int, ViewUse]:
+        """Ledger entries of the node's pools, by index into `pools.usable`."""
+        entries = self.in_use.pools
+        used: dict[int, ViewUse] = {}
+        if entries:
+            for number, (view, _) in enumerate(self.pools.usable):
+                entry = entries.get(view.id)
+                if entry is not None:
+                    used[number] = view_use(view, entry, self.features)
+        return used
+
+    def _exhausted(self, slot: Slot) -> int:
+        """Devices whose recorded consumption leaves too little for the slot."""
+        if not self.features.consumable_capacity:
+            return 0
+        mask = 0
+        for number, use in self.used.items():
+            if not use.consumed:
+                continue
+            view, start = self.pools.usable[number]
+            consumption = slot_mask(slot, view).consumption
+            for index, consumed in use.consumed.items():
+                wanted = consumption.get(index)
+                if wanted is not None and not wanted.fits(consumed):
+                    mask |= 1 << (start + index)
+        return mask
+
+    # --- checks before the search -----------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """Do the plan's checks in order; raises AllocationError."""
+        for claim_plan in self.plan.claims:
+            claim = self.claims[claim_plan.index]
+            for check in claim_plan.checks:
+                if isinstance(check, Slot):
+                    self.listed[check.index] = self._list(check, claim)
+                    continue
+                problem = check
+                if problem is None:
+                    problem = count_problem(
+                        [
+                            (request.name, [self.count(slot) for slot in request.slots])
+                            for request in claim_plan.requests
+                            if all(not slot.is_all or slot.index in self.listed for slot in request.slots)
+                        ],
+                        self.features,
+                    )
+                if problem:
+                    raise claim_error(claim, problem)
+
+    def count(self, slot: Slot) -> int:
+        """How many devices the slot needs."""
+        return len(self.listed[slot.index]) if slot.is_all else slot.count
+
+    def _list(self, slot: Slot, claim: Claim) -> tuple[int, ...]:
+        """All devices of the node that match: a fixed list, before anything is picked."""
+        pools = self.pools
+        numbers = {view.id: number for number, (view, _) in enumerate(pools.usable)}
+        for view in pools.pools:
+            if not view.is_usable:
+                state = "being updated" if view.is_incomplete else "invalid"
+                raise claim_error(
+                    claim,
+                    f", request {slot.name}: asks for all devices, but resource pool {view.id} is currently {state}",
+                )
+            number = numbers.get(view.id)
+            if number is not None:
+                self._evaluate_all(slot, claim, number)
+        fits = gather_candidates(slot, pools).fits
+        if not self.features.is_137:
+            fits &= ~self._exhausted(slot)
+        positions = []
+        while fits:
+            bit = fits & -fits
+            fits ^= bit
+            positions.append(bit.bit_length() - 1)
+        return tuple(positions)
+
+    def _evaluate_all(self, slot: Slot, claim: Claim, number: int) -> None:
+        """Evaluate a pool's devices in order; raises the first failure."""
+        view, start = self.pools.usable[number]
+        mask = slot_mask(slot, view)
+        undecided = [position for position in self.pools.undecided if start <= position < start + len(view.devices)]
+        if not (mask.failed or mask.unknown or undecided):
+            return
+        for index in range(len(view.devices)):
+            bit = 1 << index
+            if mask.unknown & bit:
+                evaluate(slot, view, mask, index)
+            if mask.failed & bit or (start + index in undecided and mask.selectable & bit):
+                raise self.failure(slot, start + index)
+
+    # --- single devices ---------------------------------------------------------------------------------
+
+    def mask_at(self, slot: Slot, position: int) -> tuple[SlotMask, PoolView, int]:
+        """The slot's verdicts on the device's pool, the pool, and the device's index in it."""
+        _, view, index = self.pools.locate(position)
+        return slot_mask(slot, view), view, index
+
+    def is_candidate(self, slot: Slot, position: int) -> bool:
+        """Decide a doubtful device that the search has reached. Raises AllocationError when it fails."""
+        mask, view, index = self.mask_at(slot, position)
+        if mask.unknown >> index & 1:
+            evaluate(slot, view, mask, index)
+        bit = 1 << position
+        if mask.failed >> index & 1 or (position in self.pools.undecided and mask.selectable >> index & 1):
+            raise self.failure(slot, position)
+        if not mask.usable >> index & 1 or self.pools.elsewhere & bit:
+            return False
+        return not (self.sharing and self._exhausted(slot) & bit)
+
+    def failure(self, slot: Slot, position: int) -> AllocationError:
+        """The error for a device that a slot cannot decide."""
+        mask, view, index = self.mask_at(slot, position)
+        claim = self.claims[slot.claim]
+        device = view.devices[index]
+        failure = mask.failures.get(index)
+        if failure is None:
+            return AllocationError(self.pools.undecided[position])
+        if isinstance(failure, CapacityError):
+            where = device.name if slot.is_all else device.id
+            return claim_error(claim, f", request {slot.name}: checking capacity for device {where}: {failure}")
+        return AllocationError(failure.message(slot.device_class.name, claim, device.id))
+
+    def consumption(self, slot: Slot, position: int) -> Consumption:
+        """What a share for the slot consumes of the device."""
+        mask, _, index = self.mask_at(slot, position)
+        return mask.consumption.get(index, NOTHING)
+
+    def consumed(self, position: int) -> Mapping[str, int]:
+        """What recorded shares consume of the device."""
+        number, _, index = self.pools.locate(position)
+        use = self.used.get(number)
+        return use.consumed.get(index, {}) if use is not None else {}

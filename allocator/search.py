@@ -1,0 +1,596 @@
+"""The backtracking search: which device for which request.
+
+Order, the same as upstream's: claims, requests, alternatives of a request in order, combinations (not
+permutations) of devices in the node's order. The first solution is the answer. Shortcuts cut branches that
+hold no solution; they change how long it takes and nothing else.
+
+Rules of this module
+  1. Everything a pick changes is either in the frame (masks, restored by assignment) or in the journal.
+  2. A branch in which a selector failure, or an All slot that a constraint refuses, could still be reached is
+     searched as upstream would, without cutting: such a failure aborts the pod, so it must be found.
+  3. `steps` counts as upstream's allocateOne calls when no shortcut is on. The budget bounds steps plus
+     refused picks.
+
+The loop keeps its own stack: claims x 32 picks are deeper than Python's recursion limit allows.
+
+Not here: which devices a slot accepts (`slot_masks`), what cutting needs to know (`bounds`).
+Source: `allocateOne`, `allocateDevice` of structured/internal/incubating/allocator_incubating.go v0.36.3.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from allocator.bounds import Bounds
+from allocator.constraints import ConstraintState, constraint_state
+from allocator.counters import CounterLedger
+from allocator.features import Shortcuts
+from allocator.journal import Journal
+from allocator.model import RESULTS_MAX
+from allocator.observer import SILENT, Observer, Stage
+from allocator.problem import Problem
+from allocator.requests import RequestPlan, Slot, claim_error
+from allocator.shares import ShareLedger
+
+_MEMO_MAX: Final = 200_000
+
+
+class ExhaustedError(Exception):
+    """The budget is used up."""
+
+
+class _Went(Enum):
+    """What came of a move."""
+
+    DOWN = 1
+    """A frame was put on the stack; go on with it."""
+    DONE = 2
+    FAILED = 3
+    EXCEEDED = 4
+    """More than 32 devices for one claim, whichever devices are picked: fewer are needed further up."""
+
+
+class _Kind(Enum):
+    LIST = 1
+    PICK = 2
+    BULK = 3
+    ALL = 4
+
+
+class _Frame:
+    """A choice that was made and can be taken back.
+
+    `rest` is what is left to try (PICK: devices), `positions` what is picked now. `picked`, `picked_of_claim`
+    and `mark` are the state before.
+    """
+
+    __slots__ = (
+        "all_exceeded",
+        "alternative",
+        "conflicts",
+        "key",
+        "kind",
+        "mark",
+        "need",
+        "node",
+        "number",
+        "picked",
+        "picked_of_claim",
+        "positions",
+        "request",
+        "rest",
+        "slot",
+    )
+
+    def __init__(self, kind: _Kind, node: int, request: RequestPlan, slot: Slot | None) -> None:
+        self.kind: Final = kind
+        self.node: Final = node
+        self.request: Final = request
+        self.slot: Final = slot
+        self.alternative = -1
+        self.all_exceeded = True
+        self.conflicts = 0
+        self.key: object = None
+        self.mark = 0
+        self.need = 0
+        self.number = 0
+        self.picked = 0
+        self.picked_of_claim = 0
+        self.positions: tuple[int, ...] = ()
+        self.rest = 0
+
+
+class Search:
+    """One search. Make it, `run` it once, read `picks`."""
+
+    def __init__(self, problem: Problem, *, budget_steps: int, observer: Observer, shortcuts: Shortcuts) -> None:
+        self._problem: Final = problem
+        self._budget: Final = budget_steps
+        self._observer: Final = None if observer is SILENT else observer
+        self._shortcuts: Final = shortcuts
+        self._journal: Final = Journal()
+        self._stack: Final[list[_Frame]] = []
+        self._nodes: Final[list[RequestPlan | None]] = []
+        for claim in problem.plan.claims:
+            self._nodes.extend(claim.requests)
+            self._nodes.append(None)
+        self._picked = 0
+        self._picked_of_claim: Final = [0] * len(problem.plan.claims)
+        self._results: Final = [0] * len(problem.plan.claims)
+        self._shares: Final = ShareLedger()
+        self._counters: Final = CounterLedger(problem.pools, problem.in_use)
+        self._states: Final[list[list[ConstraintState]]] = [
+            [
+                constraint_state(
+                    constraint,
+                    problem.pools,
+                    lists=problem.features.list_type_attributes,
+                    is_137=problem.features.is_137,
+                )
+                for constraint in claim.constraints
+            ]
+            if claim.requests
+            else []
+            for claim in problem.plan.claims
+        ]
+        self._special: Final = problem.static.counting | problem.static.shareable
+        self._free_from: Final = self._gather_free_from()
+        self._failed_states: Final[dict[object, int]] = {}
+        self._bounds: Bounds | None = None
+        self._conflict = 0
+        self._exceeded_claim = -1
+        self._refused = 0
+        self.steps = 0
+
+    def _gather_free_from(self) -> int:
+        """Index of the first request from which on nothing can abort the pod: from there on cutting is safe."""
+        problem = self._problem
+        requests = problem.plan.requests
+        free_from = len(requests)
+        for request in reversed(requests):
+            for slot in request.slots:
+                if problem.doubtful[slot.index] or (slot.is_all and slot.constraints):
+                    return free_from
+            free_from = request.index
+        return free_from
+
+    def run(self) -> bool:
+        """Whether a solution was found.
+
+        Raises:
+            AllocationError: something that aborts the pod was reached.
+            ExhaustedError: the budget is used up.
+        """
+        if self._is_hopeless():
+            return False
+        went = self._enter(0)
+        while went is not _Went.DONE:
+            if went is _Went.DOWN:
+                went = self._advance(self._stack[-1])
+            elif self._stack:
+                went = self._retry(self._stack[-1], went)
+            else:
+                return False
+        return True
+
+    def picks(self) -> list[tuple[Slot, int]]:
+        """(slot, position of the device) in the order of the results, after a successful run."""
+        return [
+            (frame.slot, position) for frame in self._stack if frame.slot is not None for position in frame.positions
+        ]
+
+    def _is_hopeless(self) -> bool:
+        """Whether some request cannot be served even alone."""
+        if not self._shortcuts.forward_check or self._free_from > 0:
+            return False
+        problem = self._problem
+        for request in problem.plan.requests:
+            if not any(
+                problem.usable[slot.index].bit_count() >= problem.count(slot)
+                and (not slot.is_all or problem.listed[slot.index])
+                for slot in request.slots
+            ):
+                return True
+        return False
+
+    def _step(self) -> None:
+        self.steps += 1
+        if self.steps + self._refused > self._budget:
+            raise ExhaustedError
+
+    # --- moves ------------------------------------------------------------------------------------------
+
+    def _enter(self, node: int) -> _Went:
+        """Go on with a request, or with the next claim."""
+        self._step()
+        while node < len(self._nodes):
+            request = self._nodes[node]
+            if request is not None:
+                if request.is_list:
+                    self._stack.append(_Frame(_Kind.LIST, node, request, None))
+                    return _Went.DOWN
+                return self._open(node, request, request.slots[0])
+            node += 1
+            self._step()
+        return _Went.DONE
+
+    def _open(self, node: int, request: RequestPlan, slot: Slot) -> _Went:
+        """Start to pick devices for a slot."""
+        problem = self._problem
+        need = problem.count(slot)
+        self._conflict = 1 << request.index
+        if slot.is_all and not need:
+            return _Went.FAILED
+        if need <= 0:
+            return self._enter(node + 1)
+        if self._results[slot.claim] + need > RESULTS_MAX:
+            self._exceeded_claim = slot.claim
+            self._conflict = (2 << request.index) - 1
+            return _Went.EXCEEDED
+        if slot.is_all:
+            return self._pick_all(node, request, slot)
+        if self._can_bulk(request, slot, need):
+            went = self._pick_bulk(node, request, slot, need)
+            if went is not None:
+                return went
+        return self._push_pick(node, request, slot, 0, 0)
+
+    def _advance(self, frame: _Frame) -> _Went:
+        """Try the next choice of a frame whose choice is taken back."""
+        if frame.kind is _Kind.PICK:
+            return self._pick_next(frame)
+        assert frame.kind is _Kind.LIST
+        request = frame.request
+        frame.alternative += 1
+        if frame.alternative < len(request.slots):
+            self._step()
+            return self._open(frame.node, request, request.slots[frame.alternative])
+        self._stack.pop()
+        self._conflict = self._exhausted_conflict(frame)
+        if frame.all_exceeded:
+            self._exceeded_claim = request.claim
+            return _Went.EXCEEDED
+        return _Went.FAILED
+
+    def _retry(self, frame: _Frame, went: _Went) -> _Went:
+        """Take the choice of a frame back, because what follows it failed, and try the next."""
+        request = frame.request
+        if went is _Went.EXCEEDED and request.claim != self._exceeded_claim:
+            went = _Went.FAILED
+        if frame.kind is _Kind.LIST:
+            if went is _Went.EXCEEDED:
+                frame.conflicts |= self._conflict
+                return self._advance(frame)
+            frame.all_exceeded = False
+        elif went is _Went.EXCEEDED:
+            self._drop(frame)
+            return went
+        if self._can_cut(request):
+            if self._shortcuts.backjump and not self._conflict >> request.index & 1:
+                self._drop(frame)
+                return _Went.FAILED
+            if self._bounds is None:
+                self._bounds = Bounds(self._problem, self._states, self._counters, self._shares)
+        frame.conflicts |= self._conflict
+        if frame.kind is _Kind.LIST:
+            return self._advance(frame)
+        if frame.kind is _Kind.ALL:
+            self._drop(frame)
+            self._conflict = self._exhausted_conflict(frame)
+            return _Went.FAILED
+        if frame.kind is _Kind.BULK:
+            return self._unfold(frame)
+        position = frame.positions[0]
+        self._take_back(frame)
+        if self._bounds is not None and self._shortcuts.symmetry and self._can_cut(request):
+            frame.rest &= ~self._bounds.twins(position)
+        return self._pick_next(frame)
+
+    def _can_cut(self, request: RequestPlan) -> bool:
+        """Whether branches from this request on may be cut (rule 2)."""
+        return request.index >= self._free_from
+
+    def _exhausted_conflict(self, frame: _Frame) -> int:
+        """Requests whose picks may be the reason why nothing is left to try in a frame."""
+        bit = 1 << frame.request.index
+        conflicts = frame.conflicts | self._neighbours(frame.request)
+        is_first = frame.kind is _Kind.LIST or (frame.number == 0 and not frame.request.is_list)
+        return conflicts & ~bit if is_first else conflicts | bit
+
+    def _neighbours(self, request: RequestPlan) -> int:
+        """Earlier requests whose picks can take something away from this one."""
+        if self._bounds is not None:
+            return self._bounds.neighbours(request.index)
+        return (1 << request.index) - 1
+
+    # --- single devices ---------------------------------------------------------------------------------
+
+    def _push_pick(self, node: int, request: RequestPlan, slot: Slot, number: int, start: int) -> _Went:
+        """Put a frame for the slot's device number `number` on the stack; devices before `start` are done."""
+        problem = self._problem
+        blocked = self._picked_of_claim[slot.claim] if slot.is_admin else self._picked
+        rest = problem.reachable[slot.index] & ~blocked & (-1 << start)
+        doubtful = rest & problem.doubtful[slot.index]
+        allowed = rest & ~doubtful
+        for index in slot.constraints:
+            allowed = self._states[slot.claim][index].allowed(allowed)
+        if self._observer is not None:
+            self._report(slot, rest & ~doubtful & ~allowed, Stage.CONSTRAINT)
+        need = slot.count - number
+        bit = 1 << request.index
+        self._conflict = bit
+        frame = _Frame(_Kind.PICK, node, request, slot)
+        if self._can_cut(request):
+            bounds = self._bounds
+            if self._shortcuts.forward_check:
+                if slot.constraints and (need > 1 or bounds is not None):
+                    allowed = self._groups_large_enough(slot, allowed, need)
+                if allowed.bit_count() < need:
+                    self._conflict = self._first_conflict(request, number)
+                    return _Went.FAILED
+            if bounds is not None:
+                if self._shortcuts.memo:
+                    frame.key = self._state_key(bounds, slot, number, allowed)
+                    known = self._failed_states.get(frame.key)
+                    if known is not None:
+                        self._conflict = known if number == 0 else known | bit
+                        return _Went.FAILED
+                if self._shortcuts.counter_bounds and not bounds.counters_suffice(slot, need, allowed):
+                    self._conflict = self._first_conflict(request, number)
+                    return _Went.FAILED
+        frame.rest = allowed | doubtful
+        frame.need = need
+        frame.number = number
+        self._stack.append(frame)
+        return _Went.DOWN
+
+    def _first_conflict(self, request: RequestPlan, number: int) -> int:
+        bit = 1 << request.index
+        conflicts = self._neighbours(request)
+        return conflicts | bit if number or request.is_list else conflicts
+
+    def _groups_large_enough(self, slot: Slot, allowed: int, need: int) -> int:
+        """Without devices whose value of a matchAttribute too few others have."""
+        for index in slot.constraints:
+            state = self._states[slot.claim][index]
+            if state.is_match and not state.is_fixed:
+                enough = 0
+                for group in state.index.groups(allowed):
+                    if group.bit_count() >= need:
+                        enough |= group
+                allowed &= enough
+        return allowed
+
+    def _pick_next(self, frame: _Frame) -> _Went:
+        slot = frame.slot
+        assert slot is not None
+        problem = self._problem
+        doubtful = problem.doubtful[slot.index]
+        while frame.rest:
+            bit = frame.rest & -frame.rest
+            frame.rest ^= bit
+            position = bit.bit_length() - 1
+            if bit & doubtful and not self._is_candidate(slot, position):
+                continue
+            if not self._take(frame, slot, position, bit):
+                continue
+            if self._bounds is not None and self._can_cut(frame.request) and self._is_dead_end(frame, slot):
+                self._take_back(frame)
+                if self._shortcuts.symmetry:
+                    frame.rest &= ~self._bounds.twins(position)
+                continue
+            self._step()
+            if frame.need > 1:
+                return self._push_pick(frame.node, frame.request, slot, frame.number + 1, position + 1)
+            return self._enter(frame.node + 1)
+        self._stack.pop()
+        self._conflict = self._exhausted_conflict(frame)
+        if frame.key is not None and len(self._failed_states) < _MEMO_MAX:
+            self._failed_states[frame.key] = self._conflict
+        return _Went.FAILED
+
+    def _is_candidate(self, slot: Slot, position: int) -> bool:
+        """Decide a device behind a failure; its constraints have not been looked at yet."""
+        if not self._problem.is_candidate(slot, position):
+            return False
+        return all(self._states[slot.claim][index].allowed(1 << position) for index in slot.constraints)
+
+    def _is_dead_end(self, frame: _Frame, slot: Slot) -> bool:
+        """Whether what was just picked leaves too little for the requests that follow."""
+        bounds = self._bounds
+        assert bounds is not None
+        if self._shortcuts.forward_check:
+            blocker = bounds.starving(frame.request.index, self._picked, self._picked_of_claim)
+            if blocker is not None:
+                frame.conflicts |= bounds.neighbours(blocker) & ((2 << frame.request.index) - 1)
+                return True
+        if self._shortcuts.matching and not bounds.can_all_be_served(
+            slot, frame.need - 1, frame.positions[0] + 1, self._picked
+        ):
+            frame.conflicts |= (1 << frame.request.index) - 1
+            return True
+        return False
+
+    def _take(self, frame: _Frame, slot: Slot, position: int, bit: int) -> bool:
+        """Pick a device if counters and capacity allow."""
+        claim = slot.claim
+        frame.mark = self._journal.mark()
+        frame.picked = self._picked
+        frame.picked_of_claim = self._picked_of_claim[claim]
+        if bit & self._special:
+            refusal = self._take_special(slot, position, bit)
+            if refusal is not None:
+                self._journal.undo_to(frame.mark)
+                self._refused += 1
+                if self._observer is not None:
+                    self._report(slot, bit, refusal)
+                return False
+        if not bit & self._problem.static.shareable:
+            self._picked |= bit
+            self._picked_of_claim[claim] |= bit
+        for index in slot.constraints:
+            self._states[claim][index].add(position, self._journal)
+        self._results[claim] += 1
+        frame.positions = (position,)
+        if self._observer is not None:
+            self._observer.picked(claim, slot.label, self._problem.pools.device(position).id)
+        return True
+
+    def _take_special(self, slot: Slot, position: int, bit: int) -> Stage | None:
+        """Charge counters and capacity; what refuses the device, if anything."""
+        problem = self._problem
+        is_shareable = bit & problem.static.shareable
+        if bit & problem.static.counting and not (is_shareable and bit & (problem.sharing | self._shares.shared)):
+            pool, view, index = problem.pools.locate(position)
+            amounts = view.consumption[index]
+            if not self._counters.fits(pool, amounts):
+                return Stage.COUNTERS
+            self._counters.take(pool, amounts, self._journal)
+        if is_shareable:
+            consumption = problem.consumption(slot, position)
+            if not consumption.fits(problem.consumed(position), self._shares.used_of(position)):
+                return Stage.CAPACITY
+            self._shares.take(position, consumption, self._journal)
+        return None
+
+    def _take_back(self, frame: _Frame) -> None:
+        """Restore the state before the frame's picks."""
+        slot = frame.slot
+        if slot is None or not frame.positions:
+            return
+        if self._observer is not None:
+            for position in reversed(frame.positions):
+                self._observer.backtracked(slot.claim, slot.label, self._problem.pools.device(position).id)
+        self._journal.undo_to(frame.mark)
+        self._picked = frame.picked
+        self._picked_of_claim[slot.claim] = frame.picked_of_claim
+        self._results[slot.claim] -= len(frame.positions)
+        frame.positions = ()
+
+    def _drop(self, frame: _Frame) -> None:
+        """Take the frame on top of the stack back for good."""
+        self._take_back(frame)
+        self._stack.pop()
+
+    def _state_key(self, bounds: Bounds, slot: Slot, number: int, allowed: int) -> object:
+        """Everything the outcome of picking from here on depends on."""
+        relevant = bounds.relevant_after(slot.request)
+        return (
+            slot.index,
+            number,
+            allowed,
+            self._picked & relevant,
+            tuple(self._picked_of_claim) if bounds.has_admin else None,
+            self._results[slot.claim] if bounds.is_limited(slot.claim) else 0,
+            tuple([state.state() for state in self._states[slot.claim]]),
+            self._counters.state(bounds.counter_pools_from(slot.request)),
+            self._shares.state(relevant | allowed),
+        )
+
+    def _report(self, slot: Slot, mask: int, stage: Stage) -> None:
+        assert self._observer is not None
+        while mask:
+            bit = mask & -mask
+            mask ^= bit
+            device = self._problem.pools.device(bit.bit_length() - 1)
+            self._observer.rejected(slot.claim, slot.label, device.id, stage)
+
+    # --- several devices at once ------------------------------------------------------------------------
+
+    def _can_bulk(self, request: RequestPlan, slot: Slot, need: int) -> bool:
+        return (
+            need > 1
+            and self._shortcuts.bulk
+            and not slot.constraints
+            and self._observer is None
+            and self._can_cut(request)
+        )
+
+    def _pick_bulk(self, node: int, request: RequestPlan, slot: Slot, need: int) -> _Went | None:
+        """Pick the slot's first devices together; None when some of them need a closer look."""
+        blocked = self._picked_of_claim[slot.claim] if slot.is_admin else self._picked
+        rest = self._problem.usable[slot.index] & ~blocked
+        positions = []
+        mask = 0
+        for _ in range(need):
+            bit = rest & -rest
+            if not bit or bit & self._special:
+                return None
+            rest ^= bit
+            mask |= bit
+            positions.append(bit.bit_length() - 1)
+        frame = _Frame(_Kind.BULK, node, request, slot)
+        frame.mark = self._journal.mark()
+        frame.picked = self._picked
+        frame.picked_of_claim = self._picked_of_claim[slot.claim]
+        frame.need = need
+        frame.positions = tuple(positions)
+        self._picked |= mask
+        self._picked_of_claim[slot.claim] |= mask
+        self._results[slot.claim] += need
+        self._stack.append(frame)
+        self._step()
+        return self._enter(node + 1)
+
+    def _unfold(self, frame: _Frame) -> _Went:
+        """Replace devices that were picked together by single picks, and try others."""
+        slot = frame.slot
+        assert slot is not None
+        positions = frame.positions
+        conflict = self._conflict
+        self._drop(frame)
+        start = 0
+        for number, position in enumerate(positions):
+            went = self._push_pick(frame.node, frame.request, slot, number, start)
+            if went is not _Went.DOWN:
+                return went
+            single = self._stack[-1]
+            bit = 1 << position
+            single.rest &= -1 << (position + 1)
+            self._take(single, slot, position, bit)
+            start = position + 1
+        self._conflict = conflict
+        return self._retry(self._stack[-1], _Went.FAILED)
+
+    def _pick_all(self, node: int, request: RequestPlan, slot: Slot) -> _Went:
+        """Pick all devices of an All slot, in order; no other order or selection is tried."""
+        problem = self._problem
+        positions = problem.listed[slot.index]
+        frame = _Frame(_Kind.ALL, node, request, slot)
+        mark, picked, picked_of_claim = self._journal.mark(), self._picked, self._picked_of_claim[slot.claim]
+        usable = problem.usable[slot.index]
+        for number, position in enumerate(positions):
+            bit = 1 << position
+            blocked = self._picked_of_claim[slot.claim] if slot.is_admin else self._picked
+            if not self._take_one_of_all(frame, slot, position, bit, usable & ~blocked):
+                self._journal.undo_to(mark)
+                self._picked = picked
+                self._picked_of_claim[slot.claim] = picked_of_claim
+                self._results[slot.claim] -= number
+                self._conflict = self._first_conflict(request, 0)
+                return _Went.FAILED
+            self._step()
+        frame.mark, frame.picked, frame.picked_of_claim = mark, picked, picked_of_claim
+        frame.positions = positions
+        self._stack.append(frame)
+        return self._enter(node + 1)
+
+    def _take_one_of_all(self, frame: _Frame, slot: Slot, position: int, bit: int, free: int) -> bool:
+        if not bit & free:
+            self._refused += 1
+            if self._observer is not None:
+                self._report(slot, bit, Stage.IN_USE)
+            return False
+        states = self._states[slot.claim]
+        if not all(states[index].allowed(bit) for index in slot.constraints):
+            # Counters come before constraints: without them it is an ordinary failure.
+            if bit & self._special and self._take_special(slot, position, bit) is Stage.COUNTERS:
+                return False
+            claim = self._problem.claims[slot.claim]
+            device = self._problem.pools.device(position).id
+            raise claim_error(
+                claim,
+                f", request {slot.name}: cannot add device {device} because a claim constraint would not be satisfied",
+            )
+        return self._take(frame, slot, position, bit)
