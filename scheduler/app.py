@@ -20,9 +20,9 @@ import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from typing import Final, Self
+from typing import Any, Final, Self
 
-from scheduler.config import Config
+from scheduler.config import Config, ProfileConfig
 from scheduler.core.inputs import Input, TimerFired
 from scheduler.core.machine import Machine
 from scheduler.framework.api import Profile
@@ -98,7 +98,7 @@ class SchedulerApp:
             for warning in self.preflight.warnings:
                 log.warning("%s", warning)
         self.machine = Machine(
-            tuple(Profile(name, default_plugins()) for name in config.scheduler_names),
+            tuple(_profile(profile) for profile in config.profiles),
             features=config.features(),
             new_uid=lambda: str(uuid.uuid4()),
             settings=config.core_settings(),
@@ -168,8 +168,9 @@ class SchedulerApp:
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Run until `stopped` is set; raises what ended the machine, if that comes first."""
         waiting = asyncio.ensure_future(stopped.wait())
+        ends: set[asyncio.Future[Any]] = {waiting, self._failed}
         try:
-            await asyncio.wait({waiting, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if self._failed.done():
                 self._failed.result()
         finally:
@@ -360,6 +361,12 @@ class SchedulerApp:
         yield ("dra_scheduler_inputs", "Inputs handled.", "counter", (), {(): self._inputs_count})
         yield ("dra_scheduler_events_dropped", "Events not recorded.", "counter", (), {(): self._events.dropped})
         yield ("dra_scheduler_problems", "Why /readyz fails; 0 when ready.", "gauge", (), {(): len(self.problems())})
+
+
+def _profile(config: ProfileConfig) -> Profile:
+    args = config.dynamic_resources
+    plugins = default_plugins(budget_steps=args.search_steps, binding_timeout_ms=int(args.binding_timeout * 1000))
+    return Profile(config.scheduler_name, plugins)
 
 
 def _because(failure: str | None) -> str:

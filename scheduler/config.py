@@ -88,10 +88,35 @@ class _Section(BaseModel):
     )
 
 
+class DynamicResourcesArgs(_Section):
+    """Arguments of the DynamicResources plugin, upstream's name first.
+
+    Attributes:
+        binding_timeout: How long to wait for binding conditions.
+        search_steps: Largest search per pod and node, in (request, device) trials. A count, not upstream's
+            `filterTimeout`: the same cluster gives the same answer on a slow machine.
+    """
+
+    binding_timeout: Annotated[Seconds, Field(ge=1)] = 600.0
+    search_steps: Annotated[int, Field(ge=1)] = 200_000
+
+
+class PluginConfig(_Section):
+    """Arguments of one plugin."""
+
+    name: Literal["DynamicResources"]
+    args: DynamicResourcesArgs = DynamicResourcesArgs()
+
+
 class ProfileConfig(_Section):
-    """One scheduler name."""
+    """One scheduler name, and arguments of its plugins."""
 
     scheduler_name: SchedulerName = "dra-scheduler"
+    plugin_config: Annotated[tuple[PluginConfig, ...], Field(strict=False)] = ()
+
+    @property
+    def dynamic_resources(self) -> DynamicResourcesArgs:
+        return self.plugin_config[-1].args if self.plugin_config else DynamicResourcesArgs()
 
 
 class Config(_Section):
@@ -212,10 +237,18 @@ def _lines(error: ValidationError, root: yaml.Node | None, name: str) -> list[st
 def _text(one: ErrorDetails) -> str:
     field = str(one["loc"][-1]) if one["loc"] else ""
     if one["type"] == "extra_forbidden":
-        known = ProfileConfig if "profiles" in one["loc"] else Config
+        known = _section_at(one["loc"])
         return f"unknown field{_suggestion(field, [f.alias or n for n, f in known.model_fields.items()])}"
     message = one["msg"].removeprefix("Value error, ")
-    return message[:1].lower() + message[1:] if message[:6] == "Input " else message
+    return message[:1].lower() + message[1:] if message.split(" ")[0] in {"Input", "String"} else message
+
+
+def _section_at(location: tuple[int | str, ...]) -> type[_Section]:
+    if "args" in location:
+        return DynamicResourcesArgs
+    if "pluginConfig" in location:
+        return PluginConfig
+    return ProfileConfig if "profiles" in location else Config
 
 
 def _suggestion(word: str, known: Any) -> str:

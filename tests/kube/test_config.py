@@ -37,6 +37,9 @@ def test_everything_can_be_set(config_file):
         + """
 profiles:
   - schedulerName: gpu-scheduler
+    pluginConfig:
+      - name: DynamicResources
+        args: {bindingTimeout: 5m, searchSteps: 1000}
   - schedulerName: batch.example.com
 healthPort: null
 healthAddress: 0.0.0.0
@@ -56,6 +59,8 @@ featureGates:
     config = load_config(path)
 
     assert config.scheduler_names == ("gpu-scheduler", "batch.example.com")
+    args = [profile.dynamic_resources for profile in config.profiles]
+    assert [(one.binding_timeout, one.search_steps) for one in args] == [(300.0, 1000), (600.0, 200_000)]
     assert config.health_port is None
     assert (config.request_timeout, config.watch_inactivity) == (90.0, 90.0)
     assert config.core_settings().unschedulable_ms_max == 120_000
@@ -79,6 +84,13 @@ def test_python_names_serve_in_code():
             HEAD + "profiles:\n  - schedulerNam: x\n",
             'config.yaml:4:5: profiles[0].schedulerNam: unknown field; did you mean "schedulerName"?',
             id="misspelt-field-below",
+        ),
+        pytest.param(
+            HEAD + "profiles:\n  - pluginConfig:\n      - name: NodeResources\n        args: {bindingTimeuot: 5m}\n",
+            "config.yaml:5:9: profiles[0].pluginConfig[0].name: input should be 'DynamicResources'\n"
+            "config.yaml:6:16: profiles[0].pluginConfig[0].args.bindingTimeuot: unknown field; "
+            'did you mean "bindingTimeout"?',
+            id="plugin-arguments",
         ),
         pytest.param(
             HEAD + "writesInFlight: '3'\n",

@@ -1,0 +1,171 @@
+"""`dra-scheduler run`: the live scheduler of a cluster, until it is told to stop.
+
+Exit codes: 0 stopped by SIGTERM or SIGINT, 1 it failed, 2 wrong use (an option or the configuration file).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from scheduler.config import Config
+    from scheduler.kube.credentials import Connection
+
+log = logging.getLogger("scheduler")
+
+_LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+@click.command()
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False),
+    help="File to connect with. Default: $KUBECONFIG, the pod's service account, ~/.kube/config.",
+)
+@click.option("--context", help="Context of the kubeconfig. Default: its current one.")
+@click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    help="Schedule pods with this spec.schedulerName (repeatable). Default: dra-scheduler.",
+)
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Configuration file; options given here win over it.",
+)
+@click.option(
+    "--health-port", type=click.IntRange(0, 65535), help="Port of /livez, /readyz, /metrics (0: any). Default: 10259."
+)
+@click.option("--health-address", help="Address to listen on. Default: all in a pod, 127.0.0.1 elsewhere.")
+@click.option("--no-health", is_flag=True, help="Serve neither health nor metrics.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
+@click.option("--paranoid", is_flag=True, help="Compare every remembered verdict with a fresh one (slow).")
+def run(
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    scheduler_names: tuple[str, ...],
+    config_path: Path | None,
+    health_port: int | None,
+    health_address: str | None,
+    no_health: bool,
+    log_format: str,
+    log_level: str,
+    paranoid: bool,
+) -> None:
+    """Schedule pods of a cluster: the live scheduler.
+
+    Watches pods whose spec.schedulerName is ours, finds a node and devices for each, writes the allocations into
+    their ResourceClaims and binds them. Needs Kubernetes 1.34 or newer and the rights in manifests/base/rbac.yaml;
+    both are checked at the start.
+    """
+    from scheduler.kube.credentials import Connection, CredentialsError
+
+    set_up_logging(log_format, log_level)
+    overrides: dict[str, Any] = {
+        "health_port": health_port,
+        "health_address": health_address,
+        "is_paranoid": paranoid or None,
+        "profiles": tuple({"scheduler_name": name} for name in scheduler_names) or None,
+    }
+    given = {name: value for name, value in overrides.items() if value is not None}
+    config = _configuration(config_path, given | ({"health_port": None} if no_health else {}))
+    try:
+        connection = Connection.find(kubeconfig, context)
+    except CredentialsError as error:
+        raise click.UsageError(str(error)) from error
+    if (failure := _run(connection, config)) is not None:
+        raise click.ClickException(failure)
+
+
+def _configuration(path: Path | None, given: dict[str, Any]) -> Config:
+    """The file's settings, those given on the command line over them."""
+    from pydantic import ValidationError
+
+    from scheduler.config import Config, ConfigError, load_config
+
+    try:
+        base = load_config(path) if path is not None else Config()
+        settings = {name: getattr(base, name) for name in base.model_fields_set}
+        return Config(**(settings | {"tune_gc": True} | given))
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+    except ValidationError as error:
+        texts = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        raise click.UsageError("\n".join(texts)) from error
+
+
+def _run(connection: Connection, config: Config) -> str | None:
+    """Run until stopped; what went wrong, if something did."""
+    import uvloop
+
+    from scheduler.kube.credentials import CredentialsError
+    from scheduler.kube.preflight import PreflightError
+
+    try:
+        uvloop.run(_serve(connection, config))
+    except (CredentialsError, PreflightError) as error:
+        return str(error)
+    except OSError as error:
+        return f"cannot serve on port {config.health_port}: {error.strerror or error}"
+    except KeyboardInterrupt:
+        return None
+    except Exception as error:
+        # The defect and its traceback are in the log already; this is the last line a person reads.
+        log.debug("ended by", exc_info=True)
+        return f"the scheduler failed: {type(error).__name__}: {error}"
+    return None
+
+
+async def _serve(connection: Connection, config: Config) -> None:
+    from scheduler.app import SchedulerApp
+
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    async with SchedulerApp(connection, config) as app:
+        log.info("scheduling pods of %s", ", ".join(config.scheduler_names))
+        await app.run_until(stopped)
+        log.info("stopping")
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and the traceback where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        import orjson
+
+        from scheduler.kube.clock import encode_micro_time
+
+        entry = {
+            "time": encode_micro_time(int(record.created * 1000)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return orjson.dumps(entry).decode()
+
+
+def set_up_logging(log_format: str, level: str) -> None:
+    """Log to standard error, as text for people or as JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        JsonFormatter() if log_format == "json" else logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
+    )
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # Their own lines about retries and connections say nothing that ours do not.
+    for name in ("asyncio", "aiohttp", "kubernetes_asyncio"):
+        logging.getLogger(name).setLevel(logging.WARNING)
