@@ -2,6 +2,10 @@
 
 Observations carry the whole decoded object; the machine keeps the newer of what it has and what it is told, by
 revision, so duplicates and late arrivals are harmless. Answers carry the id of the decision they answer.
+
+A deletion carries the revision at which it is known to be true: that of the DELETED event's object, or of the list in
+which the object is missing. Then a list older than what was seen deletes nothing, and a late event of a deleted object
+does not bring it back. 0 means unknown: the deletion is believed, and for objects with a uid it is final.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ class PodObserved:
 class PodDeleted:
     key: PodKey
     uid: PodUid
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class NodeObserved:
 @dataclass(frozen=True, slots=True)
 class NodeDeleted:
     name: NodeName
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,7 @@ class ClaimObserved:
 class ClaimDeleted:
     key: ClaimKey
     uid: ClaimUid
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ class SliceObserved:
 @dataclass(frozen=True, slots=True)
 class SliceDeleted:
     name: str
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,7 @@ class ClassObserved:
 @dataclass(frozen=True, slots=True)
 class ClassDeleted:
     name: str
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,7 @@ class NamespaceObserved:
 @dataclass(frozen=True, slots=True)
 class NamespaceDeleted:
     name: str
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)

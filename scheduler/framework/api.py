@@ -10,7 +10,7 @@ How often each is called
   post_filter    once per attempt for which no node fits, first plugin that helps wins
   pre_score, score, normalize_score   once per attempt and feasible node; scores are remembered like verdicts
   reserve        once, for the chosen node; unreserve once for each successful reserve whose pod is not bound in the end
-  permit         once after reserve
+  permit         once after reserve; while it says WAIT, again after each later reservation and at its timeout
   pre_bind       again and again until it says done: level-triggered (see `PreBindPlugin`)
   post_bind      once after the binding is confirmed
 
@@ -216,7 +216,22 @@ class Plugin(Protocol):
     @property
     def wakes_on(self) -> tuple[tuple[Resource, Action], ...]: ...
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
-        """Could `change` make `pod`, which this plugin rejected, schedulable? Called only for `wakes_on` matches."""
+        """Could `change` make `pod`, which this plugin rejected, schedulable? Called only for `wakes_on` matches.
+
+        Changes of Resource.POD concern only the pod that changed: they are put to no other.
+        """
+        ...
+
+
+@runtime_checkable
+class TargetedHints(Plugin, Protocol):
+    """Optional: a plugin that can tell which pods a change concerns, so that thousands of waiting pods cost nothing."""
+
+    def concerned(self, change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
+        """The only waiting pods that `change` could help; None: any. `hint` is then put to each of them alone.
+
+        For None, `hint` is put to one pod of each shape and the answer holds for all of that shape.
+        """
         ...
 
 
@@ -233,18 +248,27 @@ class PreFilterPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class FilterPlugin(Plugin, Protocol):
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
-        """Everything of the pod (and of its claims) that `filter` reads. None: do not remember verdicts for this pod.
+class ShapedPlugin(Plugin, Protocol):
+    """A Filter or Score plugin that says what its answers depend on, so that they can be remembered.
 
-        Two pods of equal shape get equal verdicts on a node of equal generation. Called after pre_filter.
+    A Score plugin without these two methods is asked for every feasible node in every cycle.
+    """
+
+    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        """Everything of the pod and of its claims that `filter`, `pre_score`, `score`, `normalize_score` and, for
+        changes that do not name a pod (see `TargetedHints`), `hint` read. None: remember nothing for this pod.
+
+        Two pods of equal shape get equal verdicts, scores and hints. Called after pre_filter, not if that skipped.
         """
         ...
 
     def dependence(self, cycle: Cycle) -> Dependence:
-        """What the verdict depends on besides shape; NODE for nearly all."""
+        """What the answers depend on besides shape, itself a function of shape; NODE for nearly all."""
         ...
 
+
+@runtime_checkable
+class FilterPlugin(ShapedPlugin, Protocol):
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status: ...
 
 
@@ -258,7 +282,10 @@ class ScorePlugin(Plugin, Protocol):
     @property
     def weight(self) -> int: ...
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
-        """SKIP: all nodes score alike, `score` need not be called."""
+        """Called with the nodes that are about to be scored, which are only those whose score is not remembered.
+
+        SKIP: the raw score of each of `nodes` is 0, `score` need not be called.
+        """
         ...
 
     def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
@@ -266,7 +293,11 @@ class ScorePlugin(Plugin, Protocol):
         ...
 
     def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
-        """Change `scores` in place into 0..100. The default (identity) is for plugins that score in 0..100 already."""
+        """Change `scores` in place into 0..100. The default (identity) is for plugins that score in 0..100 already.
+
+        The framework calls this with one node for each distinct score, so the result for a node may depend on its
+        score and on the set of scores, not on which or how many nodes have them.
+        """
         ...
 
 

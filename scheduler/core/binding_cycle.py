@@ -1,0 +1,493 @@
+"""Binding cycles: from a reserved node to a bound pod, through conflicts, refusals and unknown outcomes.
+
+    PERMIT ──> PRE_BIND ──> BIND ──> bound
+       │           │          │
+       └───────────┴──────────┴──> SETTLE ──> UNRESERVE ──> queued again, or gone
+
+PERMIT: a plugin says wait. PRE_BIND: plugins compare what must be stored with what is observed and name the next step;
+after every answer they are asked again, from the first, so all agree at the instant of binding. BIND: the binding is
+sent. SETTLE: the pod is given up, but its writes may still land. UNRESERVE: what is stored for nothing is taken back.
+
+Rules of this module
+  1. A pod is bound only when every PreBind plugin is done and no other write on its claims may still land.
+  2. A binding whose outcome is unknown is read and repeated until it is known; the pod stays assumed all the time. The
+     API server binds a uid once, so repeating is safe, and giving up before it is known would not be.
+  3. Holds end when the pod's writes are settled, not before.
+  4. One cycle ends before the pod can begin another.
+
+Cost: O(1) for each answer, plus what the plugins do.
+
+See docs/adr/0006-level-triggered-prebind.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import Final, Protocol
+
+from scheduler.core.claim_writes import GONE, ClaimWrites, Overtaken, Settlement
+from scheduler.core.claims import ClaimOverlay
+from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
+from scheduler.core.outbox import Answer, Outbox
+from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.core.store import Store, claims_of
+from scheduler.core.timers import TimerId, Timers
+from scheduler.framework.api import (
+    ClusterView,
+    Held,
+    PermitResult,
+    PreBindDone,
+    PreBindFailed,
+    PreBindWait,
+    PreBindWrite,
+)
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.decisions import (
+    AddClaimFinalizer,
+    BindPod,
+    Decision,
+    PatchPodStatus,
+    ReadClaim,
+    ReadPod,
+    RecordEvent,
+    WriteClaimStatus,
+)
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import Code, Status
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
+from scheduler.model.objects import Pod
+
+_UNRESERVE_ROUNDS_MAX: Final = 4
+
+
+class Stage(Enum):
+    PERMIT = "Permit"
+    PRE_BIND = "PreBind"
+    BIND = "Bind"
+    SETTLE = "Settle"
+    UNRESERVE = "Unreserve"
+
+
+@dataclass(slots=True, eq=False)
+class BindingCycle:
+    """One pod on its way to `node`.
+
+    Args:
+        awaited: Answers to writes and reads that must come before the next step (the binding itself is not counted).
+        trouble: Conflicts and refusals survived so far.
+        awakened_by: Claims whose next change continues the cycle.
+        is_bind_doubtful: An earlier sending of the binding may still land.
+        failure: Why the pod is given up; set from SETTLE on.
+        retry_ms: Wait before the pod is tried again, None for the usual backoff.
+    """
+
+    pod: Pod
+    node: NodeName
+    cycle: Cycle
+    runner: Runner
+    stage: Stage = Stage.PERMIT
+    awaited: int = 0
+    trouble: int = 0
+    timer: TimerId | None = None
+    awakened_by: tuple[ClaimKey, ...] = ()
+    permit_deadline_ms: int | None = None
+    is_bind_doubtful: bool = False
+    bind_attempts: int = 0
+    unreserve_rounds: int = 0
+    failure: Status | None = None
+    retry_ms: int | None = None
+    refusal: WriteRejected | None = field(default=None)
+
+    @property
+    def is_given_up(self) -> bool:
+        return self.stage is Stage.SETTLE or self.stage is Stage.UNRESERVE
+
+
+class Surroundings(Protocol):
+    """What a binding cycle tells the rest of the core, which observes and queues."""
+
+    def claim_read(self, claim: ResourceClaim) -> None: ...
+    def claim_missing(self, key: ClaimKey, uid: ClaimUid) -> None: ...
+    def pod_read(self, pod: Pod) -> None: ...
+    def pod_missing(self, key: PodKey, uid: PodUid) -> None: ...
+    def write_refused(self, refusal: WriteRejected) -> None: ...
+    def devices_released(self, held: Iterable[Held]) -> None: ...
+    def pod_unassumed(self, pod: Pod, node: NodeName) -> None: ...
+    def pod_bound(self, binding: BindingCycle) -> None: ...
+    def pod_failed(self, binding: BindingCycle) -> None: ...
+
+
+class BindingCycles:
+    """All pods between Reserve and the end of their binding."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        overlay: ClaimOverlay,
+        writes: ClaimWrites,
+        outbox: Outbox,
+        timers: Timers,
+        settings: CoreSettings,
+        view: ClusterView,
+        surroundings: Surroundings,
+    ) -> None:
+        self._store: Final = store
+        self._overlay: Final = overlay
+        self._writes: Final = writes
+        self._outbox: Final = outbox
+        self._timers: Final = timers
+        self._settings: Final = settings
+        self._view: Final = view
+        self._around: Final = surroundings
+        self._by_pod: Final[dict[PodUid, BindingCycle]] = {}
+        self._awakened: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_pod)
+
+    def __contains__(self, uid: PodUid) -> bool:
+        return uid in self._by_pod
+
+    def all(self) -> Iterable[BindingCycle]:
+        return self._by_pod.values()
+
+    def awakened(self) -> dict[ClaimKey, dict[PodUid, None]]:
+        """Which pods wait for which claims (for `invariants`)."""
+        return self._awakened
+
+    # What happens to it
+
+    def start(self, pod: Pod, node: NodeName, cycle: Cycle, runner: Runner, permit: PermitResult) -> None:
+        """Take over a pod that is assumed on `node` and whose devices are held."""
+        binding = BindingCycle(pod, node, cycle, runner)
+        self._by_pod[pod.uid] = binding
+        if permit.status.code is Code.WAIT:
+            self._wait_for_permit(binding, permit)
+        else:
+            binding.stage = Stage.PRE_BIND
+            self._pre_bind(binding)
+
+    def reconsider_permits(self) -> None:
+        """Ask Permit again for the pods that wait for it: another pod has reserved, or time has passed."""
+        for binding in tuple(self._by_pod.values()):
+            if binding.stage is Stage.PERMIT:
+                self._permit(binding)
+
+    def claim_changed(self, key: ClaimKey) -> None:
+        """A claim was observed anew, or a write on it was settled."""
+        for uid in tuple(self._awakened.get(key, ())):
+            binding = self._by_pod.get(uid)
+            if binding is not None and key in binding.awakened_by:
+                self._wake(binding)
+
+    def pod_gone(self, uid: PodUid) -> None:
+        """The pod was deleted, is being deleted, or finished: nobody wants it bound any more."""
+        binding = self._by_pod.get(uid)
+        if binding is None or binding.is_given_up:
+            return
+        if binding.stage is Stage.BIND and uid in self._store.pods:
+            return  # the answer to the binding tells; it can still have been bound
+        self._give_up(binding, Status.error("pod was deleted"))
+
+    def pod_observed_bound(self, uid: PodUid, node: NodeName) -> None:
+        """The pod is bound, by us or by somebody else."""
+        binding = self._by_pod.get(uid)
+        if binding is None or binding.is_given_up:
+            return
+        if binding.stage is Stage.BIND and node == binding.node:
+            self._succeed(binding)
+        else:
+            self._give_up(binding, Status.error(f"pod was bound to {node} by somebody else"))
+
+    # Permit
+
+    def _wait_for_permit(self, binding: BindingCycle, permit: PermitResult) -> None:
+        if binding.permit_deadline_ms is None:
+            binding.permit_deadline_ms = self._timers.now_ms + permit.timeout_ms
+            self._set_timer(binding, binding.permit_deadline_ms, self._permit)
+
+    def _permit(self, binding: BindingCycle) -> None:
+        binding.cycle.now_ms = self._timers.wall_ms
+        result = binding.runner.permit(binding.cycle, binding.node, self._view)
+        deadline = binding.permit_deadline_ms
+        if result.status.is_success:
+            self._timers.cancel(binding.timer)
+            binding.stage = Stage.PRE_BIND
+            self._pre_bind(binding)
+        elif result.status.code is not Code.WAIT:
+            self._give_up(binding, result.status)
+        elif deadline is not None and self._timers.now_ms >= deadline:
+            self._give_up(binding, Status.unschedulable("timed out waiting on permit").by(result.status.plugin))
+
+    # PreBind
+
+    def _pre_bind(self, binding: BindingCycle) -> None:
+        uid = binding.pod.uid
+        in_doubt = [key for key in self._claims_of(binding) if self._writes.is_unsettled(key, except_owner=uid)]
+        if in_doubt:
+            self._sleep(binding, tuple(in_doubt), None)
+            return
+        binding.cycle.now_ms = self._timers.wall_ms
+        step = binding.runner.pre_bind(binding.cycle, binding.node, self._view)
+        match step:
+            case PreBindDone():
+                binding.stage = Stage.BIND
+                self._bind(binding)
+            case PreBindWrite(decisions):
+                self._send_all(binding, decisions)
+                if not binding.awaited and not binding.is_given_up:
+                    self._give_up(binding, Status.error("PreBind asked for nothing that is answered"))
+            case PreBindWait(deadline_ms, claims, events):
+                for event in events:
+                    self._send(binding, event)
+                self._sleep(binding, claims, self._timers.from_wall(deadline_ms))
+            case PreBindFailed(status):
+                self._give_up(binding, status)
+
+    def _claims_of(self, binding: BindingCycle) -> tuple[ClaimKey, ...]:
+        return claims_of(self._store.pods.get(binding.pod.uid, binding.pod))
+
+    def _sleep(self, binding: BindingCycle, claims: tuple[ClaimKey, ...], deadline_ms: int | None) -> None:
+        binding.awakened_by = claims
+        for key in claims:
+            self._awakened.setdefault(key, {})[binding.pod.uid] = None
+        if deadline_ms is not None:
+            self._set_timer(binding, deadline_ms, self._wake)
+
+    def _rouse(self, binding: BindingCycle) -> None:
+        """Forget what the cycle waits for."""
+        self._timers.cancel(binding.timer)
+        binding.timer = None
+        for key in binding.awakened_by:
+            pods = self._awakened[key]
+            del pods[binding.pod.uid]
+            if not pods:
+                del self._awakened[key]
+        binding.awakened_by = ()
+
+    def _wake(self, binding: BindingCycle) -> None:
+        self._rouse(binding)
+        if binding.stage is Stage.PRE_BIND and not binding.awaited:
+            self._pre_bind(binding)
+
+    def _send_all(self, binding: BindingCycle, decisions: Iterable[Decision]) -> None:
+        for decision in decisions:
+            if (
+                isinstance(decision, WriteClaimStatus)
+                and decision.allocation is not None
+                and not self._overlay.is_held_for(decision.uid, binding.pod.uid, decision.allocation)
+            ):
+                # The hold ended when the allocation was observed; since then somebody has removed it, and the devices
+                # may be another pod's by now.
+                self._give_up(
+                    binding, Status.error(f"claim {decision.claim} got deallocated elsewhere in the meantime")
+                )
+                return
+            self._send(binding, decision)
+
+    def _send(self, binding: BindingCycle, decision: Decision) -> None:
+        match decision:
+            case AddClaimFinalizer() | WriteClaimStatus():
+                binding.awaited += 1
+                self._writes.send(decision, binding.pod.uid, partial(self._settled, binding, decision))
+            case ReadClaim(claim):
+                known = self._store.claim(claim)
+                binding.awaited += 1
+                self._read_claim(binding, claim, known.uid if known is not None else ClaimUid(""))
+            case PatchPodStatus():
+                binding.awaited += 1
+                self._outbox.ask(decision, partial(self._patched, binding))
+            case RecordEvent():
+                self._outbox.tell(decision)
+            case BindPod() | ReadPod():
+                raise TypeError(f"plugins may not return {type(decision).__name__}: binding is the core's")
+
+    def _settled(
+        self, binding: BindingCycle, decision: AddClaimFinalizer | WriteClaimStatus, settlement: Settlement
+    ) -> None:
+        match settlement:
+            case WriteAccepted() | Overtaken():
+                pass
+            case WriteConflicted():
+                binding.trouble += 1
+                known = self._store.claims.get(decision.uid)
+                if known is not None and known.revision <= decision.expect_revision:
+                    self._read_claim(binding, decision.claim, decision.uid)
+                    return
+            case WriteRejected(code=code):
+                binding.trouble += 1
+                if code == GONE:
+                    self._read_claim(binding, decision.claim, decision.uid)
+                    return
+                binding.refusal = settlement
+        self._answered(binding)
+
+    def _patched(self, binding: BindingCycle, answer: Answer) -> None:
+        if not isinstance(answer, WriteAccepted):
+            binding.trouble += 1
+        if isinstance(answer, WriteRejected):
+            self._around.write_refused(answer)
+        self._answered(binding)
+
+    def _read_claim(self, binding: BindingCycle, key: ClaimKey, uid: ClaimUid) -> None:
+        """Read a claim past any cache. The caller has counted one awaited answer for it."""
+        self._outbox.ask(ReadClaim(key), partial(self._claim_read, binding, key, uid))
+
+    def _claim_read(self, binding: BindingCycle, key: ClaimKey, uid: ClaimUid, answer: Answer) -> None:
+        match answer:
+            case WriteAccepted(claim=claim) if claim is not None:
+                self._around.claim_read(claim)
+            case WriteRejected(code=code) if code == GONE:
+                self._around.claim_missing(key, uid)
+            case _:
+                if isinstance(answer, WriteRejected):
+                    self._around.write_refused(answer)
+                binding.trouble += 1
+                if not binding.is_given_up and binding.trouble <= self._settings.conflicts_max:
+                    wait_ms = self._retry_ms(binding.trouble)
+                    self._timers.at(self._timers.now_ms + wait_ms, partial(self._read_claim, binding, key, uid))
+                    return
+        self._answered(binding)
+
+    def _answered(self, binding: BindingCycle) -> None:
+        """One awaited answer has come; with the last one the cycle goes on."""
+        binding.awaited -= 1
+        if binding.awaited:
+            return
+        if binding.stage is Stage.SETTLE:
+            self._unreserve(binding)
+        elif binding.stage is Stage.UNRESERVE:
+            self._unreserve_again(binding)
+        elif binding.refusal is not None:
+            self._give_up_refused(binding, binding.refusal)
+        elif binding.trouble > self._settings.conflicts_max:
+            self._give_up(binding, Status.error("too many conflicts while writing claims"))
+        elif binding.stage is Stage.PRE_BIND:
+            self._pre_bind(binding)
+
+    # Bind
+
+    def _bind(self, binding: BindingCycle) -> None:
+        if binding.stage is not Stage.BIND:
+            return
+        binding.bind_attempts += 1
+        pod = binding.pod
+        self._outbox.ask(BindPod(pod.key, pod.uid, binding.node), partial(self._bind_answered, binding))
+
+    def _bind_answered(self, binding: BindingCycle, answer: Answer) -> None:
+        if binding.stage is not Stage.BIND or self._by_pod.get(binding.pod.uid) is not binding:
+            return  # observation has told already
+        match answer:
+            case WriteAccepted():
+                self._succeed(binding)
+            case WriteConflicted():
+                binding.trouble += 1
+                self._read_pod(binding)
+            case WriteRejected(code=code, is_retriable=is_retriable):
+                self._around.write_refused(answer)
+                if code == GONE:
+                    self._read_pod(binding)
+                elif is_retriable:
+                    self._later(binding, self._bind)
+                elif binding.is_bind_doubtful:
+                    self._set_timer(binding, self._timers.now_ms + self._settings.configuration_retry_ms, self._bind)
+                else:
+                    self._give_up_refused(binding, answer)
+            case _:
+                binding.is_bind_doubtful = True
+                self._later(binding, self._read_pod)
+
+    def _read_pod(self, binding: BindingCycle) -> None:
+        if binding.stage is Stage.BIND:
+            self._outbox.ask(ReadPod(binding.pod.key), partial(self._pod_read, binding))
+
+    def _pod_read(self, binding: BindingCycle, answer: Answer) -> None:
+        uid = binding.pod.uid
+        match answer:
+            case WriteAccepted(pod=pod) if pod is not None:
+                self._around.pod_read(pod)
+                if binding.stage is not Stage.BIND or self._by_pod.get(uid) is not binding:
+                    return
+                if pod.uid != uid:
+                    self._around.pod_missing(binding.pod.key, uid)
+                elif pod.is_deleting or pod.is_terminal:
+                    # The API server binds no pod that is being deleted, and a deletion is never taken back.
+                    self._give_up(binding, Status.error("pod is being deleted"))
+                elif binding.trouble > self._settings.conflicts_max and not binding.is_bind_doubtful:
+                    self._give_up(binding, Status.error("binding rejected: too many conflicts"))
+                else:
+                    self._later(binding, self._bind)
+            case WriteRejected(code=code) if code == GONE:
+                self._around.pod_missing(binding.pod.key, uid)
+            case _:
+                if isinstance(answer, WriteRejected):
+                    self._around.write_refused(answer)
+                binding.bind_attempts += 1
+                self._later(binding, self._read_pod)
+
+    def _succeed(self, binding: BindingCycle) -> None:
+        self._leave(binding)
+        pod, node = binding.pod, binding.node
+        released = self._overlay.release(pod.uid)  # what the server stores may be written down differently
+        for decision in binding.runner.post_bind(binding.cycle, node, self._view):
+            if isinstance(decision, RecordEvent):
+                self._outbox.tell(decision)
+        note = f"Successfully assigned {pod.key} to {node}"
+        self._outbox.tell_about_pod(pod, "Normal", "Scheduled", "Binding", note)
+        self._around.pod_bound(binding)
+        self._around.devices_released(released)
+
+    # Giving up
+
+    def _give_up_refused(self, binding: BindingCycle, refusal: WriteRejected) -> None:
+        if refusal.is_configuration:
+            binding.retry_ms = self._settings.configuration_retry_ms
+        self._give_up(binding, Status.error(f"the API server refuses: {refusal.reason}: {refusal.message}"))
+
+    def _give_up(self, binding: BindingCycle, failure: Status) -> None:
+        self._rouse(binding)
+        binding.failure = failure
+        binding.stage = Stage.SETTLE
+        if not binding.awaited:
+            self._unreserve(binding)
+
+    def _unreserve(self, binding: BindingCycle) -> None:
+        """Nothing of this pod can land any more: free what it held, and take back what is stored for nothing."""
+        binding.stage = Stage.UNRESERVE
+        uid = binding.pod.uid
+        released = self._overlay.release(uid)
+        self._store.forget_assumed(uid)
+        self._unreserve_again(binding)
+        self._around.devices_released(released)
+        self._around.pod_unassumed(binding.pod, binding.node)
+
+    def _unreserve_again(self, binding: BindingCycle) -> None:
+        binding.cycle.now_ms = self._timers.wall_ms
+        binding.unreserve_rounds += 1
+        if binding.unreserve_rounds <= _UNRESERVE_ROUNDS_MAX:
+            for decision in binding.runner.unreserve(binding.cycle, binding.node, self._view):
+                self._send(binding, decision)
+        if not binding.awaited:
+            self._leave(binding)
+            self._around.pod_failed(binding)
+
+    def _leave(self, binding: BindingCycle) -> None:
+        self._rouse(binding)
+        del self._by_pod[binding.pod.uid]
+
+    # Time
+
+    def _retry_ms(self, attempt: int) -> int:
+        return backoff_ms(self._settings.write_retry_ms_initial, self._settings.write_retry_ms_max, attempt)
+
+    def _later(self, binding: BindingCycle, action: Callable[[BindingCycle], None]) -> None:
+        self._set_timer(binding, self._timers.now_ms + self._retry_ms(binding.bind_attempts), action)
+
+    def _set_timer(self, binding: BindingCycle, deadline_ms: int, action: Callable[[BindingCycle], None]) -> None:
+        self._timers.cancel(binding.timer)
+        binding.timer = self._timers.at(deadline_ms, partial(action, binding))

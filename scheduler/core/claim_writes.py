@@ -1,0 +1,185 @@
+"""Writes on claims, each driven from its sending to a known outcome.
+
+A request that is lost may still arrive later, after a read that did not show it. What fences it is its own condition:
+every write expects a revision, so once the claim is seen at a larger revision, or is gone, it can never land.
+
+Rules of this module
+  1. A write without a known outcome is *doubtful*, and is sent again unchanged until its outcome is known: accepted;
+     conflicted or overtaken (the claim has moved past the revision it expects, by this write or another); refused.
+  2. A refusal settles only a write of which no earlier sending is doubtful, except that a claim that is gone (404)
+     settles all: nothing can be written to it, and a new one of the same name has another uid.
+  3. Whoever sent a write is told once, when it is settled. Nobody gives up on a write before that.
+  4. While a write on a claim is not settled, nobody else may conclude from the observed claim that nothing is under
+     way (`is_unsettled`): a late write could take back a reservation on which a binding relies.
+
+Not here: what to write (plugins) and what follows from the outcome (`binding_cycle`).
+
+See docs/adr/0005-held-and-doubtful-writes.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
+from scheduler.core.outbox import Answer, Outbox
+from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.core.timers import TimerId, Timers
+from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
+
+ClaimWrite: TypeAlias = AddClaimFinalizer | WriteClaimStatus
+GONE: Final = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """The claim has moved past the expected revision, or is gone: the write landed before or never will."""
+
+
+Settlement: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | Overtaken
+OVERTAKEN: Final = Overtaken()
+
+
+@dataclass(slots=True, eq=False)
+class PendingWrite:
+    """One write under way.
+
+    Args:
+        owner: The pod whose binding cycle sent it, None for one of PostFilter.
+        settled: Called once with what became of it.
+        is_doubtful: An earlier sending may still land.
+        timer: Set while it waits to be sent again.
+    """
+
+    decision: ClaimWrite
+    owner: PodUid | None
+    settled: Callable[[Settlement], None]
+    is_doubtful: bool = False
+    attempts: int = 0
+    timer: TimerId | None = None
+
+
+class ClaimWrites:
+    """All writes on claims that are not settled yet."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        timers: Timers,
+        settings: CoreSettings,
+        *,
+        revision_of: Callable[[ClaimUid], int | None],
+        accepted: Callable[[ResourceClaim], None],
+        refused: Callable[[WriteRejected], None],
+        freed: Callable[[ClaimKey], None],
+    ) -> None:
+        """Connect to the rest of the core.
+
+        Args:
+            revision_of: The newest revision seen of a claim, None when it is gone.
+            accepted: Told the claim as the server answered, before the write is settled.
+            refused: Told every refusal, for the record.
+            freed: Told the claim after one of its writes was settled.
+        """
+        self._outbox: Final = outbox
+        self._timers: Final = timers
+        self._settings: Final = settings
+        self._revision_of: Final = revision_of
+        self._accepted: Final = accepted
+        self._refused: Final = refused
+        self._freed: Final = freed
+        self._by_claim: Final[dict[ClaimUid, list[PendingWrite]]] = {}
+        self._uids_by_key: Final[dict[ClaimKey, dict[ClaimUid, None]]] = {}
+
+    def send(self, decision: ClaimWrite, owner: PodUid | None, settled: Callable[[Settlement], None]) -> None:
+        """Send a write; `settled` is called when its outcome is known."""
+        write = PendingWrite(decision, owner, settled)
+        self._by_claim.setdefault(decision.uid, []).append(write)
+        self._uids_by_key.setdefault(decision.claim, {})[decision.uid] = None
+        self._dispatch(write)
+
+    def is_unsettled(self, claim: ClaimKey, *, except_owner: PodUid) -> bool:
+        """Whether a write on `claim` by anyone but `except_owner` may still land."""
+        return any(
+            write.owner != except_owner for uid in self._uids_by_key.get(claim, ()) for write in self._by_claim[uid]
+        )
+
+    def is_doubtful(self, claim: ClaimUid) -> bool:
+        return any(write.is_doubtful for write in self._by_claim.get(claim, ()))
+
+    def observed(self, claim: ResourceClaim) -> None:
+        """Settle what a claim seen at this revision has overtaken."""
+        if claim.uid in self._by_claim:
+            self._overtake(claim.uid, claim.revision)
+
+    def deleted(self, claim: ClaimUid) -> None:
+        """Settle what waits to be sent again to a claim that is gone."""
+        if claim in self._by_claim:
+            self._overtake(claim, None)
+
+    def pending(self) -> Iterator[PendingWrite]:
+        """All unsettled writes, oldest first for each claim."""
+        for writes in self._by_claim.values():
+            yield from writes
+
+    def _overtake(self, claim: ClaimUid, revision: int | None) -> None:
+        # Those in flight are left alone: their answer is coming and says more.
+        for write in tuple(self._by_claim[claim]):
+            if write.timer is not None and (revision is None or write.decision.expect_revision < revision):
+                self._settle(write, OVERTAKEN)
+
+    def _dispatch(self, write: PendingWrite) -> None:
+        write.timer = None
+        write.attempts += 1
+        self._outbox.ask(write.decision, partial(self._answered, write))
+
+    def _answered(self, write: PendingWrite, answer: Answer) -> None:
+        match answer:
+            case WriteAccepted(claim=claim):
+                if claim is not None:
+                    self._accepted(claim)
+                self._settle(write, answer)
+            case WriteConflicted():
+                self._settle(write, answer)
+            case WriteRejected():
+                self._refused(answer)
+                if answer.code == GONE or not (write.is_doubtful or answer.is_retriable):
+                    self._settle(write, answer)
+                else:
+                    self._send_again_later(write, is_hopeless=not answer.is_retriable)
+            case _:
+                write.is_doubtful = True
+                revision = self._revision_of(write.decision.uid)
+                if revision is None or revision > write.decision.expect_revision:
+                    self._settle(write, OVERTAKEN)
+                else:
+                    self._send_again_later(write, is_hopeless=False)
+
+    def _send_again_later(self, write: PendingWrite, *, is_hopeless: bool) -> None:
+        settings = self._settings
+        wait_ms = (
+            settings.configuration_retry_ms
+            if is_hopeless
+            else backoff_ms(settings.write_retry_ms_initial, settings.write_retry_ms_max, write.attempts)
+        )
+        write.timer = self._timers.at(self._timers.now_ms + wait_ms, partial(self._dispatch, write))
+
+    def _settle(self, write: PendingWrite, settlement: Settlement) -> None:
+        self._timers.cancel(write.timer)
+        write.timer = None
+        decision = write.decision
+        writes = self._by_claim[decision.uid]
+        writes.remove(write)
+        if not writes:
+            del self._by_claim[decision.uid]
+            uids = self._uids_by_key[decision.claim]
+            del uids[decision.uid]
+            if not uids:
+                del self._uids_by_key[decision.claim]
+        write.settled(settlement)
+        self._freed(decision.claim)

@@ -1,0 +1,141 @@
+"""The claim overlay: which devices are in use, by what the API server stores and by our own writes under way.
+
+*Held* devices belong to an allocation that Reserve decided and that is not observed yet. A hold is *doubtful* while the
+outcome of a write that carries it is unknown. In use is what is allocated or held.
+
+Rules of this module
+  1. What a claim counts follows from its observed allocation and its hold alone; nothing is added or taken by hand, so
+     `in_use` equals a rebuild at any time (`invariants` checks it).
+  2. An allocation that is observed and held counts once; when the observed one differs from the held one, both count.
+  3. A hold ends when its allocation is observed, or when its pod gives up and no write that carries it can land any
+     more. Who may end it knows that: see `claim_writes` and `binding_cycle`.
+  4. All claims of the cluster count, whoever allocated them.
+
+Cost: O(devices of the claim) for each change.
+
+See docs/adr/0005-held-and-doubtful-writes.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from allocator import Allocation, DeviceId, InUse
+from scheduler.core.store import Store
+from scheduler.framework.api import Held
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimUid, PodUid
+
+Footprint: TypeAlias = tuple[tuple[DeviceId, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Devices of `held.allocation` are kept for `pod`."""
+
+    held: Held
+    pod: PodUid
+
+
+class ClaimOverlay:
+    """Devices in use, from observed claims and from holds."""
+
+    def __init__(self, store: Store) -> None:
+        self._store: Final = store
+        self.in_use: Final = InUse(consumable_capacity=store.features.consumable_capacity)
+        self._hold_by_claim: Final[dict[ClaimUid, Hold]] = {}
+        self._holds_by_pod: Final[dict[PodUid, dict[ClaimUid, None]]] = {}
+        self._counted: Final[dict[ClaimUid, tuple[Allocation, ...]]] = {}
+
+    @property
+    def holds(self) -> Mapping[ClaimUid, Hold]:
+        return self._hold_by_claim
+
+    @property
+    def counted(self) -> Mapping[ClaimUid, tuple[Allocation, ...]]:
+        return self._counted
+
+    def is_held(self, claim: ClaimUid) -> bool:
+        return claim in self._hold_by_claim
+
+    def is_held_for(self, claim: ClaimUid, pod: PodUid, allocation: Allocation) -> bool:
+        """Whether exactly this allocation is held for `pod`, so that it may be written."""
+        hold = self._hold_by_claim.get(claim)
+        return hold is not None and hold.pod == pod and footprint(hold.held.allocation) == footprint(allocation)
+
+    def hold(self, pod: PodUid, helds: Iterable[Held]) -> None:
+        """Count these allocations until they are observed or released. No claim may be held already."""
+        for held in helds:
+            assert held.uid not in self._hold_by_claim, f"claim {held.claim} is held twice"
+            self._hold_by_claim[held.uid] = Hold(held, pod)
+            self._holds_by_pod.setdefault(pod, {})[held.uid] = None
+            self._count(held.uid)
+
+    def release(self, pod: PodUid) -> tuple[Held, ...]:
+        """End the holds of `pod`; what was held and is not observed either is free now."""
+        released = []
+        for claim in tuple(self._holds_by_pod.get(pod, ())):
+            released.append(self._hold_by_claim[claim].held)
+            self._drop(claim)
+            self._count(claim)
+        return tuple(released)
+
+    def observe(self, claim: ResourceClaim) -> None:
+        """Bring the count in line with a claim that the store has just taken over."""
+        hold = self._hold_by_claim.get(claim.uid)
+        allocation = claim.allocation
+        if hold is not None and allocation is not None and footprint(allocation) == footprint(hold.held.allocation):
+            self._drop(claim.uid)
+        self._count(claim.uid)
+
+    def forget(self, claim: ClaimUid) -> None:
+        """The claim is gone from the store: nothing can be written to it any more."""
+        if claim in self._hold_by_claim:
+            self._drop(claim)
+        self._count(claim)
+
+    def wanted(self, claim: ClaimUid) -> tuple[Allocation, ...]:
+        """What the claim should count, from store and hold alone."""
+        observed = self._store.claims.get(claim)
+        hold = self._hold_by_claim.get(claim)
+        allocations = []
+        if observed is not None and observed.allocation is not None:
+            allocations.append(observed.allocation)
+        if hold is not None:
+            held = hold.held.allocation
+            if not allocations or footprint(allocations[0]) != footprint(held):
+                allocations.append(held)
+        return tuple(allocations)
+
+    def _drop(self, claim: ClaimUid) -> None:
+        hold = self._hold_by_claim.pop(claim)
+        claims = self._holds_by_pod[hold.pod]
+        del claims[claim]
+        if not claims:
+            del self._holds_by_pod[hold.pod]
+
+    def _count(self, claim: ClaimUid) -> None:
+        before = self._counted.get(claim, ())
+        after = self.wanted(claim)
+        if len(before) == len(after) and all(
+            one is other or footprint(one) == footprint(other) for one, other in zip(before, after, strict=True)
+        ):
+            return
+        if after:
+            self._counted[claim] = after
+        else:
+            del self._counted[claim]
+        for allocation in before:
+            self.in_use.remove(allocation)
+        for allocation in after:
+            self.in_use.add(allocation)
+        pools = {result.device_id.pool_id: None for allocation in (*before, *after) for result in allocation.results}
+        for pool in pools:
+            self._store.touch_pool(pool)
+
+
+def footprint(allocation: Allocation) -> Footprint:
+    """What an allocation takes; two with the same footprint are the same taking, however they are written down."""
+    return tuple((result.device_id, result.share_id) for result in allocation.results if not result.admin_access)

@@ -1,0 +1,177 @@
+"""Invariants: what must hold between any two inputs, checked over the whole state.
+
+Checked are
+  1. node sums equal a recount of the pods that are bound or assumed;
+  2. what each claim counts equals what its observed allocation and its hold say, and `in_use` equals a rebuild;
+  3. every hold and every assumed pod belongs to a binding cycle, or (assumed only) to a binding the server accepted;
+  4. every pod of ours that is not bound is in one place of the queue, and in a binding cycle exactly when in flight;
+  5. every indexed waiting pod is where its index says, and can be woken;
+  6. remembered verdicts are filed where they are looked for;
+  7. every binding cycle waits for something that will come.
+
+Cost: O(state). Not here: comparing remembered verdicts with fresh ones (`feasibility`, `is_paranoid`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from allocator import InUse
+from scheduler.core.binding_cycle import BindingCycles, Stage
+from scheduler.core.claim_writes import ClaimWrites
+from scheduler.core.claims import ClaimOverlay
+from scheduler.core.feasibility import Feasibility, ShapeRecord
+from scheduler.core.outbox import Outbox
+from scheduler.core.scheduling_queue import Place, SchedulingQueue
+from scheduler.core.store import Store, claims_of
+from scheduler.model.node_info import NodeInfo
+
+
+class InvariantError(AssertionError):
+    """The state contradicts itself; the text lists how."""
+
+
+class Invariants:
+    """Looks at every part of the core and changes nothing."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        overlay: ClaimOverlay,
+        queue: SchedulingQueue,
+        bindings: BindingCycles,
+        writes: ClaimWrites,
+        feasibility: Feasibility,
+        outbox: Outbox,
+        scheduler_names: frozenset[str],
+    ) -> None:
+        self._store: Final = store
+        self._overlay: Final = overlay
+        self._queue: Final = queue
+        self._bindings: Final = bindings
+        self._writes: Final = writes
+        self._feasibility: Final = feasibility
+        self._outbox: Final = outbox
+        self._scheduler_names: Final = scheduler_names
+
+    def check(self) -> None:
+        """Raise InvariantError with everything that is wrong."""
+        problems = [
+            *self._node_problems(),
+            *self._claim_problems(),
+            *self._pod_problems(),
+            *self._queue_problems(),
+            *self._binding_problems(),
+        ]
+        for _, record in self._feasibility.records():
+            problems.extend(_record_problems(record, self._store))
+        if problems:
+            raise InvariantError("\n".join(problems))
+
+    def _node_problems(self) -> Iterator[str]:
+        store = self._store
+        for name, info in store.node_infos.items():
+            rebuilt = NodeInfo(info.node)
+            for uid, pod in store.pods.items():
+                if not pod.is_terminal and (pod.node_name or store.assumed.get(uid)) == name:
+                    rebuilt.add_pod(pod)
+            if rebuilt.pods != info.pods:
+                yield f"node {name}: counts pods {sorted(info.pods)}, should be {sorted(rebuilt.pods)}"
+            if rebuilt.requested != info.requested or rebuilt.scoring_requested != info.scoring_requested:
+                yield f"node {name}: requested {info.requested}, should be {rebuilt.requested}"
+        if list(store.node_order) != sorted(store.node_infos):
+            yield "node_order is not the sorted node names"
+
+    def _claim_problems(self) -> Iterator[str]:
+        store, overlay = self._store, self._overlay
+        for uid in {**store.claims, **overlay.holds, **overlay.counted}:
+            counted, wanted = overlay.counted.get(uid, ()), overlay.wanted(uid)
+            if [tuple(one.device_ids()) for one in counted] != [tuple(one.device_ids()) for one in wanted]:
+                yield f"claim {uid}: counts {counted}, should be {wanted}"
+        rebuilt = InUse(
+            (allocation for allocations in overlay.counted.values() for allocation in allocations),
+            consumable_capacity=store.features.consumable_capacity,
+        )
+        if rebuilt != overlay.in_use:
+            yield "in_use differs from a rebuild"
+        for uid, hold in overlay.holds.items():
+            if hold.pod not in self._bindings:
+                yield f"claim {uid} is held for pod {hold.pod}, which is not being bound"
+            if uid not in store.claims:
+                yield f"claim {uid} is held but gone"
+        users = {key: set(pods) for key, pods in store.claim_users().items()}
+        expected: dict[object, set[object]] = {}
+        for pod_uid, pod in store.pods.items():
+            for key in claims_of(pod):
+                expected.setdefault(key, set()).add(pod_uid)
+        if users != expected:
+            yield "the index of pods by claim differs from a rebuild"
+
+    def _pod_problems(self) -> Iterator[str]:
+        store, queue, bindings = self._store, self._queue, self._bindings
+        for uid, pod in store.pods.items():
+            is_ours = pod.spec.scheduler_name in self._scheduler_names and pod.node_name is None
+            is_wanted = is_ours and not pod.is_terminal and not pod.is_deleting
+            if is_wanted and uid not in queue and uid not in store.assumed:
+                yield f"pod {pod.key} is lost: neither queued nor assumed"
+        for uid in store.assumed:
+            if uid not in store.pods:
+                yield f"pod {uid} is assumed but gone"
+            elif uid in queue and uid not in bindings:
+                yield f"pod {uid} is assumed and queued, but not being bound"
+        for queued in queue.all():
+            is_flying = queued.place is Place.IN_FLIGHT
+            if is_flying != (queued.uid in bindings):
+                yield f"pod {queued.pod.key} is {queued.place.value}, being bound: {queued.uid in bindings}"
+            if queued.uid not in store.pods and not is_flying:
+                yield f"pod {queued.pod.key} is queued but gone"
+
+    def _queue_problems(self) -> Iterator[str]:
+        for queued in self._queue.all():
+            waits = queued.place in (Place.UNSCHEDULABLE, Place.GATED)
+            if waits and not self._queue.can_be_woken(queued):
+                yield f"pod {queued.pod.key} waits and nothing can wake it"
+        for group in self._queue.groups():
+            if not group.members and group.leader is None:
+                yield f"group {group.shape} is empty"
+            if group.members and group.first() is None:
+                yield f"group {group.shape} has members but none to wake"
+            leader = group.leader
+            if leader is not None and (leader.group is not group or self._queue.find(leader.uid) is not leader):
+                yield f"group {group.shape} is led by {leader.pod.key}, which does not know or is gone"
+
+    def _binding_problems(self) -> Iterator[str]:
+        awakened = self._bindings.awakened()
+        for binding in self._bindings.all():
+            key = binding.pod.key
+            if binding.awaited < 0:
+                yield f"pod {key}: {binding.awaited} answers awaited"
+            waits = binding.awaited or binding.timer is not None or binding.awakened_by
+            if not waits and binding.stage is not Stage.BIND:
+                yield f"pod {key}: binding cycle in {binding.stage.value} waits for nothing"
+            for claim in binding.awakened_by:
+                if binding.pod.uid not in awakened.get(claim, {}):
+                    yield f"pod {key}: waits for claim {claim}, which does not know"
+        for write in self._writes.pending():
+            if write.owner is not None and write.owner not in self._bindings:
+                yield f"write on {write.decision.claim} belongs to pod {write.owner}, which is not being bound"
+
+
+def _record_problems(record: ShapeRecord, store: Store) -> Iterator[str]:
+    filed = {name: vector for vector, bucket in record.buckets.items() for name in bucket}
+    if filed != {name: fit.vector for name, fit in record.fits.items()}:
+        yield "remembered: buckets differ from the nodes that fit"
+    if record.fits.keys() & record.rejected.keys():
+        yield "remembered: a node both fits and does not"
+    reasons: dict[str, int] = {}
+    for status in record.rejected.values():
+        for reason in status.reasons:
+            reasons[reason] = reasons.get(reason, 0) + 1
+    if reasons != record.reasons:
+        yield f"remembered: reasons {record.reasons}, should be {reasons}"
+    if record.is_ranked and record.totals.keys() != record.buckets.keys():
+        yield "remembered: totals do not match the buckets"
+    if record.position > store.changes.position:
+        yield "remembered: has read more changes than there are"

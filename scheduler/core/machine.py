@@ -1,0 +1,217 @@
+"""The machine: inputs in, decisions out, everything else is state. Dispatch only.
+
+    shell ── observations, answers, TimerFired ──> Machine.handle ── decisions ──> shell
+
+Rules of this module
+  1. Observations and answers update state, and continue what they concern (a binding cycle); new pods are tried only in
+     `TimerFired`, a bounded number each, so that what arrives together is seen together and I/O is never starved.
+  2. Nothing is tried before everything that exists has been told (`RelistFinished` of all kinds): a device that looks
+     free may be one whose claim was not listed yet.
+  3. Equal inputs at equal times give equal decisions: no clock, no randomness, no I/O in here.
+
+Cost: observations O(1) and the pods they wake; `TimerFired` at most `CoreSettings.cycles_per_tick` scheduling cycles.
+
+See docs/adr/0001-synchronous-core.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from allocator import Features
+from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.claim_writes import ClaimWrites
+from scheduler.core.claims import ClaimOverlay
+from scheduler.core.cluster_view import CoreView
+from scheduler.core.feasibility import Feasibility
+from scheduler.core.inputs import (
+    ClaimDeleted,
+    ClaimObserved,
+    ClassDeleted,
+    ClassObserved,
+    Input,
+    NamespaceDeleted,
+    NamespaceObserved,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
+    RelistFinished,
+    SliceDeleted,
+    SliceObserved,
+    TimerFired,
+    WriteAccepted,
+    WriteConflicted,
+    WriteOutcomeUnknown,
+    WriteRejected,
+)
+from scheduler.core.invariants import Invariants
+from scheduler.core.observation import Observations
+from scheduler.core.outbox import Outbox
+from scheduler.core.problems import Problems
+from scheduler.core.scheduling_cycle import SchedulingCycles
+from scheduler.core.scheduling_queue import SchedulingQueue
+from scheduler.core.settings import CoreSettings
+from scheduler.core.store import Store
+from scheduler.core.timers import Timers
+from scheduler.framework.api import Profile
+from scheduler.framework.decisions import Decision
+from scheduler.framework.runner import Runner
+from scheduler.model.keys import ClaimUid
+
+KINDS: Final = frozenset({"Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "Namespace"})
+
+
+class Machine:
+    """The scheduler without its I/O."""
+
+    def __init__(
+        self,
+        profiles: Sequence[Profile],
+        *,
+        features: Features,
+        new_uid: Callable[[], str],
+        settings: CoreSettings = CoreSettings(),  # noqa: B008 - frozen
+    ) -> None:
+        """Set up for `profiles`, one for each scheduler name.
+
+        Args:
+            new_uid: Gives a fresh lower-case UUID at each call; the only source of randomness.
+
+        Raises:
+            ProfileError: a profile that cannot work.
+        """
+        self.settings: Final = settings
+        self.runners: Final = {
+            profile.scheduler_name: Runner(profile, is_strict=settings.is_strict) for profile in profiles
+        }
+        self.store: Final = Store(features)
+        self.overlay: Final = ClaimOverlay(self.store)
+        self.timers: Final = Timers()
+        self.outbox: Final = Outbox()
+        self._problems: Final = Problems()
+        view = CoreView(self.store, self.overlay, new_uid)
+        self.feasibility: Final = Feasibility(self.store, settings, view)
+        self.queue: Final = SchedulingQueue(self.runners, settings, view)
+        self._observed: Final = Observations(self.store, self.overlay, self.timers, self._problems, self.runners)
+        self.writes: Final = ClaimWrites(
+            self.outbox,
+            self.timers,
+            settings,
+            revision_of=self._claim_revision,
+            accepted=self._observed.claim_read,
+            refused=self._observed.write_refused,
+            freed=self._observed.write_settled,
+        )
+        self.bindings: Final = BindingCycles(
+            store=self.store,
+            overlay=self.overlay,
+            writes=self.writes,
+            outbox=self.outbox,
+            timers=self.timers,
+            settings=settings,
+            view=view,
+            surroundings=self._observed,
+        )
+        self._cycles: Final = SchedulingCycles(
+            store=self.store,
+            overlay=self.overlay,
+            queue=self.queue,
+            feasibility=self.feasibility,
+            bindings=self.bindings,
+            writes=self.writes,
+            outbox=self.outbox,
+            timers=self.timers,
+            view=view,
+        )
+        self._observed.connect(queue=self.queue, writes=self.writes, bindings=self.bindings, cycles=self._cycles)
+        self._invariants: Final = Invariants(
+            store=self.store,
+            overlay=self.overlay,
+            queue=self.queue,
+            bindings=self.bindings,
+            writes=self.writes,
+            feasibility=self.feasibility,
+            outbox=self.outbox,
+            scheduler_names=frozenset(self.runners),
+        )
+        self._unlisted = set(KINDS)
+
+    def handle(self, given: Input, *, now_ms: int) -> tuple[Decision, ...]:  # noqa: C901 - one case per kind of input
+        """Take one input; return what the shell must do, in order.
+
+        Args:
+            now_ms: Unix time. May be set back or forward at any time.
+        """
+        self.timers.advance(now_ms)
+        observed = self._observed
+        match given:
+            case PodObserved(pod):
+                observed.pod_observed(pod)
+            case ClaimObserved(claim):
+                observed.claim_observed(claim)
+            case WriteAccepted() | WriteConflicted() | WriteRejected() | WriteOutcomeUnknown():
+                self.outbox.deliver(given)
+            case TimerFired():
+                self._tick()
+            case PodDeleted(_, uid, revision):
+                observed.pod_deleted(uid, revision)
+            case ClaimDeleted(_, claim_uid, revision):
+                observed.claim_deleted(claim_uid, revision)
+            case NodeObserved(node):
+                observed.node_observed(node)
+            case NodeDeleted(name, revision):
+                observed.node_deleted(name, revision)
+            case SliceObserved(slice_, revision):
+                observed.slice_observed(slice_, revision)
+            case SliceDeleted(slice_name, revision):
+                observed.slice_deleted(slice_name, revision)
+            case ClassObserved(device_class, revision):
+                observed.class_observed(device_class, revision)
+            case ClassDeleted(class_name, revision):
+                observed.class_deleted(class_name, revision)
+            case NamespaceObserved(namespace):
+                self.store.observe_namespace(namespace)
+            case NamespaceDeleted(namespace_name, revision):
+                self.store.delete_namespace(namespace_name, revision)
+            case RelistFinished(kind):
+                self._unlisted.discard(kind)
+        if self.settings.checks_invariants:
+            self.check_invariants()
+        return self.outbox.drain()
+
+    def next_deadline_ms(self) -> int | None:
+        """When `TimerFired` is due, on the clock of `now_ms`; None: not before the next input."""
+        timers = self.timers
+        if self._can_try() and self.queue.has_active():
+            return timers.wall_ms
+        deadlines = [ms for ms in (timers.next_deadline_ms(), self.queue.next_deadline_ms()) if ms is not None]
+        return timers.to_wall(min(deadlines)) if deadlines else None
+
+    def problems(self) -> tuple[str, ...]:
+        """What keeps pods from being bound and is not mended by trying again: for readiness and logs."""
+        return self._problems.texts()
+
+    def check_invariants(self) -> None:
+        """Raise InvariantError when the state contradicts itself. O(state)."""
+        self._invariants.check()
+
+    def _tick(self) -> None:
+        timers, queue = self.timers, self.queue
+        timers.fire()
+        queue.tick(timers.now_ms)
+        for _ in range(self.settings.cycles_per_tick):
+            if not self._can_try():
+                break
+            queued = queue.pop(timers.now_ms)
+            if queued is None:
+                break
+            self._cycles.run(queued)
+
+    def _can_try(self) -> bool:
+        return not self._unlisted and len(self.bindings) < self.settings.binding_cycles_max
+
+    def _claim_revision(self, uid: ClaimUid) -> int | None:
+        claim = self.store.claims.get(uid)
+        return claim.revision if claim is not None else None

@@ -1,0 +1,64 @@
+"""Decisions on their way out, numbered, and who waits for each answer.
+
+Rules of this module
+  1. A decision that is answered gets a number of its own; the same write sent again gets a new one.
+  2. An answer reaches its waiter at most once; unknown numbers (answers to an earlier life of the machine) are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.framework.decisions import Answered, Decision, RecordEvent, WriteId
+from scheduler.model.objects import Pod
+
+Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
+Waiter: TypeAlias = Callable[[Answer], None]
+
+NOTE_LENGTH_MAX: Final = 1024  # events.k8s.io NoteLengthLimit
+
+
+class Outbox:
+    """Collects the decisions of one `handle` and remembers the waiters of all unanswered ones."""
+
+    def __init__(self) -> None:
+        self._decisions: list[Decision] = []
+        self._waiters: Final[dict[WriteId, Waiter]] = {}
+        self._next_id = 1
+
+    def ask(self, decision: Answered, waiter: Waiter) -> None:
+        """Send `decision`; `waiter` is called with its answer."""
+        write_id = WriteId(self._next_id)
+        self._next_id += 1
+        self._waiters[write_id] = waiter
+        self._decisions.append(replace(decision, id=write_id))
+
+    def tell(self, decision: RecordEvent) -> None:
+        """Send what is never answered."""
+        self._decisions.append(decision)
+
+    def tell_about_pod(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
+        """An event about `pod`; `kind` is "Normal" or "Warning". Long notes are cut as upstream cuts them."""
+        if len(note) > NOTE_LENGTH_MAX:
+            note = note[: NOTE_LENGTH_MAX - 4] + " ..."
+        meta = pod.metadata
+        self.tell(RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, note))
+
+    def deliver(self, answer: Answer) -> None:
+        """Hand `answer` to whoever waits for it."""
+        waiter = self._waiters.pop(answer.id, None)
+        if waiter is not None:
+            waiter(answer)
+
+    def drain(self) -> tuple[Decision, ...]:
+        """The decisions since the last call, in order."""
+        decisions = tuple(self._decisions)
+        self._decisions.clear()
+        return decisions
+
+    @property
+    def unanswered(self) -> frozenset[WriteId]:
+        return frozenset(self._waiters)

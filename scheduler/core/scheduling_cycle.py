@@ -1,0 +1,226 @@
+"""One scheduling cycle: PreFilter, Filter, PostFilter, Score, Reserve, Permit, for the pod that the queue gave.
+
+It ends in one of three ways: the pod is assumed on a node and its binding cycle runs; it is unschedulable and waits for
+a change; or something failed and it is tried again after a while. The reason is told to the user in upstream's words,
+and written to the pod only when it is not what stands there already.
+
+Not here: which node is best (`feasibility`), what wakes the pod (`scheduling_queue`), writing (`binding_cycle`).
+
+Source: pkg/scheduler/schedule_one.go and framework/types.go (`FitError.Error`) v1.36.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.claim_writes import ClaimWrites, Settlement
+from scheduler.core.claims import ClaimOverlay
+from scheduler.core.feasibility import Chosen, Feasibility, NoneFits
+from scheduler.core.inputs import WriteAccepted
+from scheduler.core.outbox import Answer, Outbox
+from scheduler.core.scheduling_queue import QueuedPod, SchedulingQueue
+from scheduler.core.store import Store
+from scheduler.core.timers import Timers
+from scheduler.framework.api import ClusterView
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.decisions import AddClaimFinalizer, Decision, PatchPodStatus, RecordEvent, WriteClaimStatus
+from scheduler.framework.runner import PreFiltered, Shape
+from scheduler.framework.status import Code, Status
+from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.objects import Pod
+
+NO_NODES: Final = "no nodes available to schedule pods"
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULER_ERROR: Final = "SchedulerError"
+
+
+class SchedulingCycles:
+    """Runs scheduling cycles against the store."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        overlay: ClaimOverlay,
+        queue: SchedulingQueue,
+        feasibility: Feasibility,
+        bindings: BindingCycles,
+        writes: ClaimWrites,
+        outbox: Outbox,
+        timers: Timers,
+        view: ClusterView,
+    ) -> None:
+        self._store: Final = store
+        self._overlay: Final = overlay
+        self._queue: Final = queue
+        self._feasibility: Final = feasibility
+        self._bindings: Final = bindings
+        self._writes: Final = writes
+        self._outbox: Final = outbox
+        self._timers: Final = timers
+        self._view: Final = view
+        # The condition we last asked the API server to store, while it may not be observed yet.
+        self._told: Final[dict[PodUid, tuple[str, str]]] = {}
+
+    def run(self, queued: QueuedPod) -> None:
+        """Try to place one pod that the queue has given out."""
+        cycle = Cycle(queued.pod, self._timers.wall_ms)
+        filtered = queued.runner.pre_filter(cycle, self._view)
+        if filtered.status.code is Code.UNSCHEDULABLE:
+            message = self._message(filtered.status.message, {})
+            self._reject(queued, cycle, frozenset({filtered.status.plugin}), message=message)
+        elif filtered.status.is_rejection:
+            message = self._message(filtered.status.message, {})
+            self._unschedulable(queued, message, frozenset({filtered.status.plugin}), None)
+        elif not filtered.status.is_success:
+            self.fail(queued, filtered.status)
+        elif not self._store.node_infos:
+            rejecters = frozenset(queued.runner.plugins)
+            self._unschedulable(queued, NO_NODES, rejecters, None)
+        else:
+            self._place(queued, cycle, filtered)
+
+    def _place(self, queued: QueuedPod, cycle: Cycle, filtered: PreFiltered) -> None:
+        plan = queued.runner.plan(cycle, self._view, filtered)
+        if isinstance(plan, Status):
+            self.fail(queued, plan)
+            return
+        preferred = queued.pod.status.nominated_node_name
+        match self._feasibility.find(queued.runner, cycle, plan, filtered.node_names, preferred):
+            case Chosen(node):
+                self._reserve(queued, cycle, node)
+            case NoneFits() as none:
+                reasons = dict(none.reasons)
+                rejecters = none.rejecters
+                absent = len(self._store.node_infos) - len(none.verdicts)
+                if absent:
+                    text = f"node(s) didn't satisfy plugin(s) [{' '.join(filtered.narrowing)}]"
+                    reasons[text] = reasons.get(text, 0) + absent
+                    rejecters |= frozenset(filtered.narrowing)
+                shape = plan.shape if none.is_remembered else None
+                message = self._message("", reasons)
+                self._reject(queued, cycle, rejecters, message=message, verdicts=none.verdicts, shape=shape)
+            case Status() as failure:
+                self.fail(queued, failure)
+
+    def _reserve(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
+        runner, uid = queued.runner, queued.uid
+        status, held = runner.reserve(cycle, self._store.node_infos[node], self._view)
+        if not status.is_success:
+            self._undo(queued, cycle, node)
+            self._end_without_node(queued, status)
+            return
+        self._overlay.hold(uid, held)
+        self._store.assume(uid, node)
+        permit = runner.permit(cycle, node, self._view)
+        if permit.status.code not in (Code.SUCCESS, Code.WAIT):
+            self._overlay.release(uid)
+            self._store.forget_assumed(uid)
+            self._undo(queued, cycle, node)
+            self._end_without_node(queued, permit.status)
+            return
+        self._queue.assumed(queued, self._timers.now_ms)
+        self._bindings.start(queued.pod, node, cycle, runner, permit)
+        self._bindings.reconsider_permits()
+
+    def _undo(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
+        for decision in queued.runner.unreserve(cycle, node, self._view):
+            self._send(queued, decision)
+
+    def _end_without_node(self, queued: QueuedPod, status: Status) -> None:
+        if status.is_rejection:
+            message = self._message("", dict.fromkeys(status.reasons, 1))
+            self._unschedulable(queued, message, frozenset({status.plugin}), None)
+        else:
+            self.fail(queued, status)
+
+    # No node
+
+    def _reject(
+        self,
+        queued: QueuedPod,
+        cycle: Cycle,
+        rejecters: frozenset[str],
+        *,
+        message: str,
+        verdicts: Mapping[NodeName, Status] = MappingProxyType({}),
+        shape: Shape | None = None,
+    ) -> None:
+        """No node fits: let PostFilter help, then wait for a change."""
+        helped = queued.runner.post_filter(cycle, verdicts, self._view)
+        for decision in helped.decisions:
+            self._send(queued, decision)
+        if helped.status.code is Code.ERROR or (not helped.status.is_success and helped.status.message):
+            message = f"{message} {helped.status.message}"
+        self._unschedulable(queued, message, rejecters, shape, helped.nominated_node)
+
+    def _message(self, pre_filter_message: str, reasons: Mapping[str, int]) -> str:
+        """`0/25 nodes are available: 25 cannot allocate all claims.`, reasons sorted as texts."""
+        message = f"0/{len(self._store.node_infos)} nodes are available:"
+        if pre_filter_message:
+            return f"{message} {pre_filter_message}."
+        if reasons:
+            return f"{message} {', '.join(sorted(f'{count} {reason}' for reason, count in reasons.items()))}."
+        return message
+
+    def _unschedulable(
+        self,
+        queued: QueuedPod,
+        message: str,
+        rejecters: frozenset[str],
+        shape: Shape | None,
+        nominated_node: NodeName | None = None,
+    ) -> None:
+        self._queue.rejected(queued, rejecters, shape, self._timers.now_ms)
+        self._tell(queued.pod, UNSCHEDULABLE, message, nominated_node)
+
+    def fail(self, queued: QueuedPod, status: Status, delay_ms: int | None = None) -> None:
+        """Something went wrong: say so, and try again after a while."""
+        self._queue.failed(queued, self._timers.now_ms, delay_ms)
+        self._tell(queued.pod, UNSCHEDULABLE if status.is_rejection else SCHEDULER_ERROR, status.message, None)
+
+    # Telling
+
+    def _tell(self, pod: Pod, reason: str, message: str, nominated_node: NodeName | None) -> None:
+        self._outbox.tell_about_pod(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        known = self._told.get(pod.uid) or _condition(pod)
+        if known == (reason, message) and nominated_node is None:
+            return
+        self._told[pod.uid] = (reason, message)
+        patch = PatchPodStatus(pod.key, pod.uid, reason, message, nominated_node)
+        self._outbox.ask(patch, partial(self._patched, pod.uid))
+
+    def _patched(self, uid: PodUid, answer: Answer) -> None:
+        if not isinstance(answer, WriteAccepted):
+            self._told.pop(uid, None)  # say it again next time
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod is bound or gone."""
+        self._told.pop(uid, None)
+
+    # PostFilter's writes
+
+    def _send(self, queued: QueuedPod, decision: Decision) -> None:
+        match decision:
+            case AddClaimFinalizer() | WriteClaimStatus():
+                self._writes.send(decision, None, _settled)
+            case RecordEvent():
+                self._outbox.tell(decision)
+            case _:
+                raise TypeError(f"plugin returned {type(decision).__name__} where only claim writes and events may be")
+
+
+def _settled(settlement: Settlement) -> None:
+    """What became of PostFilter's write is seen on the claim, which wakes the pod."""
+
+
+def _condition(pod: Pod) -> tuple[str, str] | None:
+    """Reason and message of PodScheduled=False as observed."""
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.reason, condition.message
+    return None

@@ -1,0 +1,490 @@
+"""The scheduling queue: which pod is next, and what wakes those that wait.
+
+A pod is *active* (to be tried, highest priority first, then longest waiting), in *backoff* (to be tried, but not before
+a time), *unschedulable* (waits for a change that could help) or *gated* (PreEnqueue keeps it out).
+
+Rules of this module
+  1. A change wakes a pod only through a plugin that rejected it, if `wakes_on` matches and `hint` says QUEUE.
+  2. Pods that Filter rejected and that have the same shape have the same chance: a change that could help them wakes
+     one, the *leader*, by priority. When the leader fits, the next follows; when it fails with the same shape, the rest
+     is proven not to fit either. So a freed device costs two attempts, not one for each of ten thousand pods.
+  3. A pod in backoff after a rejection is tried early when nothing is active (upstream's SchedulerPopFromBackoffQ); one
+     in backoff after an error never is.
+  4. Whatever nothing has woken for five minutes is tried again, for a shape its leader.
+
+Not here: what a pod needs (plugins), attempts (`scheduling_cycle`).
+
+Cost: `add`, `pop` O(log n); `change` O(waiting shapes + waiting pods without shape) of the plugins it concerns, or
+O(pods concerned) where the plugin can tell (`TargetedHints`).
+
+Source: pkg/scheduler/backend/queue v1.36.3; differs on purpose: rule 2, and an attempt that failed while binding always
+goes to backoff, so no events have to be recorded for pods in flight.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Plugin, Resource, TargetedHints
+from scheduler.framework.runner import Runner, Shape
+from scheduler.model.keys import PodUid
+from scheduler.model.objects import Pod
+
+
+class Place(Enum):
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in flight"  # popped: being tried or bound
+
+
+@dataclass(slots=True, eq=False)
+class QueuedPod:
+    """One pod of ours that is not bound yet.
+
+    Args:
+        attempts: Scheduling cycles so far.
+        rejecters: Names of the plugins that rejected the last attempt (or gate the pod).
+        ready_ms: Not to be tried before; meaningful in backoff and for a pod that is woken.
+        since_ms: When it came to its place.
+        ticket: Grows with every move; heap entries with an older one are void.
+        group: The pods of the same shape it waits with, or leads.
+    """
+
+    pod: Pod
+    runner: Runner
+    place: Place = Place.ACTIVE
+    attempts: int = 0
+    rejecters: frozenset[str] = frozenset()
+    ready_ms: int = 0
+    since_ms: int = 0
+    ticket: int = 0
+    is_error: bool = False
+    group: ShapeGroup | None = None
+
+    @property
+    def uid(self) -> PodUid:
+        return self.pod.uid
+
+    @property
+    def priority(self) -> int:
+        return self.pod.spec.priority or 0
+
+
+@dataclass(slots=True, eq=False)
+class ShapeGroup:
+    """Unschedulable pods of one shape, rejected by Filter.
+
+    Args:
+        members: Those that wait.
+        order: Heap of the members by priority and waiting time; entries with an old ticket are void.
+        leader: The one member that has been woken and whose attempt will tell about all.
+        checked_ms: When the shape was last found not to fit anywhere.
+    """
+
+    shape: Shape
+    rejecters: frozenset[str]
+    members: dict[PodUid, QueuedPod] = field(default_factory=dict)
+    order: list[_Entry] = field(default_factory=list)
+    leader: QueuedPod | None = None
+    checked_ms: int = 0
+
+    def first(self) -> QueuedPod | None:
+        """The member to wake first."""
+        while self.order:
+            queued = self.order[0].queued
+            if queued.ticket == self.order[0].ticket and queued.uid in self.members:
+                return queued
+            heapq.heappop(self.order)
+        return None
+
+
+class _Entry(NamedTuple):
+    """A place in a heap."""
+
+    rank: int  # minus priority, or the time to be ready
+    since_ms: int
+    ticket: int
+    queued: QueuedPod
+
+
+class SchedulingQueue:
+    """Pods of ours that are not bound yet."""
+
+    def __init__(self, runners: Mapping[str, Runner], settings: CoreSettings, view: ClusterView) -> None:
+        self._settings: Final = settings
+        self._view: Final = view
+        self._pods: Final[dict[PodUid, QueuedPod]] = {}
+        self._active: Final[list[_Entry]] = []
+        self._backoff: Final[list[_Entry]] = []
+        self._error_backoff: Final[list[_Entry]] = []
+        self._active_count = 0
+        self._ticket = 0
+        self._groups: Final[dict[Shape, ShapeGroup]] = {}
+        # Waiting pods by the plugin that rejected them: one by one, and as groups of the same shape.
+        self._single_by_plugin: Final[dict[tuple[str, str], dict[PodUid, QueuedPod]]] = {}
+        self._groups_by_plugin: Final[dict[tuple[str, str], dict[Shape, ShapeGroup]]] = {}
+        self._wakes: Final[dict[Resource, list[tuple[Action, tuple[str, str], Plugin]]]] = {}
+        for runner in runners.values():
+            for plugin in runner.plugins.values():
+                for resource, action in plugin.wakes_on:
+                    entry = (action, (runner.scheduler_name, plugin.name), plugin)
+                    self._wakes.setdefault(resource, []).append(entry)
+        self._flush_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, uid: PodUid) -> bool:
+        return uid in self._pods
+
+    def find(self, uid: PodUid) -> QueuedPod | None:
+        return self._pods.get(uid)
+
+    def all(self) -> Iterable[QueuedPod]:
+        return self._pods.values()
+
+    def groups(self) -> Iterable[ShapeGroup]:
+        return self._groups.values()
+
+    def counts(self) -> dict[str, int]:
+        """Pods by place, for metrics."""
+        counts = {place.value: 0 for place in Place}
+        for queued in self._pods.values():
+            counts[queued.place.value] += 1
+        return counts
+
+    def can_be_woken(self, queued: QueuedPod) -> bool:
+        """Whether some index leads to this waiting pod (for `invariants`)."""
+        group = queued.group
+        if group is not None and queued.uid in group.members:
+            keys = self._group_keys(group, queued.rejecters)
+            return bool(keys) and all(self._groups_by_plugin.get(key, {}).get(group.shape) is group for key in keys)
+        keys = [(queued.runner.scheduler_name, name) for name in queued.rejecters]
+        return bool(keys) and all(self._single_by_plugin.get(key, {}).get(queued.uid) is queued for key in keys)
+
+    # Coming and going
+
+    def add(self, pod: Pod, runner: Runner, now_ms: int) -> None:
+        """A pod that is new to us: gated or active."""
+        queued = QueuedPod(pod, runner)
+        self._pods[pod.uid] = queued
+        self._enqueue(queued, now_ms)
+
+    def update(self, old: Pod, pod: Pod, now_ms: int) -> None:
+        """A newer state of a pod that is in the queue; wakes it when what changed could help it."""
+        queued = self._pods[pod.uid]
+        queued.pod = pod
+        action = pod_changes(old, pod)
+        if action is None or queued.place not in (Place.UNSCHEDULABLE, Place.GATED):
+            return
+        event = ClusterEvent(Resource.POD, action, old, pod)
+        for mask, (scheduler_name, name), plugin in self._wakes.get(Resource.POD, ()):
+            if (
+                mask & action
+                and scheduler_name == queued.runner.scheduler_name
+                and name in queued.rejecters
+                and plugin.hint(pod, event, self._view) is Hint.QUEUE
+            ):
+                self._wake(queued, now_ms)
+                return
+
+    def remove(self, uid: PodUid, now_ms: int) -> None:
+        """The pod is bound, gone or finished."""
+        queued = self._pods.pop(uid, None)
+        if queued is not None:
+            self._displace(queued)
+            self._follow(queued, now_ms)
+
+    def pop(self, now_ms: int) -> QueuedPod | None:
+        """The pod to try now, in flight from here on; its caller must say what became of it."""
+        self._ripen(now_ms)
+        queued = self._first_active()
+        while queued is None and (early := _first(self._backoff)) is not None:
+            self._displace(early)
+            self._enqueue(early, now_ms)
+            queued = self._first_active()
+        if queued is not None:
+            self._displace(queued)
+            queued.place = Place.IN_FLIGHT
+            queued.attempts += 1
+        return queued
+
+    def has_active(self) -> bool:
+        return self._active_count > 0 or _first(self._backoff) is not None
+
+    # What became of an attempt
+
+    def rejected(self, queued: QueuedPod, rejecters: frozenset[str], shape: Shape | None, now_ms: int) -> None:
+        """No node fits, or a plugin said no: wait for a change that concerns one of `rejecters`.
+
+        `shape` tells that nothing but Filter verdicts of that shape decided.
+        """
+        assert rejecters, f"pod {queued.pod.key} was rejected by nobody, nothing would wake it"
+        queued.is_error = False
+        queued.ready_ms = now_ms + self._backoff_ms(queued)
+        queued.rejecters = rejecters
+        led = queued.group
+        if led is not None and led.shape != shape:
+            self._follow(queued, now_ms)
+            led = None
+        queued.group = None
+        self._place(queued, Place.UNSCHEDULABLE, now_ms)
+        if shape is None:
+            self._index_single(queued)
+            return
+        group = self._groups.get(shape)
+        if group is None:
+            group = self._groups[shape] = ShapeGroup(shape, rejecters)
+            self._index_group(group, rejecters)
+        elif not rejecters <= group.rejecters:
+            self._index_group(group, rejecters - group.rejecters)
+            group.rejecters |= rejecters
+        group.checked_ms = now_ms
+        if group.leader is queued:
+            group.leader = None
+        queued.group = group
+        group.members[queued.uid] = queued
+        heapq.heappush(group.order, _Entry(-queued.priority, queued.since_ms, queued.ticket, queued))
+
+    def failed(self, queued: QueuedPod, now_ms: int, delay_ms: int | None = None) -> None:
+        """An error, or a failure while binding: try again after a while."""
+        self._follow(queued, now_ms)
+        queued.is_error = True
+        queued.rejecters = frozenset()
+        queued.ready_ms = now_ms + (delay_ms if delay_ms is not None else self._backoff_ms(queued))
+        self._push_backoff(queued, now_ms)
+
+    def assumed(self, queued: QueuedPod, now_ms: int) -> None:
+        """The pod fits and is being bound; others of its shape may fit too."""
+        self._follow(queued, now_ms)
+
+    # Changes
+
+    def change(self, event: ClusterEvent, now_ms: int) -> None:
+        """Wake the pods that `event` could help."""
+        for mask, key, plugin in self._wakes.get(event.resource, ()):
+            if not mask & event.action:
+                continue
+            singles = self._single_by_plugin.get(key)
+            groups = self._groups_by_plugin.get(key)
+            if not singles and not groups:
+                continue
+            concerned = plugin.concerned(event, self._view) if isinstance(plugin, TargetedHints) else None
+            if concerned is not None:
+                self._change_for(concerned, key, plugin, event, now_ms)
+                continue
+            for queued in tuple(singles.values()) if singles else ():
+                if plugin.hint(queued.pod, event, self._view) is Hint.QUEUE:
+                    self._wake(queued, now_ms)
+            for group in tuple(groups.values()) if groups else ():
+                first = group.first() if group.leader is None else None
+                if first is not None and plugin.hint(first.pod, event, self._view) is Hint.QUEUE:
+                    self._lead(group, first, now_ms)
+
+    def _change_for(
+        self, uids: Iterable[PodUid], key: tuple[str, str], plugin: Plugin, event: ClusterEvent, now_ms: int
+    ) -> None:
+        for uid in uids:
+            queued = self._pods.get(uid)
+            if (
+                queued is not None
+                and queued.place in (Place.UNSCHEDULABLE, Place.GATED)
+                and key[0] == queued.runner.scheduler_name
+                and key[1] in queued.rejecters
+                and plugin.hint(queued.pod, event, self._view) is Hint.QUEUE
+            ):
+                self._wake(queued, now_ms)
+
+    # Time
+
+    def next_deadline_ms(self) -> int | None:
+        """When a pod's backoff ends or the next flush is due, None while nothing waits."""
+        deadlines = [queued.ready_ms for heap in (self._backoff, self._error_backoff) if (queued := _first(heap))]
+        if self._groups or self._single_by_plugin:
+            deadlines.append(self._flush_ms + self._settings.flush_interval_ms)
+        return min(deadlines, default=None)
+
+    def tick(self, now_ms: int) -> None:
+        """Let time pass: end backoffs, and flush what has waited too long."""
+        self._ripen(now_ms)
+        if now_ms < self._flush_ms + self._settings.flush_interval_ms:
+            return
+        self._flush_ms = now_ms
+        latest = now_ms - self._settings.unschedulable_ms_max
+        waiting = {uid: queued for singles in self._single_by_plugin.values() for uid, queued in singles.items()}
+        for queued in waiting.values():
+            if queued.since_ms <= latest:
+                self._wake(queued, now_ms)
+        for group in tuple(self._groups.values()):
+            first = group.first() if group.leader is None and group.checked_ms <= latest else None
+            if first is not None:
+                self._lead(group, first, now_ms)
+
+    # Places
+
+    def _enqueue(self, queued: QueuedPod, now_ms: int) -> None:
+        """Active unless PreEnqueue says no."""
+        status = queued.runner.pre_enqueue(queued.pod, self._view)
+        if status.is_success:
+            queued.rejecters = frozenset()
+            self._push_active(queued, now_ms)
+        elif status.is_rejection:
+            queued.rejecters = frozenset({status.plugin})
+            self._place(queued, Place.GATED, now_ms)
+            self._index_single(queued)
+        else:
+            queued.is_error = True
+            queued.rejecters = frozenset()
+            queued.ready_ms = now_ms + backoff_ms(
+                self._settings.backoff_ms_initial, self._settings.backoff_ms_max, max(queued.attempts, 1)
+            )
+            self._push_backoff(queued, now_ms)
+
+    def _wake(self, queued: QueuedPod, now_ms: int) -> None:
+        """Out of unschedulable or gated, by itself."""
+        was_gated = queued.place is Place.GATED
+        self._displace(queued)
+        self._follow(queued, now_ms)
+        if was_gated or queued.ready_ms <= now_ms:
+            self._enqueue(queued, now_ms)
+        else:
+            self._push_backoff(queued, now_ms)
+
+    def _lead(self, group: ShapeGroup, queued: QueuedPod, now_ms: int) -> None:
+        """Wake a pod for its whole group."""
+        group.leader = queued
+        self._displace(queued)
+        queued.group = group
+        if queued.ready_ms <= now_ms:
+            self._enqueue(queued, now_ms)
+        else:
+            self._push_backoff(queued, now_ms)
+
+    def _follow(self, queued: QueuedPod, now_ms: int) -> None:
+        """`queued` leads no more, and its attempt told nothing against the others: the next one leads."""
+        group, queued.group = queued.group, None
+        if group is None or group.leader is not queued:
+            return
+        group.leader = None
+        following = group.first()
+        if following is not None:
+            self._lead(group, following, now_ms)
+        else:
+            self._forget_group(group)
+
+    def _displace(self, queued: QueuedPod) -> None:
+        """Take the pod out of the place it is in. A leader still leads."""
+        queued.ticket = self._next_ticket()
+        match queued.place:
+            case Place.ACTIVE:
+                self._active_count -= 1
+            case Place.UNSCHEDULABLE | Place.GATED:
+                group = queued.group
+                if group is not None and queued.uid in group.members:
+                    del group.members[queued.uid]
+                    queued.group = None
+                    if not group.members and group.leader is None:
+                        self._forget_group(group)
+                else:
+                    self._unindex_single(queued)
+            case Place.BACKOFF | Place.IN_FLIGHT:
+                pass
+        queued.place = Place.IN_FLIGHT
+
+    def _place(self, queued: QueuedPod, place: Place, now_ms: int) -> None:
+        queued.place = place
+        queued.since_ms = now_ms
+        queued.ticket = self._next_ticket()
+
+    def _push_active(self, queued: QueuedPod, now_ms: int) -> None:
+        self._place(queued, Place.ACTIVE, now_ms)
+        self._active_count += 1
+        heapq.heappush(self._active, _Entry(-queued.priority, now_ms, queued.ticket, queued))
+
+    def _push_backoff(self, queued: QueuedPod, now_ms: int) -> None:
+        self._place(queued, Place.BACKOFF, now_ms)
+        heap = self._error_backoff if queued.is_error else self._backoff
+        heapq.heappush(heap, _Entry(queued.ready_ms, now_ms, queued.ticket, queued))
+
+    def _ripen(self, now_ms: int) -> None:
+        """Move those whose backoff has ended."""
+        for heap in (self._backoff, self._error_backoff):
+            while (queued := _first(heap)) is not None and queued.ready_ms <= now_ms:
+                self._displace(queued)
+                self._enqueue(queued, now_ms)
+
+    def _first_active(self) -> QueuedPod | None:
+        return _first(self._active)
+
+    # Indexes
+
+    def _index_single(self, queued: QueuedPod) -> None:
+        for name in queued.rejecters:
+            key = (queued.runner.scheduler_name, name)
+            self._single_by_plugin.setdefault(key, {})[queued.uid] = queued
+
+    def _unindex_single(self, queued: QueuedPod) -> None:
+        for name in queued.rejecters:
+            key = (queued.runner.scheduler_name, name)
+            singles = self._single_by_plugin[key]
+            del singles[queued.uid]
+            if not singles:
+                del self._single_by_plugin[key]
+
+    def _index_group(self, group: ShapeGroup, rejecters: frozenset[str]) -> None:
+        for key in self._group_keys(group, rejecters):
+            self._groups_by_plugin.setdefault(key, {})[group.shape] = group
+
+    def _forget_group(self, group: ShapeGroup) -> None:
+        self._groups.pop(group.shape, None)
+        for key in self._group_keys(group, group.rejecters):
+            groups = self._groups_by_plugin.get(key)
+            if groups is not None:
+                groups.pop(group.shape, None)
+                if not groups:
+                    del self._groups_by_plugin[key]
+
+    @staticmethod
+    def _group_keys(group: ShapeGroup, rejecters: frozenset[str]) -> list[tuple[str, str]]:
+        return [(group.shape.scheduler_name, name) for name in rejecters]
+
+    def _next_ticket(self) -> int:
+        self._ticket += 1
+        return self._ticket
+
+    def _backoff_ms(self, queued: QueuedPod) -> int:
+        return backoff_ms(self._settings.backoff_ms_initial, self._settings.backoff_ms_max, queued.attempts)
+
+
+def _first(heap: list[_Entry]) -> QueuedPod | None:
+    """The first pod of `heap` that is still in it."""
+    while heap:
+        entry = heap[0]
+        if entry.ticket == entry.queued.ticket:
+            return entry.queued
+        heapq.heappop(heap)
+    return None
+
+
+def pod_changes(old: Pod, new: Pod) -> Action | None:
+    """Which changes of a pod can make it schedulable; None when there is none of them."""
+    action = Action(0)
+    if old.metadata.labels != new.metadata.labels:
+        action |= Action.UPDATE_POD_LABEL
+    if old.spec != new.spec:
+        if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+            action |= Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        if old.spec.tolerations != new.spec.tolerations:
+            action |= Action.UPDATE_POD_TOLERATION
+        if old.spec.containers != new.spec.containers or old.spec.resources != new.spec.resources:
+            action |= Action.UPDATE_POD_SCALE_DOWN
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        action |= Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+    return action or None

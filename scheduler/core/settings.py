@@ -1,0 +1,68 @@
+"""The core's settings: plain numbers, all with upstream's defaults where upstream has the setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CoreSettings:
+    """What can be set about the core. Times are milliseconds.
+
+    Attributes:
+        backoff_ms_initial, backoff_ms_max: Wait after a failed attempt; doubles with each attempt (upstream 1 s, 10 s).
+        unschedulable_ms_max: A pod that nothing has woken for so long is tried again anyway (upstream 5 min).
+        flush_interval_ms: How often the above is looked for (upstream 30 s).
+        cycles_per_tick: Scheduling cycles in one TimerFired, so that one `handle` stays short.
+        binding_cycles_max: Pods whose writes are under way at once; beyond it nothing is decided.
+        feasible_nodes_enough: Nodes of a shape that must be known to fit before looking for more of them stops
+            (upstream minFeasibleNodesToFind). Smaller clusters are always searched whole.
+        remembered_verdicts_max: Bound on verdicts kept, over all pod shapes; the shapes unused longest are forgotten.
+        write_retry_ms_initial, write_retry_ms_max: Wait before a write without a known outcome is sent again.
+        conflicts_max: Conflicts and refusals one binding cycle survives before it gives up.
+        configuration_retry_ms: Wait before a pod that failed for lack of permissions is tried again.
+        story_entries_max: Inputs the story remembers, 0 for none.
+        is_paranoid: Compare remembered verdicts and scores with fresh ones in every cycle (slow).
+        checks_invariants: Check everything after every input (very slow).
+        is_strict: Let exceptions of plugins out instead of failing the pod (tests).
+    """
+
+    backoff_ms_initial: int = 1_000
+    backoff_ms_max: int = 10_000
+    unschedulable_ms_max: int = 300_000
+    flush_interval_ms: int = 30_000
+    cycles_per_tick: int = 16
+    binding_cycles_max: int = 256
+    feasible_nodes_enough: int = 100
+    remembered_verdicts_max: int = 2_000_000
+    write_retry_ms_initial: int = 100
+    write_retry_ms_max: int = 10_000
+    conflicts_max: int = 8
+    configuration_retry_ms: int = 60_000
+    story_entries_max: int = 0
+    is_paranoid: bool = False
+    checks_invariants: bool = False
+    is_strict: bool = False
+
+    def __post_init__(self) -> None:
+        for name in (
+            "backoff_ms_initial",
+            "backoff_ms_max",
+            "unschedulable_ms_max",
+            "flush_interval_ms",
+            "cycles_per_tick",
+            "binding_cycles_max",
+            "feasible_nodes_enough",
+            "remembered_verdicts_max",
+            "write_retry_ms_initial",
+            "write_retry_ms_max",
+            "conflicts_max",
+            "configuration_retry_ms",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"CoreSettings.{name}: {getattr(self, name)} must be at least 1")
+
+
+def backoff_ms(initial: int, largest: int, attempt: int) -> int:
+    """`initial` after the first attempt, doubled after each further one, at most `largest`."""
+    return min(largest, initial << min(max(attempt - 1, 0), 30))

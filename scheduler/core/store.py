@@ -1,0 +1,373 @@
+"""Observed objects by key and revision, with the indexes that plugins and the core read.
+
+Rules of this module
+  1. The newest revision wins; duplicates, late and out-of-order reports change nothing (`versions`).
+  2. An object is what its uid says: a re-created pod, claim or node with the same name is another object, and seeing it
+     means that the earlier one is gone.
+  3. A pod counts on the node it is bound to, or else on the node it is assumed on; a finished pod counts nowhere.
+  4. `NodeInfo.generation` grows, and the change log gets an entry, exactly when a plugin could see a difference.
+
+Not here: devices in use (`claims`), what a change wakes (`scheduling_queue`), what it means for writes under way.
+
+Cost: an observation costs O(1) and the nodes it touches; only a slice or allocation of a pool that is not tied to
+named nodes touches all nodes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from allocator import DeviceClass, Features, Inventory, PoolId, ResourceSlice
+from scheduler.core.changes import ChangeLog
+from scheduler.core.versions import Versions
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Namespace, Node, Pod
+
+
+class Store:
+    """What the cluster looks like, as far as we were told."""
+
+    def __init__(self, features: Features) -> None:
+        self.features: Final = features
+        self.inventory: Final = Inventory()
+        self.changes: Final = ChangeLog()
+        self.node_infos: Final[dict[NodeName, NodeInfo]] = {}
+        self.pods: Final[dict[PodUid, Pod]] = {}
+        self.claims: Final[dict[ClaimUid, ResourceClaim]] = {}
+        self.namespaces: Final[dict[str, Namespace]] = {}
+        self.assumed: Final[dict[PodUid, NodeName]] = {}
+        self._pod_uid_by_key: Final[dict[PodKey, PodUid]] = {}
+        self._claim_uid_by_key: Final[dict[ClaimKey, ClaimUid]] = {}
+        self._pods_by_claim: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
+        self._counted_on: Final[dict[PodUid, NodeName]] = {}
+        self._counted_by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
+        self._node_order: Final[list[NodeName]] = []
+        self._node_order_now: tuple[NodeName, ...] | None = ()
+        self._nodes_by_domain: Final[dict[str, dict[str, dict[NodeName, None]]]] = {}
+        self._generation = 0
+        self._pod_versions: Final[Versions[PodUid]] = Versions(is_final=True)
+        self._claim_versions: Final[Versions[ClaimUid]] = Versions(is_final=True)
+        self._node_versions: Final[Versions[NodeName]] = Versions()
+        self._slice_versions: Final[Versions[str]] = Versions()
+        self._class_versions: Final[Versions[str]] = Versions()
+        self._namespace_versions: Final[Versions[str]] = Versions()
+
+    # Pods
+
+    def pod_by_key(self, key: PodKey) -> Pod | None:
+        uid = self._pod_uid_by_key.get(key)
+        return self.pods[uid] if uid is not None else None
+
+    def observe_pod(self, pod: Pod) -> Pod | bool | None:
+        """The state this one replaces, None for a new pod, False when this is nothing new.
+
+        The caller first deletes the pod of `pod_replaced_by`.
+        """
+        uid = pod.uid
+        namesake = self._pod_uid_by_key.get(pod.key)
+        if namesake is not None and namesake != uid and self.pods[namesake].metadata.revision > pod.metadata.revision:
+            return False
+        if not self._pod_versions.observe(uid, pod.metadata.revision):
+            return False
+        old = self.pods.get(uid)
+        self.pods[uid] = pod
+        if old is None:
+            self._pod_uid_by_key[pod.key] = uid
+            for claim in claims_of(pod):
+                self._pods_by_claim.setdefault(claim, {})[uid] = None
+        elif old.status.resource_claim_statuses != pod.status.resource_claim_statuses:
+            self._unlink_claims(old)
+            for claim in claims_of(pod):
+                self._pods_by_claim.setdefault(claim, {})[uid] = None
+        if pod.spec.node_name:
+            self.assumed.pop(uid, None)
+        self._count(uid)
+        return old
+
+    def pod_replaced_by(self, pod: Pod) -> Pod | None:
+        """The pod of the same name and another uid that cannot exist any more, given that `pod` was observed."""
+        uid = self._pod_uid_by_key.get(pod.key)
+        if uid is None or uid == pod.uid:
+            return None
+        known = self.pods[uid]
+        return known if known.metadata.revision < pod.metadata.revision else None
+
+    def delete_pod(self, uid: PodUid, revision: int) -> Pod | None:
+        """The last state of the pod, None when it was not known or the deletion is older than what is."""
+        if not self._pod_versions.delete(uid, revision):
+            return None
+        pod = self.pods.pop(uid)
+        self.assumed.pop(uid, None)
+        if self._pod_uid_by_key.get(pod.key) == uid:
+            del self._pod_uid_by_key[pod.key]
+        self._unlink_claims(pod)
+        self._count(uid)
+        return pod
+
+    def assume(self, uid: PodUid, node: NodeName) -> None:
+        """Count the pod on `node` before its binding is observed."""
+        self.assumed[uid] = node
+        self._count(uid)
+
+    def forget_assumed(self, uid: PodUid) -> None:
+        """Undo `assume`; harmless when the binding has been observed meanwhile."""
+        if self.assumed.pop(uid, None) is not None:
+            self._count(uid)
+
+    def pods_using(self, claim: ClaimKey) -> Iterable[Pod]:
+        return [self.pods[uid] for uid in self._pods_by_claim.get(claim, ())]
+
+    def _unlink_claims(self, pod: Pod) -> None:
+        for claim in claims_of(pod):
+            users = self._pods_by_claim.get(claim)
+            if users is not None:
+                users.pop(pod.uid, None)
+                if not users:
+                    del self._pods_by_claim[claim]
+
+    def _count(self, uid: PodUid) -> None:
+        """Bring the pod's place in node sums in line with what is known of it."""
+        pod = self.pods.get(uid)
+        node = None if pod is None or pod.is_terminal else pod.node_name or self.assumed.get(uid)
+        counted = self._counted_on.get(uid)
+        if counted is not None and counted != node:
+            del self._counted_on[uid]
+            others = self._counted_by_node[counted]
+            del others[uid]
+            if not others:
+                del self._counted_by_node[counted]
+            info = self.node_infos.get(counted)
+            if info is not None:
+                info.remove_pod(uid)
+                self._touch(info)
+        if node is None:
+            return
+        assert pod is not None
+        here = self._counted_by_node.setdefault(node, {})
+        before = here.get(uid)
+        here[uid] = pod
+        self._counted_on[uid] = node
+        info = self.node_infos.get(node)
+        if info is None or before is pod:
+            return
+        if before is not None and _looks_alike(before, pod):
+            info.pods[uid] = pod
+            return
+        info.add_pod(pod)
+        self._touch(info)
+
+    # Nodes
+
+    @property
+    def node_order(self) -> tuple[NodeName, ...]:
+        """All node names, sorted."""
+        if self._node_order_now is None:
+            self._node_order_now = tuple(self._node_order)
+        return self._node_order_now
+
+    def observe_node(self, node: Node) -> Node | bool | None:
+        """The state this one replaces, None for a new node, False when no plugin can see a difference."""
+        name = node.name
+        if not self._node_versions.observe(name, node.metadata.revision):
+            return False
+        info = self.node_infos.get(name)
+        if info is None:
+            info = self.node_infos[name] = NodeInfo(node)
+            insort(self._node_order, name)
+            self._node_order_now = None
+            for pod in self._counted_by_node.get(name, {}).values():
+                info.add_pod(pod)
+            for key in self._nodes_by_domain:
+                self._join_domain(key, node)
+            self._touch(info)
+            return None
+        old, info.node = info.node, node
+        before, after = old.metadata, node.metadata
+        if (
+            old.spec == node.spec
+            and old.status == node.status
+            and before.labels == after.labels
+            and before.annotations == after.annotations
+            and before.uid == after.uid
+        ):
+            return False
+        for key in self._nodes_by_domain:
+            if old.labels.get(key) != node.labels.get(key):
+                self._leave_domain(key, old)
+                self._join_domain(key, node)
+        self._touch(info)
+        return old
+
+    def delete_node(self, name: NodeName, revision: int) -> Node | None:
+        """The last state of the node, None when it was not known or the deletion is older than what is."""
+        if not self._node_versions.delete(name, revision):
+            return None
+        node = self.node_infos.pop(name).node
+        del self._node_order[bisect_left(self._node_order, name)]
+        self._node_order_now = None
+        for key in self._nodes_by_domain:
+            self._leave_domain(key, node)
+        self.changes.note(name)
+        return node
+
+    def nodes_in_domain(self, key: str, node: Node) -> Iterable[NodeName]:
+        """Nodes that share `node`'s value of the label `key`, itself included; only itself without the label."""
+        values = self._nodes_by_domain.get(key)
+        if values is None:
+            values = self._nodes_by_domain[key] = {}
+            for info in self.node_infos.values():
+                self._join_domain(key, info.node)
+        value = node.labels.get(key)
+        return values.get(value, ()) if value is not None else (node.name,)
+
+    def _join_domain(self, key: str, node: Node) -> None:
+        value = node.labels.get(key)
+        if value is not None:
+            self._nodes_by_domain[key].setdefault(value, {})[node.name] = None
+
+    def _leave_domain(self, key: str, node: Node) -> None:
+        """Take the node out, and note those left behind: their domain has changed."""
+        value = node.labels.get(key)
+        left = self._nodes_by_domain[key].get(value, {}) if value is not None else {}
+        left.pop(node.name, None)
+        for name in left:
+            self.changes.note(name)
+
+    def _touch(self, info: NodeInfo) -> None:
+        self._generation += 1
+        info.generation = self._generation
+        self.changes.note(info.name)
+
+    # Claims
+
+    def claim(self, key: ClaimKey) -> ResourceClaim | None:
+        uid = self._claim_uid_by_key.get(key)
+        return self.claims[uid] if uid is not None else None
+
+    def claim_replaced_by(self, claim: ResourceClaim) -> ResourceClaim | None:
+        """The claim of the same name and another uid that cannot exist any more, given that `claim` was observed."""
+        known = self.claim(claim.key)
+        return known if known is not None and known.uid != claim.uid and known.revision < claim.revision else None
+
+    def observe_claim(self, claim: ResourceClaim) -> ResourceClaim | bool | None:
+        """The state this one replaces, None for a new claim, False when this is nothing new.
+
+        The caller first deletes the claim of `claim_replaced_by`.
+        """
+        known = self.claim(claim.key)
+        if known is not None and known.uid != claim.uid and known.revision > claim.revision:
+            return False
+        if not self._claim_versions.observe(claim.uid, claim.revision):
+            return False
+        old = self.claims.get(claim.uid)
+        self.claims[claim.uid] = claim
+        self._claim_uid_by_key[claim.key] = claim.uid
+        return old
+
+    def delete_claim(self, uid: ClaimUid, revision: int) -> ResourceClaim | None:
+        """The last state of the claim, None when it was not known or the deletion is older than what is."""
+        if not self._claim_versions.delete(uid, revision):
+            return None
+        claim = self.claims.pop(uid)
+        if self._claim_uid_by_key.get(claim.key) == uid:
+            del self._claim_uid_by_key[claim.key]
+        return claim
+
+    # Slices and classes
+
+    def observe_slice(self, slice_: ResourceSlice, revision: int) -> ResourceSlice | bool | None:
+        """The state this one replaces, None for a new slice, False when this is nothing new."""
+        if not self._slice_versions.observe(slice_.name, revision):
+            return False
+        old = self.inventory.slices.get(slice_.name)
+        self._touch_named(self.inventory.put_slice(slice_))
+        return old
+
+    def delete_slice(self, name: str, revision: int) -> ResourceSlice | None:
+        """The last state of the slice, None when it was not known or the deletion is older than what is."""
+        if not self._slice_versions.delete(name, revision):
+            return None
+        old = self.inventory.slices[name]
+        self._touch_named(self.inventory.remove_slice(name))
+        return old
+
+    def touch_pool(self, pool: PoolId) -> None:
+        """Note that devices of `pool` came into or out of use, on every node that can see the pool."""
+        nodes: dict[str, None] = {}
+        for slice_ in self.inventory.slices_of_pool(pool).values():
+            if slice_.node_name:
+                nodes[slice_.node_name] = None
+            elif slice_.per_device_node_selection and all(device.node_name for device in slice_.devices):
+                nodes.update((device.node_name, None) for device in slice_.devices if device.node_name)
+            else:
+                self._touch_named(None)
+                return
+        self._touch_named(nodes)
+
+    def _touch_named(self, nodes: Iterable[str] | None) -> None:
+        """Touch these nodes in a fixed order, or all for None."""
+        for name in self.node_order if nodes is None else sorted(nodes):
+            info = self.node_infos.get(NodeName(name))
+            if info is not None:
+                self._touch(info)
+
+    def observe_class(self, device_class: DeviceClass, revision: int) -> DeviceClass | bool | None:
+        """The state this one replaces, None for a new class, False when this is nothing new."""
+        if not self._class_versions.observe(device_class.name, revision):
+            return False
+        old = self.inventory.classes.get(device_class.name)
+        self.inventory.put_class(device_class)
+        self._touch_named(None)
+        return old
+
+    def delete_class(self, name: str, revision: int) -> DeviceClass | None:
+        """The last state of the class, None when it was not known or the deletion is older than what is."""
+        if not self._class_versions.delete(name, revision):
+            return None
+        old = self.inventory.classes[name]
+        self.inventory.remove_class(name)
+        self._touch_named(None)
+        return old
+
+    # Namespaces
+
+    def observe_namespace(self, namespace: Namespace) -> None:
+        if self._namespace_versions.observe(namespace.metadata.name, namespace.metadata.revision):
+            self.namespaces[namespace.metadata.name] = namespace
+
+    def delete_namespace(self, name: str, revision: int) -> None:
+        if self._namespace_versions.delete(name, revision):
+            del self.namespaces[name]
+
+    # For `invariants`
+
+    def counted_by_node(self) -> Mapping[NodeName, Mapping[PodUid, Pod]]:
+        """Which pods count where, nodes that do not exist (any more) included."""
+        return self._counted_by_node
+
+    def claim_users(self) -> Mapping[ClaimKey, Mapping[PodUid, None]]:
+        return self._pods_by_claim
+
+
+def claims_of(pod: Pod) -> tuple[ClaimKey, ...]:
+    """The claims that `pod` refers to by name, as far as they have names yet."""
+    entries = pod.spec.resource_claims
+    if not entries:
+        return ()
+    generated = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
+    names = (entry.resource_claim_name or generated.get(entry.name) for entry in entries)
+    return tuple(dict.fromkeys(ClaimKey(pod.metadata.namespace, name) for name in names if name))
+
+
+def _looks_alike(before: Pod, after: Pod) -> bool:
+    """Whether no plugin can tell the two states of a pod apart, both counted on the same node."""
+    if before.metadata.labels != after.metadata.labels or before.is_deleting != after.is_deleting:
+        return False
+    old, new = before.spec, after.spec
+    return old == new or msgspec.structs.replace(old, node_name=new.node_name) == new

@@ -1,0 +1,64 @@
+"""Which of several reports about one object is the newest, so that order and repetition of reports do not matter.
+
+Rules of this module
+  1. Of two observations the one with the larger revision is true; an equal one is a duplicate.
+  2. A deletion at revision r ends everything observed up to r, also what arrives later. It does not end what was
+     observed after r: it came from a list older than that.
+  3. Revision 0 of a deletion means unknown: it ends all that was observed so far; with `is_final` (keys that are never
+     used again, uids) also whatever is still to come.
+
+Memory: one number per live object, and the `_TOMBSTONES_MAX` latest deletions.
+
+Source: resourceVersion is comparable within one API server (k8s.io/apimachinery resourceversion, Kubernetes 1.35).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, Generic, TypeVar
+
+Key = TypeVar("Key")
+
+_TOMBSTONES_MAX: Final = 50_000
+_FOR_EVER: Final = 2**63
+
+
+class Versions(Generic[Key]):
+    """Newest known revision of each object of one kind."""
+
+    def __init__(self, *, is_final: bool = False) -> None:
+        self._is_final: Final = is_final
+        self._revision_by_key: Final[dict[Key, int]] = {}
+        self._tombstones: Final[OrderedDict[Key, int]] = OrderedDict()
+
+    def observe(self, key: Key, revision: int) -> bool:
+        """Whether an observation says something new; if so it counts from now on."""
+        known = self._revision_by_key.get(key)
+        if known is None:
+            known = self._tombstones.pop(key, None)
+            if known is not None and revision <= known:
+                self._tombstones[key] = known
+                return False
+        elif revision <= known:
+            return False
+        self._revision_by_key[key] = revision
+        return True
+
+    def delete(self, key: Key, revision: int) -> bool:
+        """Whether a deletion removes what is known of `key`."""
+        known = self._revision_by_key.get(key)
+        if known is not None and 0 < revision < known:
+            return False
+        if revision > 0:
+            self._bury(key, revision)
+        elif self._is_final:
+            self._bury(key, _FOR_EVER)
+        elif known is not None:
+            self._bury(key, known)
+        self._revision_by_key.pop(key, None)
+        return known is not None
+
+    def _bury(self, key: Key, revision: int) -> None:
+        self._tombstones[key] = max(revision, self._tombstones.pop(key, 0))
+        if len(self._tombstones) > _TOMBSTONES_MAX:
+            self._tombstones.popitem(last=False)

@@ -1,0 +1,379 @@
+"""The runner: calls the plugins of one profile in order, and signs what they say.
+
+Rules of this module
+  1. Plugins are called in profile order; the first rejection or error ends an extension point (PreFilter goes on after
+     UNSCHEDULABLE, as upstream does, because preemption may follow).
+  2. Every status that leaves here carries the name of the plugin that gave it.
+  3. An exception of a plugin is an ERROR status for this pod and never stops the others; `is_strict` (tests) lets it
+     out.
+
+Not here: which nodes are asked (`core.feasibility`), when (`core.scheduling_cycle`, `core.binding_cycle`).
+
+Source: pkg/scheduler/framework/runtime/framework.go v1.36.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.api import (
+    ClusterView,
+    Dependence,
+    FilterPlugin,
+    Held,
+    PermitPlugin,
+    PermitResult,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreBindDone,
+    PreBindFailed,
+    PreBindPlugin,
+    PreBindStep,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    Profile,
+    ReservePlugin,
+    ReserveResult,
+    Scope,
+    ScorePlugin,
+    ShapedPlugin,
+)
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.decisions import Decision
+from scheduler.framework.registry import check_profile
+from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.model.keys import NodeName
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Pod
+
+NODE_SCORE_MAX: Final = 100
+_SKIPPED: Final = "skipped"  # stands for a plugin that has nothing to do for a pod in the pod's shape
+_PRE_BIND_DONE: Final = PreBindDone()
+
+
+@dataclass(frozen=True, slots=True)
+class PreFiltered:
+    """What PreFilter of all plugins came to.
+
+    Args:
+        skipped: Names of plugins whose filter and score are not called in this cycle.
+        node_names: The only nodes worth filtering, None for all.
+        narrowing: Names of the plugins that named nodes, sorted.
+    """
+
+    status: Status
+    skipped: frozenset[str] = frozenset()
+    node_names: frozenset[NodeName] | None = None
+    narrowing: tuple[str, ...] = ()
+
+
+class Shape:
+    """Everything that answers about a pod depend on, besides nodes. Hashed once, because it is looked up often."""
+
+    __slots__ = ("_hash", "_parts", "scheduler_name")
+
+    def __init__(self, scheduler_name: str, *parts: Hashable) -> None:
+        self.scheduler_name: Final = scheduler_name
+        self._parts: Final = parts
+        self._hash: Final = hash((scheduler_name, parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Shape)
+            and self._hash == other._hash
+            and self.scheduler_name == other.scheduler_name
+            and self._parts == other._parts
+        )
+
+    def __repr__(self) -> str:
+        return f"Shape({self.scheduler_name}, {self._parts})"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which plugins take part in one cycle, and how long their answers hold.
+
+    Args:
+        shape: Key under which verdicts and scores are remembered; None: not at all.
+        filters, scorers: Answers that may be remembered (scope NODE or DOMAIN).
+        live_filters, live_scorers: Asked anew in every cycle (scope CLUSTER).
+        domains: Node labels whose value joins nodes: a change of one is a change of all with that value.
+    """
+
+    shape: Shape | None
+    filters: tuple[FilterPlugin, ...]
+    live_filters: tuple[FilterPlugin, ...]
+    scorers: tuple[ScorePlugin, ...]
+    live_scorers: tuple[ScorePlugin, ...]
+    domains: tuple[str, ...]
+
+
+class Runner:
+    """The plugins of one profile, ready to be called."""
+
+    def __init__(self, profile: Profile, *, is_strict: bool = False) -> None:
+        check_profile(profile)
+        plugins = profile.plugins
+        self.scheduler_name: Final = profile.scheduler_name
+        self.plugins: Final = {plugin.name: plugin for plugin in plugins}
+        self._is_strict: Final = is_strict
+        self._pre_enqueue: Final = tuple(p for p in plugins if isinstance(p, PreEnqueuePlugin))
+        self._pre_filter: Final = tuple(p for p in plugins if isinstance(p, PreFilterPlugin))
+        self._filter: Final = tuple(p for p in plugins if isinstance(p, FilterPlugin))
+        self._post_filter: Final = tuple(p for p in plugins if isinstance(p, PostFilterPlugin))
+        self._score: Final = tuple(p for p in plugins if isinstance(p, ScorePlugin))
+        self._reserve: Final = tuple(p for p in plugins if isinstance(p, ReservePlugin))
+        self._permit: Final = tuple(p for p in plugins if isinstance(p, PermitPlugin))
+        self._pre_bind: Final = tuple(p for p in plugins if isinstance(p, PreBindPlugin))
+        self._post_bind: Final = tuple(p for p in plugins if isinstance(p, PostBindPlugin))
+        self._shaped: Final = tuple(p for p in plugins if isinstance(p, FilterPlugin | ScorePlugin))
+        self._plans: Final[dict[tuple[object, ...], Plan]] = {}
+
+    def pre_enqueue(self, pod: Pod, view: ClusterView) -> Status:
+        """SUCCESS, or the first rejection: the pod is gated."""
+        for plugin in self._pre_enqueue:
+            try:
+                status = plugin.pre_enqueue(pod, view)
+            except Exception as error:
+                status = self._broken(plugin, "PreEnqueue", error)
+            if status.code is not Code.SUCCESS:
+                return status.by(plugin.name)
+        return SUCCESS
+
+    def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFiltered:
+        """Run PreFilter and merge the plugins' node names; a rejection carries the plugin's name."""
+        skipped: set[str] = set()
+        narrowing: list[str] = []
+        node_names: frozenset[NodeName] | None = None
+        rejection: Status | None = None
+        for plugin in self._pre_filter:
+            try:
+                result = plugin.pre_filter(cycle, view)
+                status, names = result.status, result.node_names
+            except Exception as error:
+                status, names = self._broken(plugin, "PreFilter", error), None
+            if status.code is Code.SUCCESS:
+                if names is not None:
+                    narrowing.append(plugin.name)
+                    node_names = names if node_names is None else node_names & names
+                    if not node_names:
+                        return PreFiltered(_no_node_named(narrowing), narrowing=tuple(sorted(narrowing)))
+            elif status.code is Code.SKIP:
+                skipped.add(plugin.name)
+            elif status.code is Code.UNSCHEDULABLE:
+                rejection = rejection or status.by(plugin.name)
+            else:
+                return PreFiltered(status.by(plugin.name))
+        return PreFiltered(rejection or SUCCESS, frozenset(skipped), node_names, tuple(sorted(narrowing)))
+
+    def plan(self, cycle: Cycle, view: ClusterView, filtered: PreFiltered) -> Plan | Status:
+        """Sort the plugins of this cycle by what their answers depend on. An ERROR status when a plugin fails."""
+        dependences: list[Dependence | None] = []
+        shapes: list[Hashable] = [filtered.node_names]
+        is_remembered = True
+        for plugin in self._shaped:
+            if plugin.name in filtered.skipped:
+                dependences.append(None)
+                shapes.append(_SKIPPED)
+                continue
+            try:
+                dependence = plugin.dependence(cycle) if isinstance(plugin, ShapedPlugin) else Dependence(Scope.CLUSTER)
+                if dependence.scope is not Scope.CLUSTER:
+                    assert isinstance(plugin, ShapedPlugin)
+                    shape = plugin.shape(cycle, view)
+                    is_remembered = is_remembered and shape is not None
+                    shapes.append(shape)
+            except Exception as error:
+                return self._broken(plugin, "PreFilter", error).by(plugin.name)
+            dependences.append(dependence)
+        known = tuple(dependences)
+        plan = self._plans.get(known)
+        if plan is None:
+            plan = self._plans[known] = self._sort(known)
+        key = Shape(self.scheduler_name, known, tuple(shapes)) if is_remembered else None
+        return Plan(key, plan.filters, plan.live_filters, plan.scorers, plan.live_scorers, plan.domains)
+
+    def _sort(self, dependences: tuple[Dependence | None, ...]) -> Plan:
+        filters: tuple[list[FilterPlugin], list[FilterPlugin]] = ([], [])
+        scorers: tuple[list[ScorePlugin], list[ScorePlugin]] = ([], [])
+        domains: dict[str, None] = {}
+        for plugin, dependence in zip(self._shaped, dependences, strict=True):
+            if dependence is None:
+                continue
+            is_live = dependence.scope is Scope.CLUSTER
+            if dependence.scope is Scope.DOMAIN:
+                domains[dependence.domain] = None
+            if isinstance(plugin, FilterPlugin):
+                filters[is_live].append(plugin)
+            if isinstance(plugin, ScorePlugin):
+                scorers[is_live].append(plugin)
+        return Plan(None, tuple(filters[0]), tuple(filters[1]), tuple(scorers[0]), tuple(scorers[1]), tuple(domains))
+
+    def filter(self, plugins: Sequence[FilterPlugin], cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+        """SUCCESS, or the first verdict against `node`."""
+        for plugin in plugins:
+            try:
+                status = plugin.filter(cycle, node, view)
+            except Exception as error:
+                status = self._broken(plugin, "Filter", error)
+            if status is not SUCCESS and status.code is not Code.SUCCESS:
+                return status.by(plugin.name)
+        return SUCCESS
+
+    def post_filter(self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView) -> PostFilterResult:
+        """The first plugin that helps, or all reasons why none does. Decisions of every plugin asked are kept."""
+        reasons: list[str] = []
+        decisions: list[Decision] = []
+        rejecter = ""
+        for plugin in self._post_filter:
+            try:
+                result = plugin.post_filter(cycle, verdicts, view)
+            except Exception as error:
+                result = PostFilterResult(self._broken(plugin, "PostFilter", error))
+            decisions.extend(result.decisions)
+            status = result.status
+            if status.is_success or not status.is_rejection or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return PostFilterResult(status.by(plugin.name), result.nominated_node, tuple(decisions))
+            reasons.extend(status.reasons)
+            rejecter = rejecter or plugin.name
+        return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), rejecter), None, tuple(decisions))
+
+    def pre_score(
+        self, plugins: Sequence[ScorePlugin], cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView
+    ) -> list[ScorePlugin | None] | Status:
+        """The plugins to ask for scores, None in the place of one that skips; or an ERROR status."""
+        asked: list[ScorePlugin | None] = []
+        for plugin in plugins:
+            try:
+                status = plugin.pre_score(cycle, nodes, view)
+            except Exception as error:
+                status = self._broken(plugin, "PreScore", error)
+            if status.code is Code.SKIP:
+                asked.append(None)
+            elif status.code is Code.SUCCESS:
+                asked.append(plugin)
+            else:
+                return _as_error(status, plugin, "PreScore")
+        return asked
+
+    def score(
+        self, plugins: Sequence[ScorePlugin | None], cycle: Cycle, node: NodeInfo, view: ClusterView
+    ) -> tuple[int, ...] | Status:
+        """Raw scores in the order of `plugins`, 0 where one skips; or an ERROR status."""
+        scores: list[int] = []
+        for plugin in plugins:
+            try:
+                scores.append(plugin.score(cycle, node, view) if plugin is not None else 0)
+            except Exception as error:
+                assert plugin is not None
+                return self._broken(plugin, "Score", error).by(plugin.name)
+        return tuple(scores)
+
+    def normalize_score(
+        self, plugin: ScorePlugin, cycle: Cycle, score_by_node: dict[NodeName, int]
+    ) -> dict[NodeName, int] | Status:
+        """The scores brought to 0..100 and weighted; or an ERROR status."""
+        try:
+            plugin.normalize_score(cycle, score_by_node)
+        except Exception as error:
+            return self._broken(plugin, "NormalizeScore", error).by(plugin.name)
+        for node, score in score_by_node.items():
+            if not 0 <= score <= NODE_SCORE_MAX:
+                text = f'plugin "{plugin.name}" returns an invalid score {score} for node {node}, not in 0..100'
+                return Status(Code.ERROR, (text,), plugin.name)
+            score_by_node[node] = score * plugin.weight
+        return score_by_node
+
+    def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> tuple[Status, tuple[Held, ...]]:
+        """Run Reserve; on a failure the plugins that already reserved are the caller's to unreserve."""
+        held: list[Held] = []
+        for plugin in self._reserve:
+            try:
+                result = plugin.reserve(cycle, node, view)
+            except Exception as error:
+                result = ReserveResult(self._broken(plugin, "Reserve", error))
+            if not result.status.is_success:
+                return result.status.by(plugin.name), ()
+            held.extend(result.held)
+        return SUCCESS, tuple(held)
+
+    def unreserve(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
+        """Run Unreserve in reverse order. A plugin that fails is passed over: the others must still undo."""
+        decisions: list[Decision] = []
+        for plugin in reversed(self._reserve):
+            try:
+                decisions.extend(plugin.unreserve(cycle, node, view))
+            except Exception as error:
+                self._broken(plugin, "Unreserve", error)
+        return tuple(decisions)
+
+    def permit(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PermitResult:
+        """SUCCESS, WAIT with the longest timeout asked for, or the first rejection."""
+        waiting: PermitResult | None = None
+        for plugin in self._permit:
+            try:
+                result = plugin.permit(cycle, node, view)
+            except Exception as error:
+                result = PermitResult(self._broken(plugin, "Permit", error))
+            if result.status.code is Code.WAIT:
+                if waiting is None or result.timeout_ms > waiting.timeout_ms:
+                    waiting = PermitResult(result.status.by(plugin.name), result.timeout_ms)
+            elif result.status.code is not Code.SUCCESS:
+                return PermitResult(result.status.by(plugin.name))
+        return waiting or PermitResult(SUCCESS)
+
+    def pre_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PreBindStep:
+        """The first step that is not done, so that all are done at the same instant when this says done."""
+        for plugin in self._pre_bind:
+            try:
+                step = plugin.pre_bind(cycle, node, view)
+            except Exception as error:
+                step = PreBindFailed(self._broken(plugin, "PreBind", error))
+            if isinstance(step, PreBindFailed):
+                return PreBindFailed(step.status.by(plugin.name))
+            if not isinstance(step, PreBindDone):
+                return step
+        return _PRE_BIND_DONE
+
+    def post_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
+        """Run PostBind; nothing can fail any more, a plugin that breaks is passed over."""
+        decisions: list[Decision] = []
+        for plugin in self._post_bind:
+            try:
+                decisions.extend(plugin.post_bind(cycle, node, view))
+            except Exception as error:
+                self._broken(plugin, "PostBind", error)
+        return tuple(decisions)
+
+    def _broken(self, plugin: Plugin, point: str, error: Exception) -> Status:
+        if self._is_strict:
+            raise error
+        return Status(
+            Code.ERROR, (f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}',), plugin.name
+        )
+
+
+def _no_node_named(narrowing: Sequence[str]) -> Status:
+    names = " ".join(sorted(narrowing))
+    several = len(narrowing) > 1
+    text = (
+        f"node(s) didn't satisfy plugin(s) [{names}] simultaneously"
+        if several
+        else f"node(s) didn't satisfy plugin {names}"
+    )
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), narrowing[-1])
+
+
+def _as_error(status: Status, plugin: Plugin, point: str) -> Status:
+    if status.code is Code.ERROR:
+        return status.by(plugin.name)
+    return Status(Code.ERROR, (f'running {point} plugin "{plugin.name}": {status.message}',), plugin.name)

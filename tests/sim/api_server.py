@@ -1,0 +1,222 @@
+"""An API server in memory that executes the machine's decisions, for core tests and the simulation.
+
+It keeps what the real one guarantees and the machine relies on: one growing revision, conditional writes that conflict
+when the revision has moved, no new revision for a write that changes nothing, a binding only of the right uid and only
+once, no binding of a pod that is being deleted. It logs every change as the observation a watch would deliver.
+
+The resource claim controller's part is `collect_garbage`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+
+import msgspec
+
+from allocator import DeviceClass, ResourceSlice
+from scheduler.core.inputs import (
+    ClaimDeleted,
+    ClaimObserved,
+    ClassObserved,
+    Input,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
+    RelistFinished,
+    SliceDeleted,
+    SliceObserved,
+    WriteAccepted,
+    WriteConflicted,
+    WriteRejected,
+)
+from scheduler.core.machine import KINDS
+from scheduler.framework.decisions import (
+    AddClaimFinalizer,
+    Answered,
+    BindPod,
+    PatchPodStatus,
+    ReadClaim,
+    ReadPod,
+    WriteClaimStatus,
+)
+from scheduler.model.claim import FINALIZER, ResourceClaim
+from scheduler.model.keys import ClaimKey, NodeName, PodKey
+from scheduler.model.objects import Node, Pod, PodCondition
+
+Answer = WriteAccepted | WriteConflicted | WriteRejected
+
+
+class FakeApiServer:
+    """Objects by name, and a log of what happened to them."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.pods: dict[PodKey, Pod] = {}
+        self.claims: dict[ClaimKey, ResourceClaim] = {}
+        self.nodes: dict[NodeName, Node] = {}
+        self.slices: dict[str, tuple[ResourceSlice, int]] = {}
+        self.classes: dict[str, tuple[DeviceClass, int]] = {}
+        self.log: list[Input] = []
+        self.bindings: list[tuple[str, NodeName]] = []  # pod uid and node, in order
+
+    # What users and other components do
+
+    def put_pod(self, pod: Pod) -> Pod:
+        stored = _with_revision(pod, self._next())
+        self.pods[pod.key] = stored
+        self.log.append(PodObserved(stored))
+        return stored
+
+    def delete_pod(self, key: PodKey) -> None:
+        pod = self.pods.pop(key, None)
+        if pod is not None:
+            self.log.append(PodDeleted(key, pod.uid, self._next()))
+
+    def put_node(self, node: Node) -> None:
+        stored = _with_revision(node, self._next())
+        self.nodes[node.name] = stored
+        self.log.append(NodeObserved(stored))
+
+    def delete_node(self, name: NodeName) -> None:
+        if self.nodes.pop(name, None) is not None:
+            self.log.append(NodeDeleted(name, self._next()))
+
+    def put_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        stored = replace(claim, revision=self._next())
+        self.claims[claim.key] = stored
+        self.log.append(ClaimObserved(stored))
+        return stored
+
+    def delete_claim(self, key: ClaimKey) -> None:
+        """As the API server deletes: an object with finalizers stays until they are gone."""
+        claim = self.claims.get(key)
+        if claim is None:
+            return
+        if claim.finalizers and not claim.is_deleting:
+            self.put_claim(replace(claim, deletion_timestamp="2026-01-01T00:01:00Z"))
+        elif not claim.finalizers:
+            del self.claims[key]
+            self.log.append(ClaimDeleted(key, claim.uid, self._next()))
+
+    def put_slice(self, slice_: ResourceSlice) -> None:
+        self.slices[slice_.name] = (slice_, self._next())
+        self.log.append(SliceObserved(*self.slices[slice_.name]))
+
+    def delete_slice(self, name: str) -> None:
+        if self.slices.pop(name, None) is not None:
+            self.log.append(SliceDeleted(name, self._next()))
+
+    def put_class(self, device_class: DeviceClass) -> None:
+        self.classes[device_class.name] = (device_class, self._next())
+        self.log.append(ClassObserved(*self.classes[device_class.name]))
+
+    def collect_garbage(self) -> None:
+        """The resource claim controller: drop reservations of pods that are gone or finished, free what nobody uses."""
+        alive = {pod.uid for pod in self.pods.values() if not pod.is_terminal}
+        for key, claim in list(self.claims.items()):
+            reserved = tuple(one for one in claim.reserved_for if one.uid in alive)
+            owner = claim.controller
+            is_orphan = owner is not None and owner.kind == "Pod" and owner.uid not in alive
+            changed = claim
+            if reserved != claim.reserved_for:
+                changed = replace(changed, reserved_for=reserved)
+            if changed.allocation is not None and not reserved and (is_orphan or reserved != claim.reserved_for):
+                changed = replace(changed, allocation=None, allocation_timestamp=None, device_conditions=())
+            if changed.allocation is None and not reserved and changed.is_deleting:
+                changed = replace(changed, finalizers=tuple(one for one in changed.finalizers if one != FINALIZER))
+            if changed != claim:
+                self.put_claim(changed)
+            if is_orphan or changed.is_deleting:
+                self.delete_claim(key)
+
+    # What the machine asks for
+
+    def list_all(self) -> list[Input]:
+        """Everything there is, as a start or a relist delivers it."""
+        return [
+            *(NodeObserved(node) for node in self.nodes.values()),
+            *(ClassObserved(*stored) for stored in self.classes.values()),
+            *(SliceObserved(*stored) for stored in self.slices.values()),
+            *(ClaimObserved(claim) for claim in self.claims.values()),
+            *(PodObserved(pod) for pod in self.pods.values()),
+            *(RelistFinished(kind) for kind in sorted(KINDS)),
+        ]
+
+    def execute(self, decision: Answered) -> Answer:
+        """Do what `decision` asks for now, and answer."""
+        match decision:
+            case AddClaimFinalizer():
+                return self._write_claim(decision, finalizers=decision.finalizers)
+            case WriteClaimStatus(clear_allocation=True):
+                return self._write_claim(
+                    decision, allocation=None, allocation_timestamp=None, reserved_for=(), device_conditions=()
+                )
+            case WriteClaimStatus():
+                changes: dict[str, object] = {}
+                if decision.allocation is not None:
+                    changes["allocation"] = decision.allocation
+                if decision.reserved_for is not None:
+                    changes["reserved_for"] = decision.reserved_for
+                return self._write_claim(decision, **changes)
+            case ReadClaim(key):
+                claim = self.claims.get(key)
+                return WriteAccepted(decision.id, claim=claim) if claim is not None else _gone(decision, key)
+            case BindPod():
+                return self._bind(decision)
+            case ReadPod(pod_key):
+                pod = self.pods.get(pod_key)
+                return WriteAccepted(decision.id, pod=pod) if pod is not None else _gone(decision, pod_key)
+            case PatchPodStatus():
+                return self._patch_status(decision)
+
+    def _write_claim(self, decision: AddClaimFinalizer | WriteClaimStatus, **changes: object) -> Answer:
+        claim = self.claims.get(decision.claim)
+        if claim is None:
+            return _gone(decision, decision.claim)
+        if claim.uid != decision.uid or claim.revision != decision.expect_revision:
+            return WriteConflicted(decision.id, "the object has been modified")
+        changed = dataclasses.replace(claim, **changes)  # type: ignore[arg-type]
+        if changed != claim:
+            changed = self.put_claim(changed)
+        return WriteAccepted(decision.id, claim=changed)
+
+    def _bind(self, decision: BindPod) -> Answer:
+        pod = self.pods.get(decision.pod)
+        if pod is None:
+            return _gone(decision, decision.pod)
+        if pod.uid != decision.uid:
+            return WriteConflicted(decision.id, "the UID in the precondition does not match")
+        if pod.node_name is not None:
+            return WriteConflicted(decision.id, f"pod {pod.key} is already assigned to node {pod.node_name}")
+        if pod.is_deleting:
+            return WriteConflicted(decision.id, f"pod {pod.key} is being deleted, cannot be assigned to a host")
+        self.bindings.append((pod.uid, decision.node))
+        self.put_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=decision.node)))
+        return WriteAccepted(decision.id)
+
+    def _patch_status(self, decision: PatchPodStatus) -> Answer:
+        pod = self.pods.get(decision.pod)
+        if pod is None:
+            return _gone(decision, decision.pod)
+        if pod.uid != decision.uid:
+            return WriteConflicted(decision.id, "the UID in the precondition does not match")
+        condition = PodCondition("PodScheduled", "False", decision.reason, decision.message)
+        nominated = pod.status.nominated_node_name if decision.nominated_node is None else decision.nominated_node
+        status = msgspec.structs.replace(pod.status, conditions=(condition,), nominated_node_name=nominated)
+        if status != pod.status:
+            self.put_pod(msgspec.structs.replace(pod, status=status))
+        return WriteAccepted(decision.id)
+
+    def _next(self) -> int:
+        self.revision += 1
+        return self.revision
+
+
+def _with_revision(obj, revision: int):
+    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, resource_version=str(revision)))
+
+
+def _gone(decision: Answered, key: object) -> WriteRejected:
+    return WriteRejected(decision.id, 404, "NotFound", f"{key} not found")
