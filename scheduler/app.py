@@ -68,7 +68,8 @@ class SchedulerApp:
         self._inbox: deque[Input] = deque()
         self._reported: dict[tuple[str, str], str] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._turn_handle: asyncio.Handle | None = None
+        self._next_turn: asyncio.Handle | None = None  # as soon as possible
+        self._timer: asyncio.TimerHandle | None = None  # at the machine's deadline
         self._last_turn_s = 0.0
         self._inputs_count = 0
 
@@ -153,9 +154,9 @@ class SchedulerApp:
         try:
             await self._stack.aclose()  # awaits writes in flight; their answers still reach the machine
         finally:
-            if self._turn_handle is not None:
-                self._turn_handle.cancel()
-                self._turn_handle = None
+            for handle in (self._next_turn, self._timer):
+                if handle is not None:
+                    handle.cancel()
             if self.config.tune_gc:
                 gc.enable()
             if hasattr(self, "_failed") and not self._failed.done():
@@ -223,15 +224,14 @@ class SchedulerApp:
         self._schedule_turn()
 
     def _schedule_turn(self) -> None:
-        handle = self._turn_handle
-        if handle is not None:
-            if not isinstance(handle, asyncio.TimerHandle):
-                return
-            handle.cancel()
-        self._turn_handle = self._loop.call_soon(self._turn)
+        if self._next_turn is None:
+            self._next_turn = self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._turn_handle = None
+        self._next_turn = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._failed.done():
             return
         begun_s = time.perf_counter()
@@ -248,7 +248,7 @@ class SchedulerApp:
             if not self._synced.is_set() and all(reflector.stats.is_synced for reflector in self.reflectors):
                 self._synced.set()
             if deadline_ms is not None:
-                self._turn_handle = self._call_at(deadline_ms)
+                self._schedule_turn_at(deadline_ms)
         self._last_turn_s = self._loop.time()
         self.metrics.turn.observe(time.perf_counter() - begun_s)
 
@@ -275,11 +275,12 @@ class SchedulerApp:
             self.metrics.count_decisions(decisions)
             self._executor.submit(decisions)
 
-    def _call_at(self, deadline_ms: int) -> asyncio.Handle:
+    def _schedule_turn_at(self, deadline_ms: int) -> None:
         if deadline_ms <= self.clock.now_ms():
-            return self._loop.call_soon(self._turn)
-        # A millisecond later: a timer that fires a hair early would be asked for again at once.
-        return self._loop.call_at(self.clock.monotonic_s(deadline_ms + 1), self._turn)
+            self._schedule_turn()
+        else:
+            # A millisecond later: a timer that fires a hair early would be asked for again at once.
+            self._timer = self._loop.call_at(self.clock.monotonic_s(deadline_ms + 1), self._turn)
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None and not self._failed.done():
