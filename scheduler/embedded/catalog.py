@@ -155,6 +155,7 @@ TAINT_RULE: Final = Kind(
     DeviceTaintRuleStrategy(),
     has_status=True,
 )
+LEASE: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, LeaseStrategy())
 
 KINDS: Final = (
     NAMESPACE,
@@ -188,7 +189,7 @@ KINDS: Final = (
     SLICE,
     DEVICE_CLASS,
     TAINT_RULE,
-    Kind("coordination.k8s.io", "v1", "Lease", "leases", True, LeaseStrategy()),
+    LEASE,
     Kind(
         EVENTS,
         "v1",

@@ -26,14 +26,19 @@ from aiohttp import web
 
 from scheduler.embedded.apply import apply_configuration
 from scheduler.embedded.catalog import default_registry
+from scheduler.embedded.claim_process import ClaimProcess
 from scheduler.embedded.faults import Faults
 from scheduler.embedded.http_server import REQUEST_SIZE_MAX, HttpServer
 from scheduler.embedded.kinds import Kind, Registry
+from scheduler.embedded.kubelet import Kubelet
+from scheduler.embedded.ownership import GarbageCollector, NamespaceEnd
+from scheduler.embedded.reactors import Reactors
 from scheduler.embedded.rest import Api, WriteOptions
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.statuses import Json, bad_request
 from scheduler.embedded.store import Store, Stored
 from scheduler.embedded.watches import Watches
+from scheduler.embedded.workloads import Workloads
 
 DEFAULT_WATCH_WINDOW: Final = 10_000
 """Changes of each kind that a watch can be resumed over."""
@@ -81,6 +86,9 @@ class EmbeddedCluster:
         self._runner: web.ServerRunner | None = None
         self._protocol_server: web.Server | None = None
         self._folder: Path | None = None
+        self._kubelet = Kubelet(self.api)
+        self._reactors: Reactors | None = None
+        self._claim_process: ClaimProcess | None = None
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -90,6 +98,8 @@ class EmbeddedCluster:
         try:
             self._folder = Path(tempfile.mkdtemp(prefix="dra-scheduler-embedded-"))
             self.kubeconfig_path.write_text(yaml.safe_dump(kubeconfig(self.url), sort_keys=False))
+            if self._has_controllers:
+                await self._start_controllers()
         except BaseException:
             await self.aclose()
             raise
@@ -103,10 +113,24 @@ class EmbeddedCluster:
     async def aclose(self) -> None:
         """Stop everything and remove the kubeconfig; may be called more than once."""
         await self._server.close()
+        if self._claim_process is not None:
+            await self._claim_process.close()
+            self._claim_process = None
+        if self._reactors is not None:
+            await self._reactors.close()
+            self._kubelet.close()
         await self._hang_up()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+    async def _start_controllers(self) -> None:
+        reactors = (self._kubelet, Workloads(self.api), GarbageCollector(self.api), NamespaceEnd(self.api))
+        self._reactors = Reactors(self.api, reactors)
+        self._reactors.start()
+        assert self._folder is not None
+        self._claim_process = ClaimProcess(self.url, self._folder / "claim-controllers.log")
+        await self._claim_process.start()
 
     async def _listen(self) -> None:
         server = web.Server(self._server.handle, request_factory=_request, access_log=None, handler_cancellation=True)
@@ -144,6 +168,11 @@ class EmbeddedCluster:
         if self._folder is None:
             raise RuntimeError("the embedded cluster is not running: use `async with EmbeddedCluster()`")
         return self._folder / "kubeconfig"
+
+    async def controllers_ready(self) -> None:
+        """Wait until the claim controllers watch. They catch up on what was there before, so nobody has to."""
+        if self._claim_process is not None:
+            await self._claim_process.ready()
 
     # -- what a test or the demo does to it --------------------------------------------------------
 

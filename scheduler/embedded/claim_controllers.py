@@ -1,0 +1,566 @@
+"""The resource claim controller: claims from templates, reservations taken back, unused claims removed.
+
+What kube-controller-manager's resourceclaim controller does in a real cluster, as a client of the API. kopf
+watches and keeps the indexes; the work is done by a few workers on a queue of keys, so that one object is
+never worked on twice at the same time and a failure is retried with back-off.
+
+Rules of this module
+  1. Level-triggered: a key is worked on from the indexes (and live reads where staleness would hurt).
+  2. Every write carries the resourceVersion it was decided on, or is a create; a 409 means look again.
+  3. kopf is used through `on.event`, `index`, `on.startup` and `on.cleanup` only: anything else would write
+     annotations or finalizers on users' objects.
+
+Differs on purpose from upstream: the applied `resourceClaimStatuses` name all of a pod's generated claims, not
+only those made in this run. Applying fewer would remove the others, to be found and applied again for ever.
+
+Source: k8s.io/kubernetes v1.36.3 pkg/controller/resourceclaim/controller.go (syncPod, handleClaim, syncClaim).
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import aiohttp
+import kopf
+import orjson
+
+_LOG: Final = logging.getLogger("scheduler.embedded.claim_controllers")
+
+FIELD_MANAGER: Final = "ResourceClaimController"
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
+GENERATE_NAME_LENGTH_MAX: Final = 57
+RESERVED_FOR_MAX: Final = 256
+
+_CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims"
+_PODS: Final = "/api/v1/namespaces/{}/pods"
+_OWNER: Final = "owner of"
+"""First half of the keys under which the claim index has a pod's claims; no namespace has this name."""
+_WORKERS: Final = 4
+_DELETED_UIDS_MAX: Final = 500
+_RETRY_FIRST_S: Final = 0.05
+_RETRY_LAST_S: Final = 15.0
+_REQUEST_TIMEOUT_S: Final = 30.0
+
+Obj = Mapping[str, Any]
+Key = tuple[str, str, str]
+"""("pod" or "claim", namespace, name)."""
+
+
+class RequestError(Exception):
+    """A request that was refused."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+
+
+class WaitError(Exception):
+    """Something that has to come first is missing; said to the user as an event, and retried."""
+
+
+def generate_name(pod_name: str, claim_name: str) -> str:
+    """The generateName of a pod's claim: `POD-CLAIM-`, both cut in proportion when that is too long."""
+    base = f"{pod_name}-{claim_name}-"
+    length = len(base)
+    if length <= GENERATE_NAME_LENGTH_MAX:
+        return base
+    pod_part = pod_name[: len(pod_name) * GENERATE_NAME_LENGTH_MAX // length]
+    return f"{pod_part}-{claim_name[: len(claim_name) * GENERATE_NAME_LENGTH_MAX // length]}"
+
+
+def is_pod_done(pod: Obj) -> bool:
+    """Whether a pod will not run (any more): finished, or deleted before it was scheduled."""
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return True
+    return bool(pod["metadata"].get("deletionTimestamp")) and not pod["spec"].get("nodeName")
+
+
+def uses_claims(pod: Obj) -> bool:
+    """Whether the controller has anything to do with a pod."""
+    status = pod.get("status") or {}
+    return bool((pod.get("spec") or {}).get("resourceClaims") or status.get("extendedResourceClaimStatus"))
+
+
+def claim_names(pod: Obj) -> Iterator[str]:
+    """The names of all claims a pod uses, as far as they are known."""
+    status = pod.get("status") or {}
+    generated = {entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
+    for reference in pod["spec"].get("resourceClaims") or ():
+        name = reference.get("resourceClaimName") or generated.get(reference["name"])
+        if name:
+            yield name
+    extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+    if extended:
+        yield extended
+
+
+def is_owned_by(claim: Obj, pod: Obj) -> bool:
+    """Whether a pod is the controller of a claim."""
+    return any(
+        owner.get("controller") and owner.get("uid") == pod["metadata"]["uid"]
+        for owner in claim["metadata"].get("ownerReferences") or ()
+    )
+
+
+def owning_pod(claim: Obj) -> tuple[str, str]:
+    """Name and UID of the pod that controls a claim; empty when there is none."""
+    for owner in claim["metadata"].get("ownerReferences") or ():
+        if owner.get("controller") and (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Pod"):
+            return owner["name"], owner["uid"]
+    return "", ""
+
+
+class ClaimController:
+    """The controller's state; `register` puts it into a kopf registry.
+
+    Args:
+        server: Base URL of the API.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._session: aiohttp.ClientSession | None = None
+        self._templates: Mapping[Any, Any] = {}
+        self._pod_index: Mapping[Any, Any] = {}
+        self._claim_index: Mapping[Any, Any] = {}
+        self._due: OrderedDict[Key, None] = OrderedDict()
+        self._busy: set[Key] = set()
+        self._failures: dict[Key, int] = {}
+        self._wake = asyncio.Event()
+        self._workers: list[asyncio.Task[None]] = []
+        self._generated: dict[tuple[str, str], Obj] = {}
+        self._deleted_uids: OrderedDict[str, None] = OrderedDict()
+        self._said: set[tuple[str, str]] = set()
+
+    # -- kopf --------------------------------------------------------------------------------------
+
+    def register(self, registry: kopf.OperatorRegistry) -> None:
+        """Put the controller's indexes and handlers into a private registry."""
+
+        @kopf.on.login(registry=registry)
+        def login(**_: Any) -> kopf.ConnectionInfo:
+            return kopf.ConnectionInfo(server=self._server)
+
+        @kopf.on.startup(registry=registry)
+        async def start(**_: Any) -> None:
+            self.start()
+
+        @kopf.on.cleanup(registry=registry)
+        async def stop(**_: Any) -> None:
+            await self.close()
+
+        def index(name: str | None, namespace: str | None, body: kopf.Body, **_: Any) -> dict[Any, Obj]:
+            return {(namespace, name): dict(body)}
+
+        def index_claim(name: str | None, namespace: str | None, body: kopf.Body, **_: Any) -> dict[Any, Obj]:
+            claim = dict(body)
+            keyed: dict[Any, Obj] = {(namespace, name): claim}
+            if pod_uid := owning_pod(claim)[1]:
+                keyed[_OWNER, pod_uid] = claim
+            return keyed
+
+        def needs_claims(body: kopf.Body, **_: Any) -> bool:
+            return uses_claims(body)
+
+        claims, templates = (
+            ("resource.k8s.io", "v1", "resourceclaims"),
+            ("resource.k8s.io", "v1", "resourceclaimtemplates"),
+        )
+        kopf.index("", "v1", "pods", id="pods", registry=registry, when=needs_claims)(index)
+        kopf.index(*claims, id="claims", registry=registry)(index_claim)
+        kopf.index(*templates, id="templates", registry=registry)(index)
+
+        def adopt(indexes: Mapping[str, Any]) -> None:
+            self._pod_index, self._claim_index = indexes["pods"], indexes["claims"]
+            self._templates = indexes["templates"]
+
+        @kopf.on.event("", "v1", "pods", registry=registry, when=needs_claims)
+        def pod_changed(event: kopf.RawEvent, body: kopf.Body, **indexes: Any) -> None:
+            adopt(indexes)
+            self.pod_changed(body, is_deleted=event["type"] == "DELETED")
+
+        @kopf.on.event(*claims, registry=registry)
+        def claim_changed(event: kopf.RawEvent, body: kopf.Body, **indexes: Any) -> None:
+            adopt(indexes)
+            self.claim_changed(body, is_deleted=event["type"] == "DELETED")
+
+        @kopf.on.event(*templates, registry=registry)
+        def template_changed(body: kopf.Body, **indexes: Any) -> None:
+            adopt(indexes)
+            self.template_changed(body)
+
+    # -- what makes a key due ----------------------------------------------------------------------
+
+    def pod_changed(self, pod: Obj, *, is_deleted: bool) -> None:
+        """A pod that uses claims was added, changed or deleted."""
+        metadata = pod["metadata"]
+        if is_deleted:
+            self._remember_deleted(metadata["uid"])
+            self._forget_pod(metadata["uid"])
+        if is_deleted or is_pod_done(pod):
+            for name in claim_names(pod):
+                self.enqueue(("claim", metadata["namespace"], name))
+        if not is_deleted:
+            self.enqueue(("pod", metadata["namespace"], metadata["name"]))
+
+    def claim_changed(self, claim: Obj, *, is_deleted: bool) -> None:
+        """A claim was added, changed or deleted."""
+        metadata = claim["metadata"]
+        if is_deleted:
+            self._remember_deleted(metadata["uid"])
+        else:
+            self.enqueue(("claim", metadata["namespace"], metadata["name"]))
+        pod_name, _ = owning_pod(claim)
+        if pod_name:
+            # A deleted claim is made again; an allocated one may lack the reservation of a bound pod.
+            self.enqueue(("pod", metadata["namespace"], pod_name))
+
+    def template_changed(self, template: Obj) -> None:
+        """A template was added or changed: pods may have waited for it."""
+        namespace, name = template["metadata"]["namespace"], template["metadata"]["name"]
+        for (pod_namespace, pod_name), pods in list(self._pod_index.items()):
+            if pod_namespace != namespace:
+                continue
+            for pod in pods:
+                if any(
+                    reference.get("resourceClaimTemplateName") == name
+                    for reference in pod["spec"].get("resourceClaims") or ()
+                ):
+                    self.enqueue(("pod", pod_namespace, pod_name))
+
+    def _remember_deleted(self, uid: str) -> None:
+        self._deleted_uids[uid] = None
+        if len(self._deleted_uids) > _DELETED_UIDS_MAX:
+            self._deleted_uids.popitem(last=False)
+
+    def _forget_pod(self, uid: str) -> None:
+        for key in [key for key in self._generated if key[0] == uid]:
+            del self._generated[key]
+        self._said = {entry for entry in self._said if entry[0] != uid}
+
+    # -- the queue ---------------------------------------------------------------------------------
+
+    def enqueue(self, key: Key) -> None:
+        """Make a key due."""
+        self._due[key] = None
+        self._wake.set()
+
+    def start(self) -> None:
+        """Start the workers, in the running loop."""
+        timeout = aiohttp.ClientTimeout(total=_REQUEST_TIMEOUT_S)
+        self._session = aiohttp.ClientSession(self._server, timeout=timeout)
+        self._workers = [asyncio.create_task(self._work(), name=f"claims-{number}") for number in range(_WORKERS)]
+
+    async def close(self) -> None:
+        """Stop the workers."""
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+    def _take(self) -> Key | None:
+        for key in self._due:
+            if key not in self._busy:
+                del self._due[key]
+                self._busy.add(key)
+                return key
+        return None
+
+    async def _work(self) -> None:
+        while True:
+            key = self._take()
+            if key is None:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            try:
+                await self._sync(key)
+            finally:
+                self._busy.discard(key)
+                if key in self._due:
+                    self._wake.set()
+
+    async def _sync(self, key: Key) -> None:
+        kind, namespace, name = key
+        try:
+            if kind == "pod":
+                await self.sync_pod(namespace, name)
+            else:
+                await self.sync_claim(namespace, name)
+        except (RequestError, WaitError, aiohttp.ClientError, TimeoutError) as error:
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            delay_s = min(_RETRY_LAST_S, _RETRY_FIRST_S * 2 ** min(failures - 1, 16))
+            _LOG.info("%s %s/%s: %s; again in %.2f s", kind, namespace, name, error, delay_s)
+            asyncio.get_running_loop().call_later(delay_s, self.enqueue, key)
+        except Exception:  # one broken object must not stop the others
+            _LOG.exception("%s %s/%s failed", kind, namespace, name)
+        else:
+            self._failures.pop(key, None)
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    async def _request(
+        self, method: str, path: str, body: Obj | None = None, *, media: str = "application/json"
+    ) -> Any:
+        assert self._session is not None
+        data = None if body is None else orjson.dumps(body)
+        async with self._session.request(method, path, data=data, headers={"Content-Type": media}) as response:
+            answer = orjson.loads(await response.read())
+        if response.status >= 400:
+            raise RequestError(response.status, f"{method} {path}: {answer.get('message', '')}")
+        return answer
+
+    async def _get(self, path: str) -> Obj | None:
+        try:
+            found: Obj = await self._request("GET", path)
+        except RequestError as error:
+            if error.code == 404:
+                return None
+            raise
+        return found
+
+    def _indexed(self, index: Mapping[Any, Any], namespace: str, name: str) -> Obj | None:
+        for found in index.get((namespace, name), ()):
+            obj: Obj = found
+            return obj
+        return None
+
+    # -- pods --------------------------------------------------------------------------------------
+
+    async def sync_pod(self, namespace: str, name: str) -> None:
+        """Make the claims a pod lacks, tell the pod their names, reserve for a pod bound by others."""
+        pod = self._indexed(self._pod_index, namespace, name)
+        if pod is None or pod["metadata"].get("deletionTimestamp"):
+            return
+        name_by_reference: dict[str, str] = {}
+        has_news = False
+        for reference in pod["spec"].get("resourceClaims") or ():
+            template = reference.get("resourceClaimTemplateName")
+            if not template:
+                continue
+            try:
+                claim_name, is_news = await self._claim_for(pod, reference["name"], template)
+            except (WaitError, RequestError) as error:
+                await self._complain(pod, f"PodResourceClaim {reference['name']}: {error}")
+                raise
+            if claim_name:
+                name_by_reference[reference["name"]] = claim_name
+            has_news = has_news or is_news
+        if has_news:
+            await self._tell_pod(pod, name_by_reference)
+        if pod["spec"].get("nodeName"):
+            await self._reserve_for_bound_pod(pod)
+
+    async def _claim_for(self, pod: Obj, reference: str, template_name: str) -> tuple[str, bool]:
+        """The pod's claim for a reference, made if need be; and whether the pod's status must be told."""
+        namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
+        for entry in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
+            if entry["name"] != reference:
+                continue
+            known = entry.get("resourceClaimName")
+            if not known:
+                return "", False  # No claim is needed.
+            claim = self._indexed(self._claim_index, namespace, known) or self._own_write(uid, reference, known)
+            if claim is None:
+                # The index may lag behind the pod.
+                claim = await self._get(f"{_CLAIMS.format(namespace)}/{known}")
+            if claim is not None and is_owned_by(claim, pod):
+                return known, False
+        found = self._find_claim(pod, reference)
+        if found is None:
+            found = await self._create_claim(pod, reference, template_name)
+        return found["metadata"]["name"], True
+
+    def _own_write(self, uid: str, reference: str, name: str) -> Obj | None:
+        """A claim we made that the index does not have yet."""
+        claim = self._generated.get((uid, reference))
+        return claim if claim is not None and claim["metadata"]["name"] == name else None
+
+    def _find_claim(self, pod: Obj, reference: str) -> Obj | None:
+        """A claim made for the pod whose name did not get into the pod's status."""
+        uid = pod["metadata"]["uid"]
+        for claim in self._claim_index.get((_OWNER, uid), ()):
+            if (claim["metadata"].get("annotations") or {}).get(POD_CLAIM_ANNOTATION) == reference:
+                found: Obj = claim
+                return found
+        made = self._generated.get((uid, reference))
+        if made is not None and self._was_deleted(made):
+            del self._generated[uid, reference]
+            return None
+        return made
+
+    def _was_deleted(self, claim: Obj) -> bool:
+        return claim["metadata"]["uid"] in self._deleted_uids
+
+    async def _create_claim(self, pod: Obj, reference: str, template_name: str) -> Obj:
+        metadata = pod["metadata"]
+        namespace = metadata["namespace"]
+        template = self._indexed(self._templates, namespace, template_name)
+        if template is None:
+            raise WaitError(f'resource claim template "{template_name}": not found')
+        copied = template["spec"].get("metadata") or {}
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "controller": True,
+        }
+        claim_metadata: dict[str, Any] = {
+            "generateName": generate_name(metadata["name"], reference),
+            "annotations": {**(copied.get("annotations") or {}), POD_CLAIM_ANNOTATION: reference},
+            "ownerReferences": [owner],
+        }
+        if copied.get("labels"):
+            claim_metadata["labels"] = copied["labels"]
+        body = {"metadata": claim_metadata, "spec": template["spec"]["spec"]}
+        claim: Obj = await self._request("POST", _CLAIMS.format(namespace), body)
+        self._generated[metadata["uid"], reference] = claim
+        _LOG.info("created claim %s/%s for pod %s", namespace, claim["metadata"]["name"], metadata["name"])
+        return claim
+
+    async def _tell_pod(self, pod: Obj, name_by_reference: Mapping[str, str]) -> None:
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        statuses = [{"name": key, "resourceClaimName": value} for key, value in name_by_reference.items()]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            # The UID keeps a pod of the same name that came later from getting these.
+            "metadata": {"name": name, "namespace": namespace, "uid": pod["metadata"]["uid"]},
+            "status": {"resourceClaimStatuses": statuses},
+        }
+        path = f"{_PODS.format(namespace)}/{name}/status?fieldManager={FIELD_MANAGER}&force=true"
+        try:
+            await self._request("PATCH", path, body, media="application/apply-patch+yaml")
+        except RequestError as error:
+            if error.code != 404:
+                raise
+
+    async def _complain(self, pod: Obj, text: str) -> None:
+        metadata = pod["metadata"]
+        if (metadata["uid"], text) in self._said:
+            return
+        self._said.add((metadata["uid"], text))
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        target = {"apiVersion": "v1", "kind": "Pod", **{k: metadata[k] for k in ("namespace", "name", "uid")}}
+        event = {
+            "metadata": {"generateName": f"{metadata['name']}."},
+            "involvedObject": target,
+            "type": "Warning",
+            "reason": "FailedResourceClaimCreation",
+            "message": text,
+            "source": {"component": "resource_claim"},
+            "reportingComponent": "resource_claim",
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        try:
+            await self._request("POST", f"/api/v1/namespaces/{metadata['namespace']}/events", event)
+        except (RequestError, aiohttp.ClientError) as error:
+            _LOG.info("event for pod %s/%s: %s", metadata["namespace"], metadata["name"], error)
+
+    async def _reserve_for_bound_pod(self, pod: Obj) -> None:
+        metadata = pod["metadata"]
+        namespace, uid = metadata["namespace"], metadata["uid"]
+        for name in claim_names(pod):
+            claim = self._indexed(self._claim_index, namespace, name)
+            if claim is None:
+                return
+            status = claim.get("status") or {}
+            reserved = status.get("reservedFor") or []
+            if status.get("allocation") is None or any(entry.get("uid") == uid for entry in reserved):
+                continue
+            if len(reserved) >= RESERVED_FOR_MAX:
+                continue
+            changed = orjson.loads(orjson.dumps(claim))
+            entry = {"resource": "pods", "name": metadata["name"], "uid": uid}
+            changed["status"]["reservedFor"] = [*reserved, entry]
+            await self._request("PUT", f"{_CLAIMS.format(namespace)}/{name}/status", changed)
+
+    # -- claims ------------------------------------------------------------------------------------
+
+    async def sync_claim(self, namespace: str, name: str) -> None:
+        """Take reservations of pods that are gone or done back; free, unprotect and delete what is unused."""
+        indexed = self._indexed(self._claim_index, namespace, name)
+        if indexed is None:
+            return
+        claim: dict[str, Any] = orjson.loads(orjson.dumps(indexed))
+        try:
+            await self._sync_claim(claim, namespace, name)
+        except RequestError as error:
+            if error.code == 404:
+                return  # It has gone in the meantime.
+            if error.code != 409:
+                raise
+            # Decided on an old version: decide again on the newest.
+            live = await self._get(f"{_CLAIMS.format(namespace)}/{name}")
+            if live is not None:
+                await self._sync_claim(dict(live), namespace, name)
+
+    async def _sync_claim(self, claim: dict[str, Any], namespace: str, name: str) -> None:
+        path = f"{_CLAIMS.format(namespace)}/{name}"
+        reserved = (claim.get("status") or {}).get("reservedFor") or []
+        remaining = [entry for entry in reserved if await self._is_still_valid(entry, namespace)]
+        has_finalizer = FINALIZER in (claim["metadata"].get("finalizers") or ())
+        if len(remaining) < len(reserved):
+            claim["status"]["reservedFor"] = remaining
+            if not remaining and has_finalizer:
+                claim["status"].pop("allocation", None)
+            claim = await self._request("PUT", f"{path}/status", claim)
+            if has_finalizer and (claim.get("status") or {}).get("allocation") is None:
+                claim = await self._remove_finalizer(claim, path)
+        elif has_finalizer and claim["metadata"].get("deletionTimestamp") and not remaining:
+            if claim["status"].get("allocation") is not None:
+                del claim["status"]["allocation"]
+                claim = await self._request("PUT", f"{path}/status", claim)
+            claim = await self._remove_finalizer(claim, path)
+        if not remaining:
+            await self._delete_unused(claim, namespace, path)
+
+    async def _is_still_valid(self, entry: Obj, namespace: str) -> bool:
+        if entry.get("apiGroup") or entry.get("resource") != "pods":
+            return True  # A consumer of a kind that is not known here: not ours to judge.
+        if entry["uid"] in self._deleted_uids:
+            return False
+        pod = self._indexed(self._pod_index, namespace, entry["name"])
+        if pod is None:
+            # Perhaps the index does not have it yet: only the API server's word is good enough.
+            pod = await self._get(f"{_PODS.format(namespace)}/{entry['name']}")
+            return pod is not None and pod["metadata"]["uid"] == entry["uid"]
+        return pod["metadata"]["uid"] == entry["uid"] and not is_pod_done(pod)
+
+    async def _remove_finalizer(self, claim: dict[str, Any], path: str) -> dict[str, Any]:
+        finalizers = claim["metadata"].get("finalizers") or []
+        if FINALIZER not in finalizers:
+            return claim
+        claim["metadata"]["finalizers"] = [name for name in finalizers if name != FINALIZER]
+        updated: dict[str, Any] = await self._request("PUT", path, claim)
+        return updated
+
+    async def _delete_unused(self, claim: Obj, namespace: str, path: str) -> None:
+        pod_name, pod_uid = owning_pod(claim)
+        if not pod_name or claim["metadata"].get("deletionTimestamp"):
+            return
+        pod = self._indexed(self._pod_index, namespace, pod_name)
+        if pod is None:
+            return  # Unknown, not necessarily gone: the garbage collector sees to that.
+        if pod["metadata"]["uid"] != pod_uid or is_pod_done(pod):
+            await self._request("DELETE", path, {"preconditions": {"uid": claim["metadata"]["uid"]}})
+
+
+def settings() -> kopf.OperatorSettings:
+    """kopf settings for a controller that only watches."""
+    chosen = kopf.OperatorSettings()
+    chosen.posting.enabled = False
+    chosen.scanning.disabled = True
+    chosen.process.ultimate_exiting_timeout = None
+    chosen.watching.server_timeout = 300
+    chosen.watching.reconnect_backoff = 0.05
+    chosen.networking.error_backoffs = (0.1, 0.2, 0.5, 1, 1, 2, 2, 5, 5, 10, 10)
+    return chosen

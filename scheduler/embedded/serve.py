@@ -1,0 +1,51 @@
+"""Run an embedded cluster until a signal ends it."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import yaml
+
+from scheduler.embedded.cluster import EmbeddedCluster
+from scheduler.embedded.statuses import ApiError
+
+
+def _print(line: str) -> None:
+    # Whoever started us through a pipe waits for these lines.
+    print(line, flush=True)
+
+
+async def serve(
+    *,
+    port: int = 0,
+    controllers: bool = True,
+    manifests: Sequence[str] = (),
+    say: Callable[[str], None] = _print,
+) -> int:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        manifests: Files with objects to apply at the start.
+        say: Told the address and the kubeconfig's path, one line each.
+
+    Returns:
+        Exit code: 0 after a signal, 1 when a manifest cannot be read or is refused.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with EmbeddedCluster(port=port, controllers=controllers) as cluster:
+        for manifest in manifests:
+            try:
+                objects = [obj for obj in yaml.safe_load_all(Path(manifest).read_text()) if obj]  # noqa: ASYNC240
+                await cluster.apply(objects)
+            except (OSError, yaml.YAMLError, ApiError) as error:
+                sys.stderr.write(f"{manifest}: {error}\n")
+                return 1
+        say(f"API server: {cluster.url}")
+        say(f"export KUBECONFIG={cluster.kubeconfig_path}")
+        await stop.wait()
+    return 0
