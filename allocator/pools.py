@@ -6,8 +6,9 @@ slices are relevant share it, together with everything computed from it (masks, 
 Order of devices: slices by name, devices in slice order. Order of pools is the inventory's.
 
 Source: structured/internal/incubating/pools_incubating.go (`GatherPools`, `buildPool`) v0.36.3, and
-v0.37.2 for what `Features.is_137` switches. Differs on purpose: relevant slices that disagree about
-`resourceSliceCount` make the pool incomplete, whatever order they were listed in (k/k issue 141117).
+v0.37.2 for what `Features.is_137` switches. Differs on purpose: where upstream's verdict would depend on the
+order of its list, because relevant slices disagree about `resourceSliceCount`, the pool is incomplete (k/k
+issue 141117).
 """
 
 from __future__ import annotations
@@ -140,8 +141,8 @@ def gather_pool(
     slices = sorted(relevant, key=lambda slice_: slice_.name)
     generation = max(slice_.generation for slice_ in slices)
     slices = [slice_ for slice_ in slices if slice_.generation == generation]
-    counts = {slice_.resource_slice_count for slice_ in slices}
-    count = slices[0].resource_slice_count
+    counts = {slice_.resource_slice_count for slice_ in _first_listed(slices, features)}
+    count = min(counts)
     if len(counts) == 1 and len(slices) == count:
         return _build(pool_id, slices, (), features)
     same_generation = []
@@ -157,6 +158,15 @@ def gather_pool(
     names = {slice_.name for slice_ in slices}
     elsewhere = [slice_ for slice_ in same_generation if slice_.name not in names]
     return _build(pool_id, slices, elsewhere, features)
+
+
+def _first_listed(slices: Sequence[ResourceSlice], features: Features) -> Sequence[ResourceSlice]:
+    """Slices of which upstream's list could begin with any: it takes the pool's size from the first.
+
+    A node's own slices come before the others.
+    """
+    own = [slice_ for slice_ in slices if slice_.node_name and (features.is_137 or not slice_.shared_counters)]
+    return own or slices
 
 
 def _build(
