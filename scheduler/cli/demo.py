@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ import uvloop
 
 _SETTLE_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
+_PIPED_WIDTH: Final = 160  # columns, where no terminal says how many it has
 
 
 @click.command()
@@ -57,7 +59,7 @@ async def _demo(*, nodes: int, output: str, serve: bool, extra: Sequence[Path]) 
     from scheduler.app import SchedulerApp
     from scheduler.cli.demo_cluster import fleet
     from scheduler.config import Config
-    from scheduler.embedded import ApplyError, EmbeddedCluster
+    from scheduler.embedded import ApiError, EmbeddedCluster
     from scheduler.kube.credentials import Connection
 
     examples = _read([*_example_files(), *extra])
@@ -69,7 +71,7 @@ async def _demo(*, nodes: int, output: str, serve: bool, extra: Sequence[Path]) 
             _say(f"scheduler is running; applying {len(examples)} objects from docs/examples")
             try:
                 await cluster.apply(examples)
-            except ApplyError as error:
+            except ApiError as error:
                 raise DemoError(str(error)) from error
             settled = await _settle(cluster.url, expected=sum(map(_pods_of, examples)))
             rows = await _rows(cluster.url)
@@ -177,8 +179,7 @@ def print_rows(rows: Iterable[dict[str, Any]]) -> None:
             escape(row["node"] or "<none>"),
             escape(devices if row["node"] else row["reason"]),
         )
-    console = Console()
-    console.print(table, width=console.width if console.is_terminal else 160)
+    Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table)
 
 
 def _say(text: str) -> None:
