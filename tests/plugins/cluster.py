@@ -45,6 +45,7 @@ class Cluster:
             self.in_use.remove(old.allocation)
         if claim.allocation is not None:
             self.in_use.add(claim.allocation)
+            self.held.discard(claim.uid)  # a hold ends when its allocation is observed
         self.claims[claim.key] = claim
         return claim
 
@@ -132,12 +133,19 @@ def node_slice(node_name: str, *devices, pool="", driver=DRIVER, **spec):
     }
 
 
+ONE = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}  # what the API server's defaults make
+
+
 def exactly(name="req", device_class="gpu", **fields):
-    return {"name": name, "exactly": {"deviceClassName": device_class, **fields}}
+    return {"name": name, "exactly": {**ONE, "deviceClassName": device_class, **fields}}
 
 
 def first_available(name, *subs):
-    return {"name": name, "firstAvailable": [{"name": sub, "deviceClassName": "gpu", **fields} for sub, fields in subs]}
+    return {"name": name, "firstAvailable": [{"name": sub, **ONE, **fields} for sub, fields in subs]}
+
+
+def cel(expression):
+    return {"selectors": [{"cel": {"expression": expression}}]}
 
 
 def allocation(node_name="", *devices, request="req", pool="", **result):

@@ -79,7 +79,7 @@ def is_given_up(claim: ResourceClaim, binding_timeout_ms: int, now_ms: int) -> b
     state = binding_state(claim)
     if state.readiness is Readiness.WAITING:
         deadline_ms = binding_deadline_ms(claim, binding_timeout_ms)
-        return deadline_ms is not None and deadline_ms < now_ms
+        return deadline_ms is not None and deadline_ms <= now_ms
     return state.readiness is Readiness.FAILED
 
 

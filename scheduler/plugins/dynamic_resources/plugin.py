@@ -248,13 +248,21 @@ class DynamicResources:
         slot = cycle.find(ClaimsSlot)
         if slot is None:
             return PreBindDone()
+        assert len(slot.goals) == len(slot.claims), f"pod {cycle.pod.key}: PreBind without Reserve"
         info = view.node_infos.get(node)
         host = _node_view(info) if info is not None else NodeView(node)
         timestamp_ms = cycle.now_ms if view.features.device_binding_and_status else None
         writes: list[Decision] = []
         stored: list[ResourceClaim] = []
         for goal in slot.goals:
-            step = next_step(goal, view.claim(goal.key), cycle.pod, host, allocation_timestamp_ms=timestamp_ms)
+            step = next_step(
+                goal,
+                view.claim(goal.key),
+                cycle.pod,
+                host,
+                is_held=view.is_held(goal.uid),
+                allocation_timestamp_ms=timestamp_ms,
+            )
             match step:
                 case ClaimLost(message):
                     return PreBindFailed(Status.error(message))

@@ -58,12 +58,14 @@ def next_step(
     pod: Pod,
     node: NodeView,
     *,
+    is_held: bool,
     allocation_timestamp_ms: int | None,
 ) -> ClaimStep:
     """The next write for one claim.
 
     Args:
         stored: The claim as last observed or answered, None when it is gone.
+        is_held: Whether the devices of `goal.planned` are still kept for us; what is not held must not be written.
         allocation_timestamp_ms: Unix time to store with an allocation, None to store none.
     """
     if stored is None or stored.uid != goal.uid or stored.is_deleting:
@@ -71,7 +73,8 @@ def next_step(
     if stored.problem is not None:
         return ClaimLost(f"claim {goal.key} cannot be read: {stored.problem}")
     if stored.allocation is None:
-        if goal.planned is None:
+        # A hold ends when its allocation is observed: one that was stored and removed again may be somebody else's now.
+        if goal.planned is None or not is_held:
             return ClaimLost(f"claim {goal.key} got deallocated elsewhere in the meantime")
         if FINALIZER not in stored.finalizers:
             return AddClaimFinalizer(goal.key, goal.uid, stored.revision, (*stored.finalizers, FINALIZER))
