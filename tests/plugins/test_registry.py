@@ -1,0 +1,79 @@
+"""Rules for all plugins: names, order and weights of upstream, what wakes them, and the header of their modules."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+
+import pytest
+
+from scheduler.framework.api import FilterPlugin, PostFilterPlugin, PreEnqueuePlugin, PreFilterPlugin, ScorePlugin
+from scheduler.plugins import default_plugins, plugin_factories
+
+PLUGINS = default_plugins()
+plugins = pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
+
+
+def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> None:
+    assert [(plugin.name, getattr(plugin, "weight", None)) for plugin in PLUGINS] == [
+        ("SchedulingGates", None),
+        ("NodeUnschedulable", None),
+        ("NodeName", None),
+        ("TaintToleration", 3),
+        ("NodeAffinity", 2),
+        ("NodeResourcesFit", 1),
+        ("DynamicResources", 2),
+    ]
+    assert tuple(plugin_factories()) == tuple(plugin.name for plugin in PLUGINS)
+
+
+@pytest.mark.parametrize(("name", "value"), [("budget_steps", 0), ("binding_timeout_ms", 999)])
+def test_arguments_out_of_range_are_refused_by_name(name, value) -> None:
+    with pytest.raises(ValueError, match=name):
+        default_plugins(**{name: value})
+
+
+def test_arguments_reach_the_plugin() -> None:
+    devices = default_plugins(budget_steps=7, binding_timeout_ms=8000)[-1]
+    assert (devices.budget_steps, devices.binding_timeout_ms) == (7, 8000)
+
+
+@plugins
+def test_whoever_can_reject_a_pod_says_what_wakes_it(plugin) -> None:
+    if isinstance(plugin, PreEnqueuePlugin | PreFilterPlugin | FilterPlugin):
+        assert plugin.wakes_on
+
+
+@plugins
+def test_a_plugin_is_frozen_and_hashable(plugin) -> None:
+    hash(plugin)
+    with pytest.raises(AttributeError):
+        plugin.name = "other"
+
+
+@plugins
+def test_module_begins_with_the_four_line_header(plugin) -> None:
+    module = sys.modules[type(plugin).__module__]
+    lines = (ast.get_docstring(ast.parse(inspect.getsource(module))) or "").splitlines()
+    assert re.fullmatch(rf"{plugin.name}: [^ ].*\.", lines[0])
+    assert lines[1] == ""
+    assert lines[2].startswith("Extension points: ")
+    assert re.fullmatch(r"Reads: .*\.  Writes: .*\.", lines[3])
+    assert lines[4].startswith("Upstream: pkg/scheduler/framework/plugins/")
+
+
+@plugins
+def test_header_names_the_extension_points_the_class_has(plugin) -> None:
+    source = inspect.getsource(sys.modules[type(plugin).__module__])
+    (named,) = re.findall(r"^Extension points: (.*)\.$", source, re.MULTILINE)
+    points = {
+        "PreEnqueue": PreEnqueuePlugin,
+        "PreFilter": PreFilterPlugin,
+        "Filter": FilterPlugin,
+        "PostFilter": PostFilterPlugin,
+        "Score": ScorePlugin,
+    }
+    for point, protocol in points.items():
+        assert (point in named.split(", ")) is isinstance(plugin, protocol), point
