@@ -1,0 +1,297 @@
+"""The whole app in one process with the embedded API server: wiring, readiness, faults, stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from scheduler.app import SchedulerApp
+from scheduler.config import Config, ProfileConfig
+from scheduler.core.inputs import TimerFired
+from scheduler.embedded import EmbeddedCluster
+from scheduler.kube.credentials import Connection, CredentialsError
+from scheduler.kube.preflight import PreflightError
+
+RESOURCE = "resource.k8s.io/v1"
+
+
+def node(name: str) -> dict:
+    capacity = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": capacity, "capacity": capacity},
+    }
+
+
+def resource_slice(node_name: str, devices: int) -> dict:
+    return {
+        "apiVersion": RESOURCE,
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{node_name}-gpus"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": node_name,
+            "pool": {"name": node_name, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": f"gpu-{index}"} for index in range(devices)],
+        },
+    }
+
+
+CLASS = {"apiVersion": RESOURCE, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+
+
+def claim(name: str) -> dict:
+    return {
+        "apiVersion": RESOURCE,
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+    }
+
+
+def pod(name: str, *, scheduler_name: str = "dra-scheduler") -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "schedulerName": scheduler_name,
+            "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
+        },
+    }
+
+
+def work(*names: str) -> list[dict]:
+    return [obj for name in names for obj in (claim(name), pod(name))]
+
+
+@asynccontextmanager
+async def cluster_with(devices: int):
+    async with EmbeddedCluster(controllers=False) as cluster:
+        await cluster.apply([node("node-1"), resource_slice("node-1", devices), CLASS])
+        yield cluster
+
+
+def running(cluster, **settings) -> SchedulerApp:
+    return SchedulerApp(Connection(url=cluster.url), Config(**({"health_port": None} | settings)))
+
+
+async def wait_for(cluster, path: str, is_reached) -> list[dict]:
+    """Watch a collection until `is_reached` of its objects; gives them."""
+    objects: dict[str, dict] = {}
+    async with asyncio.timeout(30), aiohttp.ClientSession(read_bufsize=1 << 22) as session:
+        query = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        async with session.get(f"{cluster.url}{path}{query}") as response:
+            async for line in response.content:
+                event = json.loads(line)
+                if event["type"] in {"ADDED", "MODIFIED"}:
+                    objects[event["object"]["metadata"]["name"]] = event["object"]
+                if is_reached(list(objects.values())):
+                    return list(objects.values())
+    raise AssertionError("the watch ended")
+
+
+async def bound(cluster, count: int) -> list[dict]:
+    return await wait_for(
+        cluster, "/api/v1/pods", lambda pods: sum(bool(one["spec"].get("nodeName")) for one in pods) == count
+    )
+
+
+async def reported_pending(cluster, name: str) -> dict:
+    def has_verdict(one):
+        return any(
+            condition["type"] == "PodScheduled" and condition["status"] == "False"
+            for condition in one.get("status", {}).get("conditions", [])
+        )
+
+    pods = await wait_for(
+        cluster,
+        "/api/v1/pods",
+        lambda pods: any(one["metadata"]["name"] == name and has_verdict(one) for one in pods),
+    )
+    return next(one for one in pods if one["metadata"]["name"] == name)
+
+
+async def test_pod_gets_device_reservation_node_and_event():
+    async with cluster_with(devices=1) as cluster, running(cluster) as app:
+        await app.synced()
+        assert app.problems() == []
+        await cluster.apply(work("a"))
+
+        (one,) = await bound(cluster, 1)
+        (held,) = await wait_for(cluster, f"/apis/{RESOURCE}/resourceclaims", len)
+        events = await wait_for(cluster, "/apis/events.k8s.io/v1/events", len)
+        assert one["spec"]["nodeName"] == "node-1"
+        assert held["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+        assert [result["device"] for result in held["status"]["allocation"]["devices"]["results"]] == ["gpu-0"]
+        assert held["status"]["reservedFor"] == [
+            {"resource": "pods", "name": "a", "uid": one["metadata"]["uid"]},
+        ]
+        assert [(event["reason"], event["regarding"]["name"]) for event in events] == [("Scheduled", "a")]
+
+
+async def test_pod_without_a_device_is_told_why_and_others_are_left_alone():
+    async with cluster_with(devices=1) as cluster, running(cluster) as app:
+        await app.synced()
+        await cluster.apply([*work("a"), claim("other"), pod("other", scheduler_name="default-scheduler")])
+        await bound(cluster, 1)
+        await cluster.apply(work("b"))
+
+        pending = await reported_pending(cluster, "b")
+        (condition,) = [one for one in pending["status"]["conditions"] if one["type"] == "PodScheduled"]
+        assert condition["reason"] == "Unschedulable"
+        assert "0/1 nodes are available" in condition["message"]
+        pods = await wait_for(cluster, "/api/v1/pods", lambda pods: len(pods) == 3)
+        assert {one["metadata"]["name"]: one["spec"].get("nodeName") for one in pods} == {
+            "a": "node-1",
+            "b": None,
+            "other": None,
+        }
+
+
+async def test_several_scheduler_names():
+    profiles = (ProfileConfig(scheduler_name="one"), ProfileConfig(scheduler_name="two"))
+    async with cluster_with(devices=2) as cluster, running(cluster, profiles=profiles) as app:
+        await app.synced()
+        await cluster.apply([claim("a"), pod("a", scheduler_name="one"), claim("b"), pod("b", scheduler_name="two")])
+
+        assert len(await bound(cluster, 2)) == 2
+
+
+async def test_missing_right_is_named_before_anything_starts():
+    async with cluster_with(devices=1) as cluster:
+        cluster.faults.deny("patch", "resourceclaims", group="resource.k8s.io", sub_resource="binding")
+        with pytest.raises(PreflightError, match=r"not permitted: patch resourceclaims/binding.resource.k8s.io"):
+            async with running(cluster):
+                raise AssertionError("not reached")
+
+
+async def test_right_that_is_lost_fails_readiness_and_is_not_asked_for_ever(caplog):
+    caplog.set_level(logging.ERROR)
+    async with cluster_with(devices=1) as cluster, running(cluster, checks_invariants=True) as app:
+        await app.synced()
+        denial = cluster.faults.deny("patch", "resourceclaims", group="resource.k8s.io", sub_resource="binding")
+        await cluster.apply(work("a"))
+        await reported_pending(cluster, "a")
+
+        assert any("resourceclaims/binding" in problem for problem in app.problems())
+        assert any("resourceclaims/binding" in record.message for record in caplog.records)
+        refusals = app.metrics.registry.get_sample_value(
+            "dra_scheduler_write_duration_seconds_count", {"decision": "WriteClaimStatus", "outcome": "Rejected"}
+        )
+        assert refusals is not None
+        assert refusals <= 3
+        cluster.faults.allow(denial)
+
+
+@pytest.mark.parametrize("path", ["/status", "/binding"])
+async def test_write_whose_reply_is_lost_is_found_out_about(path):
+    async with cluster_with(devices=1) as cluster, running(cluster, checks_invariants=True) as app:
+        await app.synced()
+        fault = cluster.faults.drop_reply(method="PATCH" if path == "/status" else "POST", path=path)
+        await cluster.apply(work("a"))
+
+        await bound(cluster, 1)
+        assert fault.hits == 1
+
+
+async def test_conflicts_are_survived():
+    async with cluster_with(devices=2) as cluster, running(cluster, checks_invariants=True) as app:
+        await app.synced()
+        cluster.faults.conflict(method="PATCH", path="/resourceclaims/", times=3)
+        await cluster.apply(work("a", "b"))
+
+        await bound(cluster, 2)
+        assert cluster.faults.pending == ()
+
+
+async def test_server_restart_and_cut_watches_lose_nothing():
+    async with cluster_with(devices=8) as cluster, running(cluster, checks_invariants=True) as app:
+        await app.synced()
+        await cluster.apply(work("a", "b"))
+        await bound(cluster, 2)
+        cluster.cut_watches()
+        await cluster.apply(work("c", "d"))
+        await bound(cluster, 4)
+        await cluster.restart()
+        await cluster.apply(work("e", "f"))
+
+        await bound(cluster, 6)
+        claims = await wait_for(cluster, f"/apis/{RESOURCE}/resourceclaims", lambda claims: len(claims) == 6)
+        devices = [one["status"]["allocation"]["devices"]["results"][0]["device"] for one in claims]
+        assert len(set(devices)) == 6
+
+
+async def test_health_and_metrics():
+    async with cluster_with(devices=1) as cluster, running(cluster, health_port=0) as app:
+        url = f"http://127.0.0.1:{app.health.port}"
+        async with aiohttp.ClientSession() as session:
+            await app.synced()
+            for path in ("/livez", "/healthz", "/readyz"):
+                async with session.get(url + path) as response:
+                    assert (response.status, await response.text()) == (200, "ok\n")
+            app.refused("create pods/binding", "no")
+            async with session.get(url + "/readyz") as response:
+                assert response.status == 503
+                assert "create pods/binding: no" in await response.text()
+            async with session.get(url + "/metrics") as response:
+                text = await response.text()
+                assert 'dra_scheduler_watch_relists_total{kind="Pod"} 1.0' in text
+                assert "dra_scheduler_problems 1.0" in text
+
+
+async def test_not_ready_before_the_caches_are_filled():
+    async with cluster_with(devices=1) as cluster:
+        cluster.faults.delay(0.2, path="/nodes")
+        async with running(cluster) as app:
+            assert "Node: not listed yet" in app.problems()
+            await app.synced()
+            assert app.problems() == []
+
+
+async def test_leaving_stops_every_task():
+    before = asyncio.all_tasks()
+    async with cluster_with(devices=1) as cluster:
+        inside = asyncio.all_tasks()
+        async with running(cluster, health_port=0) as app:
+            await app.synced()
+            await cluster.apply(work("a"))
+        left = asyncio.all_tasks() - inside
+        assert [task.get_name() for task in left if "watch" in task.get_name() or "writer" in task.get_name()] == []
+    assert asyncio.all_tasks() - before == set()
+
+
+async def test_defect_of_the_machine_ends_the_app_and_liveness(caplog):
+    async with cluster_with(devices=1) as cluster, running(cluster, health_port=0) as app:
+        await app.synced()
+
+        def break_down(given, *, now_ms):
+            raise RuntimeError("out of order")
+
+        app.machine.handle = break_down
+        app._deliver_one(TimerFired())
+        with pytest.raises(RuntimeError, match="out of order"):
+            await app.run_until(asyncio.Event())
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{app.health.port}/livez") as seen:
+            assert seen.status == 503
+            assert "out of order" in await seen.text()
+
+
+async def test_nothing_is_left_when_the_start_fails():
+    before = asyncio.all_tasks()
+    with pytest.raises(CredentialsError, match="no API server given"):
+        async with SchedulerApp(Connection(), Config(health_port=None)):
+            raise AssertionError("not reached")
+    async with cluster_with(devices=1) as cluster, running(cluster, health_port=0) as app:
+        with pytest.raises(OSError, match="in use"):
+            async with running(cluster, health_port=app.health.port):
+                raise AssertionError("not reached")
+    assert asyncio.all_tasks() - before == set()
