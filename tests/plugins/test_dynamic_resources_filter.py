@@ -329,6 +329,16 @@ def test_post_filter_frees_only_what_no_one_else_uses(reserved_for, frees) -> No
     assert result.status.message == ("deallocation of ResourceClaim completed" if frees else "still not schedulable")
 
 
+@pytest.mark.parametrize("is_placed", [True, False])
+def test_post_filter_leaves_alone_what_a_pod_on_a_node_is_about_to_reserve(is_placed) -> None:
+    view = two_nodes(claims=[claim(allocation=allocation("gone", "gpu-0"))])
+    other = pod_with("claim", name="other")
+    view.pods = {other.uid: other}
+    if is_placed:
+        info_of(view, "a").add_pod(other)
+    assert len(post_filter(view, attempt(view, pod_with("claim"))).decisions) == (0 if is_placed else 1)
+
+
 def test_post_filter_frees_one_claim_at_a_time() -> None:
     stuck = [claim(name, allocation=allocation("gone", name)) for name in ("x", "y")]
     view = two_nodes(claims=stuck)

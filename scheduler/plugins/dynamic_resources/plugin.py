@@ -14,7 +14,8 @@ Differs on purpose
     upstream fails the whole attempt, but a retry would count the same steps again and other nodes may well do.
   * Results are kept per claim, so claims allocated before and claims allocated now cannot be mixed up.
   * PostFilter derives the unavailable claims from the verdicts (which may be remembered ones) and frees the first in
-    pod order; upstream records them while filtering and frees a random one.
+    pod order; upstream records them while filtering and frees a random one. A claim that a pod on a node is about to
+    reserve is left alone.
   * A claim that can take no more consumers is refused in PreFilter; upstream tries again and again in PreBind.
   * A device that vanished between Reserve and the write is not written.
 """
@@ -178,7 +179,7 @@ class DynamicResources:
         for index, claim in enumerate(slot.claims):
             if (
                 claim.allocation is not None
-                and _is_ours_to_free(claim, pod)
+                and _is_ours_to_free(claim, pod, view)
                 and _stands_in_the_way(slot, index, verdicts, view)
             ):
                 free = WriteClaimStatus(claim.key, claim.uid, claim.revision, clear_allocation=True)
@@ -397,8 +398,12 @@ def _is_unavailable(slot: ClaimsSlot, index: int, host: NodeView) -> bool:
     return index in slot.given_up or (selector is not None and not match_node_selector(selector, host))
 
 
-def _is_ours_to_free(claim: ResourceClaim, pod: Pod) -> bool:
-    return all(consumer.pod_uid == pod.uid for consumer in claim.reserved_for)
+def _is_ours_to_free(claim: ResourceClaim, pod: Pod, view: ClusterView) -> bool:
+    """Whether no other pod uses the claim, or is about to: on a node already, its reservation still under way."""
+    if any(consumer.pod_uid != pod.uid for consumer in claim.reserved_for):
+        return False
+    others = [one.uid for one in view.pods_using(claim.key) if one.uid != pod.uid]
+    return not any(uid in info.pods for uid in others for info in view.node_infos.values())
 
 
 def _stands_in_the_way(slot: ClaimsSlot, index: int, verdicts: Mapping[NodeName, Status], view: ClusterView) -> bool:
