@@ -179,11 +179,12 @@ class SchedulerApp:
 
     def problems(self) -> list[str]:
         """Why the scheduler is not ready: caches not filled, permissions missing, what the machine complains of."""
+        refused = self.problems_by_subject
         waiting = [reflector for reflector in self.reflectors if not reflector.stats.is_synced]
         return [
             *(f"{one.kind.name}: not listed yet{_because(one.stats.failure)}" for one in waiting),
-            *(f"refused by the API server: {subject}: {text}" for subject, text in self.problems_by_subject.items()),
-            *self.machine.problems(),
+            *(f"refused by the API server: {subject}: {text}" for subject, text in refused.items()),
+            *(text for text in self.machine.problems() if not any(known in text for known in refused.values())),
         ]
 
     def _problems_alive(self) -> list[str]:

@@ -101,8 +101,9 @@ def _configuration(path: Path | None, given: dict[str, Any]) -> Config:
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
     except ValidationError as error:
-        texts = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-        raise click.UsageError("\n".join(texts)) from error
+        # click has checked the others: what is left are scheduler names.
+        texts = [f"{one['input']!r}: {one['msg']}" if one["loc"] else one["msg"] for one in error.errors()]
+        raise click.BadParameter("\n".join(texts), param_hint="--scheduler-name") from error
 
 
 def _run(connection: Connection, config: Config) -> str | None:

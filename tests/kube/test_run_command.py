@@ -1,0 +1,164 @@
+"""`dra-scheduler run` as a process: exit codes, one clear line for each failure, SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from scheduler.embedded import EmbeddedCluster
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAD = "apiVersion: dra-scheduler/v1alpha1\nkind: DraSchedulerConfiguration\n"
+
+
+async def start(*arguments: str, **environment: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "scheduler", "run", *arguments),
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def end(process: asyncio.subprocess.Process) -> tuple[int, str]:
+    """Its exit code and what it wrote to standard error."""
+    async with asyncio.timeout(60):
+        _, errors = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, errors.decode()
+
+
+def kubeconfig(folder: Path, server: str) -> str:
+    path = folder / "kubeconfig"
+    path.write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": server}}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        pytest.param([], "no cluster to connect to: give --kubeconfig FILE", id="nothing-to-connect-to"),
+        pytest.param(["--no-such-option"], "No such option", id="unknown-option"),
+        pytest.param(["--health-port", "99999"], "99999 is not in the range", id="port-out-of-range"),
+        pytest.param(["--config", "/nowhere.yaml"], "'/nowhere.yaml' does not exist", id="config-missing"),
+        pytest.param(
+            ["--scheduler-name", "No Good"], "Invalid value for --scheduler-name: 'No Good': String", id="bad-name"
+        ),
+        pytest.param(["--scheduler-name=a"] * 2, "each schedulerName may occur once, got a, a", id="name-twice"),
+    ],
+)
+async def test_wrong_use_is_exit_code_2(arguments, complaint):
+    code, errors = await end(await start(*arguments))
+
+    assert code == 2
+    assert complaint in errors
+    assert "Traceback" not in errors
+
+
+async def test_configuration_errors_name_file_line_and_column(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(HEAD + "writesInFligth: 3\n")
+    code, errors = await end(await start("--config", str(path)))
+
+    assert code == 2
+    assert f'{path}:3:1: writesInFligth: unknown field; did you mean "writesInFlight"?' in errors
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        pytest.param(None, "kubeconfig: no such kubeconfig file", id="no-such-file"),
+        pytest.param("clusters: [", "kubeconfig: ", id="no-yaml"),
+    ],
+)
+async def test_kubeconfig_that_cannot_be_used_is_exit_code_1(tmp_path, content, complaint):
+    path = tmp_path / "kubeconfig"
+    if content is not None:
+        path.write_text(content)
+    code, errors = await end(await start("--kubeconfig", str(path)))
+
+    assert code == 1
+    assert complaint in errors
+    assert "Traceback" not in errors
+
+
+async def test_unreachable_server_is_one_clear_line_and_exit_code_1(tmp_path):
+    code, errors = await end(await start("--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1")))
+
+    assert code == 1
+    assert errors == ("Error: the API server does not answer: cannot connect to 127.0.0.1:1: Connection refused\n")
+
+
+async def test_missing_rights_are_listed_and_exit_code_1(tmp_path):
+    async with EmbeddedCluster(controllers=False) as cluster:
+        cluster.faults.deny("create", "pods", sub_resource="binding")
+        cluster.faults.deny("patch", "resourceclaims", group="resource.k8s.io", sub_resource="binding")
+        code, errors = await end(await start("--kubeconfig", kubeconfig(tmp_path, cluster.url)))
+
+    assert code == 1
+    assert errors.splitlines() == [
+        "Error: not permitted: create pods/binding (in all namespaces)",
+        "not permitted: patch resourceclaims/binding.resource.k8s.io (in all namespaces)",
+        "manifests/base/rbac.yaml holds the role that grants all of them",
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_signal_stops_it_with_exit_code_0(tmp_path, number):
+    async with EmbeddedCluster(controllers=False) as cluster:
+        process = await start("--no-health", "--log-format", "json", "--kubeconfig", kubeconfig(tmp_path, cluster.url))
+        entries = []
+        async with asyncio.timeout(60):
+            while not any("caches filled" in entry["message"] for entry in entries):
+                entries.append(json.loads(await process.stderr.readline()))
+        process.send_signal(number)
+        code, rest = await end(process)
+
+    assert code == 0
+    assert [json.loads(line)["message"] for line in rest.splitlines()][-1] == "stopping"
+    assert {"time", "level", "logger", "message"} <= entries[0].keys()
+
+
+async def test_health_port_that_is_taken_is_exit_code_1(tmp_path):
+    async with EmbeddedCluster(controllers=False) as cluster:
+        port = cluster.url.rsplit(":", 1)[1]
+        code, errors = await end(await start("--health-port", port, "--kubeconfig", kubeconfig(tmp_path, cluster.url)))
+
+    assert code == 1
+    assert errors.splitlines()[-1].startswith(f"Error: cannot serve on port {port}: ")
+
+
+async def test_options_win_over_the_file(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(HEAD + "profiles: [{schedulerName: from-file}]\nhealthPort: null\n")
+    async with EmbeddedCluster(controllers=False) as cluster:
+        arguments = ("--config", str(path), "--kubeconfig", kubeconfig(tmp_path, cluster.url))
+        names = []
+        for extra in ((), ("--scheduler-name", "from-option", "--scheduler-name", "another")):
+            process = await start(*arguments, *extra)
+            line = b""
+            async with asyncio.timeout(60):
+                while b"scheduling pods of" not in line:
+                    line = await process.stderr.readline()
+            names.append(line.decode().strip().rsplit("scheduling pods of ", 1)[1])
+            process.terminate()
+            assert (await end(process))[0] == 0
+
+    assert names == ["from-file", "from-option, another"]
