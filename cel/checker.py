@@ -55,6 +55,7 @@ from cel.declarations import (
 )
 from cel.environments import Environment
 from cel.errors import Issue, compilation_failed
+from cel.recursion import with_room
 from cel.syntax import (
     Call,
     Comprehension,
@@ -104,6 +105,10 @@ def check(parsed: Parsed, environment: Environment) -> Checked:
     Raises:
         CompileError: `compilation failed: ERROR: <input>:L:C: ...`, one such block per finding.
     """
+    return with_room(_check, parsed, environment)
+
+
+def _check(parsed: Parsed, environment: Environment) -> Checked:
     checker = _Checker(environment)
     checker.check(parsed.expr)
     if checker.issues:

@@ -48,6 +48,7 @@ from cel.declarations import (
     Type,
     is_optional,
 )
+from cel.recursion import with_room
 from cel.syntax import (
     Call,
     Comprehension,
@@ -87,6 +88,10 @@ def estimate(checked: Checked) -> CostEstimate:
     Compare `.max` with `LIMIT`; `MAXIMUM` (or a multiple that stays below it) means that some size is
     unknown.
     """
+    return with_room(_estimate, checked)
+
+
+def _estimate(checked: Checked) -> CostEstimate:
     return _Estimator(checked).cost(checked.expr)
 
 

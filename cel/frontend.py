@@ -16,6 +16,7 @@ from cel.errors import Issue, compilation_failed
 from cel.lexer import tokenize
 from cel.macros import Expander, MacroKey
 from cel.parser import DepthError, Parser, UnexpectedTokenError
+from cel.recursion import with_room
 from cel.syntax import Parsed
 
 SIZE_LIMIT: Final = 100_000
@@ -57,6 +58,10 @@ def parse(source: str, *, options: ParseOptions = STANDARD_OPTIONS) -> Parsed:
     if not source.isascii():
         # A lone surrogate cannot come from a YAML or JSON document that the API server took.
         source = source.encode("utf-8", "replace").decode("utf-8")
+    return with_room(_parse, source, options)
+
+
+def _parse(source: str, options: ParseOptions) -> Parsed:
     tokens = tokenize(source)
     if not tokens.issues:
         parser = Parser(tokens, options.macros, escaped_identifiers=options.escaped_identifiers)

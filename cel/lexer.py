@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cel.errors import Issue
+from cel.errors import MOST_ISSUES_SHOWN, Issue
 
 EOF: Final = "<EOF>"
 IDENT: Final = "IDENTIFIER"
@@ -123,6 +123,8 @@ def tokenize(source: str) -> Tokens:
             texts.append(text)
             offsets.append(position - len(text))
         position = _skip_unknown(tokens, position)
+        if len(tokens.issues) > MOST_ISSUES_SHOWN:
+            position = len(source)  # cel-go stops reading, too
 
 
 def _skip_unknown(tokens: Tokens, position: int) -> int:

@@ -41,6 +41,9 @@ SORT_BY_KEYS: Final = "@sortByAssociatedKeys"
 _SORT_BY_INPUT: Final = "@__sortBy_input__"
 _LEGACY_ACCUMULATOR: Final = "__result__"
 
+MOST_COPIES: Final = 10_000
+"""Nodes that expansions may copy: each `optMap` of a chain doubles what stands before it."""
+
 
 class MacroError(Exception):
     """Arguments a macro cannot take; `offset` is the argument's place."""
@@ -56,7 +59,8 @@ class Builder(Protocol):
 
     def new_id(self) -> int: ...
 
-    def copied(self, old_id: int, new_id: int) -> None: ...
+    def copied(self, old_id: int, new_id: int) -> None:
+        """Note a copy; fails when there are more than `MOST_COPIES`."""
 
 
 Expander: TypeAlias = Callable[[Builder, int, Expr | None, tuple[Expr, ...]], Expr | None]

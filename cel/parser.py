@@ -21,7 +21,7 @@ from typing import Final, NoReturn
 from cel import syntax
 from cel.errors import Issue
 from cel.lexer import BYTES, ESCAPED_IDENT, FLOAT, IDENT, INT, STRING, UINT, Tokens, bytes_value, string_value
-from cel.macros import Expander, MacroError, MacroKey
+from cel.macros import MOST_COPIES, Expander, MacroError, MacroKey
 from cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapEntry, MapExpr, Select, StructExpr, StructField
 
 RECURSION_LIMIT: Final = 250
@@ -58,7 +58,10 @@ class UnexpectedTokenError(Exception):
 
 
 class DepthError(Exception):
-    """One of cel-go's nesting limits is exceeded; the message is cel-go's."""
+    """One of cel-go's nesting limits is exceeded (the message is cel-go's), or the limit on expansions.
+
+    cel-go has no limit on expansions: there, 30 `.optMap(x, x)` in a row take a gigabyte.
+    """
 
 
 class Parser:
@@ -66,8 +69,10 @@ class Parser:
 
     __slots__ = (
         "calc_depth",
+        "copies",
         "escaped_identifiers",
         "expr_depth",
+        "has_braces",
         "height",
         "issues",
         "kinds",
@@ -85,12 +90,15 @@ class Parser:
         self.kinds = tokens.kinds
         self.texts = tokens.texts
         self.offsets = tokens.offsets
+        # Only with a brace somewhere can a name begin a message literal.
+        self.has_braces = "{" in tokens.kinds
         self.macros = macros
         self.escaped_identifiers = escaped_identifiers
         self.issues: list[Issue] = []
         self.macro_calls: dict[int, Call] = {}
         self.position = 0
         self.last_id = 0
+        self.copies = 0
         # Counted nodes above the deepest leaf of the expression parsed last (cel-go's visitor depth).
         self.height = 0
         self.expr_depth = self.relation_depth = self.calc_depth = self.member_depth = 0
@@ -113,6 +121,9 @@ class Parser:
 
     def copied(self, old_id: int, new_id: int) -> None:
         """Note that an expansion was copied, so that the copy knows what was written, too."""
+        self.copies += 1
+        if self.copies > MOST_COPIES:
+            raise DepthError(f"macro expansion exceeds limit: {MOST_COPIES} copied nodes")
         if (call := self.macro_calls.get(old_id)) is not None:
             self.macro_calls[new_id] = call
 
@@ -360,7 +371,7 @@ class Parser:
         position = self.position
         text = self.texts[position]
         self.expect(IDENT)
-        if "{" in self.kinds:
+        if self.has_braces:
             end = self.position
             while self.kinds[end] == "." and self.kinds[end + 1] == IDENT:
                 end += 2

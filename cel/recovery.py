@@ -6,7 +6,7 @@ CEL's grammar as a network of states the way ANTLR's generated parser does, with
 (`sync`, `recover_inline`, `recover`) step by step. It builds no tree: `parser` does that, from text that
 parses; only text that does not comes here.
 
-Bounded: sources with more than `LARGEST` tokens get their first error only, in the same words.
+Bounded: of sources with more than `LARGEST` tokens only the place of the first error is told.
 
 Source: cel-go parser/gen/CEL.g4 and parser.go (limits); antlr4 Go runtime error_strategy.go,
 ll1_analyzer.go, parser_atn_simulator.go at v4.13.0.
@@ -22,12 +22,16 @@ from typing import Final
 
 from cel.errors import Issue
 from cel.lexer import BYTES, EOF, ESCAPED_IDENT, FLOAT, IDENT, INT, STRING, UINT, Tokens
-from cel.parser import RECURSION_LIMIT
+from cel.parser import RECURSION_LIMIT, DepthError, Parser, UnexpectedTokenError
 
 LARGEST: Final = 1500
 _RECOVERY_LIMIT: Final = 30
 _SKIP_LIMIT: Final = 256
 _REPORT_LIMIT: Final = 100
+_TOO_MANY: Final = f"Syntax error: More than {_REPORT_LIMIT} syntax errors"
+# Decisions remembered by the tokens that made them, as ANTLR's DFA does.
+_LOOKAHEAD_KEPT: Final = 3
+_PREDICTIONS_KEPT: Final = 2000
 
 _EPSILON: Final = "<epsilon>"
 # In the order of ANTLR's token types, which is the order of "expecting {...}".
@@ -144,6 +148,7 @@ class _Grammar:
         self.elements: dict[str, list[_Element]] = {}
         self.followers: dict[str, list[_State]] = {name: [] for name in _RULES}
         self.next_cache: dict[_State, frozenset[str]] = {}
+        self.predictions: dict[tuple[_State, int], dict[tuple[str, ...], int]] = {}
         for name, items in _RULES.items():
             stop = _State(name, _STOP)
             self.elements[name], self.starts[name] = self.sequence(name, items, stop)
@@ -312,7 +317,7 @@ class _Run:
         self.frames: list[_Frame] = []
         self.depths: dict[str, int] = {}
         self.issues: list[Issue] = []
-        self.reported = 0
+        self.reported = len(tokens.issues)
         self.attempts = 0
         self.is_recovering = False
         self.last_error_position = -1
@@ -436,15 +441,22 @@ class _Run:
         """
         if len(decision.epsilon) == 1:
             return 0
-        found = self.simulate(decision, ())
+        known = self.grammar.predictions.setdefault((decision, self.frames[-1].precedence), {})
+        for count in range(1, _LOOKAHEAD_KEPT + 1):
+            found = known.get(tuple(self.kinds[self.position : self.position + count]))
+            if found is not None:
+                return found
+        found, looked_at = self.simulate(decision, ())
         if found is None:
             context = tuple(frame.after for frame in self.frames if frame.after is not None)
-            found = self.simulate(decision, context)
-        assert found is not None
+            found, _ = self.simulate(decision, context)
+            assert found is not None
+        elif looked_at <= _LOOKAHEAD_KEPT and len(known) < _PREDICTIONS_KEPT:
+            known[tuple(self.kinds[self.position : self.position + looked_at])] = found
         return found
 
-    def simulate(self, decision: _State, context: _Stack) -> int | None:
-        """The alternative, or None for a conflict without context."""
+    def simulate(self, decision: _State, context: _Stack) -> tuple[int | None, int]:
+        """The alternative, or None for a conflict without context; and how many tokens decided."""
         is_full = bool(context)
         precedence = self.frames[-1].precedence
         configs: dict[int, set[_Config]] = {}
@@ -465,19 +477,19 @@ class _Run:
                 # What has come to the end of the rule may at least end it; the error is then found later.
                 for number in sorted(configs):
                     if any(is_outside or state.kind == _STOP for state, _, is_outside in configs[number]):
-                        return number
+                        return number, position - self.position + 1
                 raise _NoViableAlternative(self.position, min(position, len(self.kinds) - 1))
             if len(reached) > 1 and (is_full or kind == EOF):
                 lowest = _resolved(reached)
                 if lowest is not None or kind == EOF:
-                    return min(reached) if lowest is None else lowest
+                    return min(reached) if lowest is None else lowest, position - self.position + 1
             elif len(reached) > 1 and _conflicts(reached):
-                return None
+                return None, 0
             configs = reached
             position += 1
         if not configs:
             raise _NoViableAlternative(self.position, self.position)
-        return next(iter(configs))
+        return next(iter(configs)), max(position - self.position, 1)
 
     def step(self, configs: set[_Config], kind: str, depth: int) -> set[_Config]:
         moved: set[_Config] = set()
@@ -655,7 +667,7 @@ class _Run:
         self.reported += 1
         offset = self.tokens.offsets[position]
         if self.reported > _REPORT_LIMIT:
-            self.issues.append(Issue(offset, f"Syntax error: More than {_REPORT_LIMIT} syntax errors"))
+            self.issues.append(Issue(offset, _TOO_MANY))
             raise _Stop
         self.issues.append(Issue(offset, f"Syntax error: {message}"))
 
@@ -700,9 +712,25 @@ def _verbose(tokens: frozenset[str]) -> str:
 
 def syntax_issues(tokens: Tokens) -> list[Issue]:
     """What is wrong with tokens that do not parse; never empty."""
-    issues = list(tokens.issues)
+    if len(tokens.issues) > _REPORT_LIMIT:
+        last = Issue(tokens.issues[-1].offset, _TOO_MANY)
+        return [*tokens.issues[:_REPORT_LIMIT], last]
+    if len(tokens.kinds) > LARGEST:
+        return tokens.issues or [_first_problem(tokens)]
     run = _Run(tokens)
     with suppress(_Stop):
         run.invoke("start", None, 0)
-    issues += run.issues
-    return issues
+    return tokens.issues + run.issues
+
+
+def _first_problem(tokens: Tokens) -> Issue:
+    """Where `parser` stopped, for sources too long to go on after it."""
+    parser = Parser(tokens, {}, escaped_identifiers=True)
+    try:
+        parser.parse()
+    except UnexpectedTokenError:
+        pass
+    except DepthError as error:
+        return Issue(-1, str(error))
+    position = parser.position
+    return Issue(tokens.offsets[position], f"Syntax error: mismatched input {_escaped(tokens.texts[position])}")
