@@ -1,0 +1,256 @@
+"""An HTTP proxy in front of an API server, real or embedded, that makes things go wrong on demand.
+
+    async with FaultProxy(upstream=cluster.url, upstream_ssl=cluster.ssl_context(), tls=(cert, key)) as proxy:
+        proxy.url                                    # the scheduler talks to this
+        proxy.add(Fault("lose-reply", "PATCH", r"/resourceclaims/[^/]+/status$"))
+        proxy.cut_watches()
+        proxy.refuse(); proxy.accept()
+
+A client sees what it would see of a bad network or a busy server: nothing is changed in a request or reply
+that is passed on. It runs in the caller's event loop. Not here: what the API server itself does wrong
+(`ControlPlane.kill_apiserver`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+import ssl
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import aiohttp
+from aiohttp import web
+
+FaultKind = Literal["lose-request", "lose-reply", "answer", "delay", "before"]
+
+# Headers that belong to one connection and not to the message.
+_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer", "host", "content-length"}
+
+
+@dataclass(slots=True)
+class Fault:
+    """What shall happen to the next `times` requests that match.
+
+    Attributes:
+        kind: lose-request: cut the connection, the server never sees it. lose-reply: the server does it, the
+            client gets a cut connection. answer: the client gets `status` and `body`, the server nothing.
+            delay: wait `seconds`, then pass it on. before: await `action(path)`, then pass it on.
+        method: exact, or "*".
+        path: regular expression, searched in the path with its query.
+        times: how often; -1 for ever.
+        hits: how often so far.
+        happened: set with the first hit.
+    """
+
+    kind: FaultKind
+    method: str
+    path: str
+    times: int = 1
+    status: int = 500
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    action: Callable[[str], Awaitable[None]] | None = None
+    hits: int = 0
+    happened: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def takes(self, method: str, path: str) -> bool:
+        if self.times == 0 or self.method not in ("*", method) or not re.search(self.path, path):
+            return False
+        self.times -= 1
+        self.hits += 1
+        self.happened.set()
+        return True
+
+
+def api_failure(status: int, reason: str, message: str) -> bytes:
+    """The body of a refusal, as an API server words it; for `Fault("answer", …)`."""
+    return json.dumps(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+            "reason": reason,
+            "code": status,
+        }
+    ).encode()
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request on its way; `watched` is the resource, where it is a watch."""
+
+    request: web.BaseRequest
+    task: asyncio.Task[object] | None
+    watched: str = ""
+
+    def cut(self) -> None:
+        _cut(self.request)
+        if self.task is not None:  # it may be waiting for the server, not for the client
+            self.task.cancel()
+
+
+@dataclass(slots=True)
+class FaultProxy:
+    """Async context manager; see the module's text.
+
+    Attributes:
+        upstream: URL of the API server.
+        upstream_ssl: how to trust it; None for plain HTTP.
+        tls: certificate and key to serve with; None for plain HTTP.
+        seen: how often each (method, resource path without names) was passed on or failed.
+    """
+
+    upstream: str
+    upstream_ssl: ssl.SSLContext | None = None
+    tls: tuple[Path, Path] | None = None
+    url: str = ""
+    seen: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _faults: list[Fault] = field(default_factory=list)
+    _refusing: bool = False
+    _open: dict[int, _Open] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _session: aiohttp.ClientSession | None = None
+    _runner: web.ServerRunner | None = None
+
+    async def __aenter__(self) -> FaultProxy:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=self.upstream_ssl or True),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+        self._runner = web.ServerRunner(
+            web.Server(self._serve, access_log=None, handler_cancellation=True),  # type: ignore[arg-type]
+            handle_signals=False,
+            shutdown_timeout=1,
+        )
+        await self._runner.setup()
+        context = None
+        if self.tls is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(*map(str, self.tls))
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context).start()
+        port = self._runner.addresses[0][1]
+        self.url = f"{'https' if self.tls else 'http'}://127.0.0.1:{port}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.refuse()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._session is not None:
+            await self._session.close()
+
+    # -- switches ---------------------------------------------------------------------------------------------
+
+    def add(self, fault: Fault) -> Fault:
+        """From now on; the first fault that takes a request has it. Returns it, to read `hits`."""
+        self._faults.append(fault)
+        return fault
+
+    def clear(self) -> None:
+        self._faults.clear()
+
+    def cut_watches(self, resource: str = "") -> int:
+        """Cut the open watches (of one resource, such as "pods"); returns how many."""
+        watches = [one for one in self._open.values() if one.watched and resource in one.watched]
+        for one in watches:
+            one.cut()
+        return len(watches)
+
+    def refuse(self) -> None:
+        """Cut every connection and every new one, as if the server were gone, until `accept`."""
+        self._refusing = True
+        for one in list(self._open.values()):
+            one.cut()
+
+    def accept(self) -> None:
+        self._refusing = False
+
+    # -- one request ------------------------------------------------------------------------------------------
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        number = next(self._numbers)
+        watching = request.query.get("watch") in ("1", "true")
+        self._open[number] = _Open(request, asyncio.current_task(), request.path.rsplit("/", 1)[-1] if watching else "")
+        try:
+            return await self._faulty(request)
+        except (aiohttp.ClientError, OSError):
+            # The server went away, or the client did: the other side must see a cut, not a polite answer.
+            return _cut(request)
+        finally:
+            del self._open[number]
+
+    async def _faulty(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path_qs
+        if self._refusing:
+            return _cut(request)
+        self.seen[request.method, _without_names(request.path)] += 1
+        fault = next((fault for fault in self._faults if fault.takes(request.method, path)), None)
+        match fault:
+            case None:
+                return await self._pass_on(request)
+            case Fault(kind="lose-request"):
+                return _cut(request)
+            case Fault(kind="lose-reply"):
+                await self._pass_on(request, reply=False)
+                return _cut(request)
+            case Fault(kind="answer"):
+                headers = {"Content-Type": "application/json", **fault.headers}
+                return web.Response(status=fault.status, body=fault.body, headers=headers)
+            case Fault(kind="delay"):
+                await asyncio.sleep(fault.seconds)
+                return await self._pass_on(request)
+            case _:
+                assert fault.action is not None, "a fault of kind `before` needs an action"
+                await fault.action(path)
+                return await self._pass_on(request)
+
+    async def _pass_on(self, request: web.BaseRequest, *, reply: bool = True) -> web.StreamResponse:
+        assert self._session is not None
+        body = await request.content.read()
+        headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP]
+        async with self._session.request(
+            request.method,
+            self.upstream + request.path_qs,
+            headers=headers,
+            data=body or None,
+            allow_redirects=False,
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        ) as answer:
+            if not reply:
+                await answer.read()
+                return web.Response()
+            passed = web.StreamResponse(status=answer.status, reason=answer.reason)
+            for name, value in answer.headers.items():
+                if name.lower() not in _HOP_BY_HOP:
+                    passed.headers.add(name, value)
+            await passed.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await passed.write(chunk)
+            await passed.write_eof()
+            return passed
+
+
+def _cut(request: web.BaseRequest) -> web.Response:
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
+
+
+_NAMED = re.compile(r"/(namespaces|pods|nodes|resourceclaims|resourceslices|deviceclasses|events|leases)/[^/]+")
+
+
+def _without_names(path: str) -> str:
+    return _NAMED.sub(r"/\1/*", path)

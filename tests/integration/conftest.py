@@ -1,0 +1,144 @@
+"""`world`: every test here runs on the embedded cluster and on the real control plane.
+
+The real one lives as long as the session (3 s to start) and runs with the shipped manifests' ServiceAccount and
+RBAC; the embedded one is new for every test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.controlplane.build import built_or_skip
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.fault_proxy import FaultProxy
+from tests.integration.api import connected
+from tests.integration.world import ROOT, SCHEDULER_NAME, UNDER_TEST, World
+
+MANIFESTS = ROOT / "manifests" / "base"
+
+_numbers = itertools.count()
+
+
+@dataclass(slots=True)
+class RealCluster:
+    """The control plane of the session, with the manifests applied."""
+
+    control_plane: ControlPlane
+    service_account: tuple[str, str]
+    kind: str = "controlplane"
+
+    async def restart_apiserver(self) -> None:
+        await asyncio.to_thread(self.control_plane.restart_apiserver)
+
+    def scheduler_kubeconfig(self, server: str) -> Path:
+        return self.control_plane.service_account_kubeconfig(*self.service_account, server=server)
+
+    def start_kube_scheduler(self, server: str) -> Callable[[], None]:
+        self.control_plane.start_kube_scheduler(SCHEDULER_NAME, server=server)
+        return self.control_plane.stop_kube_scheduler
+
+
+@dataclass(slots=True)
+class InMemoryCluster:
+    """The embedded cluster; it asks for no credentials."""
+
+    embedded: Any
+    folder: Path
+    kind: str = "embedded"
+
+    async def restart_apiserver(self) -> None:
+        await self.embedded.restart()
+
+    def scheduler_kubeconfig(self, server: str) -> Path:
+        config = yaml.safe_load(Path(self.embedded.kubeconfig_path).read_text())
+        config["clusters"][0]["cluster"] = {"server": server}
+        path = self.folder / "scheduler.kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    def start_kube_scheduler(self, server: str) -> Callable[[], None]:
+        pytest.skip("kube-scheduler needs more kinds than the embedded cluster has")
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[RealCluster]:
+    built_or_skip("controlplane")
+    with ControlPlane() as running:
+        if UNDER_TEST != "ours":
+            yield RealCluster(running, ("", ""))
+            return
+        kubeconfig = running.kubeconfig("admin")
+        applied = subprocess.run(
+            ["kubectl", f"--kubeconfig={kubeconfig}", "apply", "-k", str(MANIFESTS), "-o", "json"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if applied.returncode != 0:
+            pytest.fail(f"the shipped manifests were not accepted by the API server:\n{applied.stderr}")
+        yield RealCluster(running, _service_account())
+
+
+def _service_account() -> tuple[str, str]:
+    rendered = subprocess.run(["kubectl", "kustomize", str(MANIFESTS)], capture_output=True, text=True, check=True)
+    (account,) = [item["metadata"] for item in yaml.safe_load_all(rendered.stdout) if item["kind"] == "ServiceAccount"]
+    return account["namespace"], account["name"]
+
+
+OpenWorld = Callable[[], AbstractAsyncContextManager[World]]
+
+
+@pytest.fixture(params=["embedded", pytest.param("controlplane", marks=pytest.mark.controlplane)])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    """A cluster with an empty namespace and no nodes; start the scheduler with `world.start_scheduler()`."""
+    opened = _real_world(request, tmp_path) if request.param == "controlplane" else _embedded_world(tmp_path)
+    async with opened as ready:
+        await ready.add_namespace()
+        try:
+            yield ready
+        finally:
+            await ready.stop_scheduler(kill=True)
+        if ready.cluster.kind == "controlplane":
+            await ready.clean_up()
+
+
+@asynccontextmanager
+async def _real_world(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[World]:
+    real: RealCluster = request.getfixturevalue("control_plane")
+    plane = real.control_plane
+    tls = (plane.ca_file, plane.key_file)
+    async with (
+        FaultProxy(plane.url, plane.ssl_context(), tls) as proxy,
+        connected(plane.url, plane.admin_token, plane.ssl_context()) as api,
+    ):
+        yield World(real, api, proxy, f"t{next(_numbers):04}", folder / "scheduler.log")
+
+
+@asynccontextmanager
+async def _embedded_world(folder: Path) -> AsyncIterator[World]:
+    if UNDER_TEST != "ours":
+        pytest.skip("kube-scheduler needs more kinds than the embedded cluster has")
+    from scheduler.embedded import EmbeddedCluster
+
+    async with (
+        EmbeddedCluster() as embedded,
+        FaultProxy(embedded.url) as proxy,
+        connected(embedded.url) as api,
+    ):
+        yield World(InMemoryCluster(embedded, folder), api, proxy, f"t{next(_numbers):04}", folder / "scheduler.log")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("controlplane") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1800))  # the first one builds
