@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -101,7 +102,9 @@ def decode_slice(obj: Json) -> ResourceSlice:
 
 def decode_class(obj: Json) -> DeviceClass:
     """Read a DeviceClass. Raises DecodeError."""
-    return _decode("DeviceClass", obj, _class)
+    decoded = _decode("DeviceClass", obj, _class)
+    created = (_child(obj, "metadata") or {}).get("creationTimestamp")
+    return replace(decoded, creation_timestamp=created) if isinstance(created, str) else decoded
 
 
 def decode_claim_spec(spec: Json) -> ClaimSpec:

@@ -204,12 +204,16 @@ class DeviceSelector(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceClass:
-    """A device class. `config` entries are the API's DeviceConfiguration objects, handed on unread."""
+    """A device class. `config` entries are the API's DeviceConfiguration objects, handed on unread.
+
+    `creation_timestamp` (RFC 3339, "" when unknown) decides between classes of one extended resource name.
+    """
 
     name: str
     selectors: tuple[DeviceSelector, ...]
     config: tuple[Mapping[str, Any], ...]
     extended_resource_name: str | None
+    creation_timestamp: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,182 @@
+"""Extended resources served by devices: which class stands behind a resource name, and what a pod's special claim asks.
+
+A pod may ask for `example.com/gpu: 2` like for cpu. If a DeviceClass names that resource, devices of the class serve it
+through one *special claim* that the scheduler makes for the pod. On a node whose kubelet reports the resource as
+allocatable, the device plugin serves it instead.
+
+Rules of this module
+  1. The newest class of a name wins, and among equally old ones the lower class name. The implicit name
+     `deviceclass.resource.kubernetes.io/<class>` always means that class.
+  2. A container's request is named `container-<index>-request-<position>`: index over init and then regular containers,
+     position of the resource among all that the container requests, sorted.
+  3. A short-lived init container uses what sidecars and regular containers at later indices have anyway; of what init
+     containers need beyond that, only the largest request stays, and the others are mapped to it.
+
+Not here yet: making, storing and cleaning up the special claim. `NodeResourcesFit` therefore still demands that nodes
+have the resource.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go (createRequestsAndMappings) 1.36.3,
+k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache v0.36.3. Differs on purpose: the classes are looked
+up afresh whenever one changed, and a class that lost its explicit name keeps its implicit one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from allocator import ClaimSpec, DeviceClass, Inventory, decode_claim_spec
+from scheduler.model.objects import Container, Pod
+from scheduler.model.resources import is_extended_resource, parse_nano, pod_requests
+
+IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+_NANO: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCount:
+    """One request of the special claim: `count` > 0 devices of a class."""
+
+    name: str
+    device_class: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRequest:
+    """Where a container finds the devices of a resource: an entry of `pod.status.extendedResourceClaimStatus`."""
+
+    container: str
+    resource: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialRequests:
+    """What the special claim asks for, sorted by request name, and how the containers use it."""
+
+    requests: tuple[DeviceCount, ...]
+    mappings: tuple[ContainerRequest, ...]
+
+    def spec(self) -> ClaimSpec:
+        """The special claim's spec; equal requests give the same object."""
+        return decode_claim_spec(
+            {
+                "devices": {
+                    "requests": [
+                        {
+                            "name": request.name,
+                            "exactly": {
+                                "deviceClassName": request.device_class,
+                                "allocationMode": "ExactCount",
+                                "count": request.count,
+                            },
+                        }
+                        for request in self.requests
+                    ]
+                }
+            }
+        )
+
+
+def class_by_resource(inventory: Inventory) -> Mapping[str, str]:
+    """Class name by explicit or implicit extended resource name; computed once per change of a class."""
+    known = _known.get(inventory)
+    if known is None or known[0] != inventory.classes_revision:
+        known = _known[inventory] = (inventory.classes_revision, _resolve(inventory.classes.values()))
+    return known[1]
+
+
+def requested_resources(pod: Pod) -> tuple[str, ...]:
+    """Names of the extended resources that `pod` asks for at all (more than 0), sorted."""
+    return tuple(
+        sorted(
+            name
+            for name, amount in pod_requests(pod).items()
+            if amount > 0 and (is_extended_resource(name) or name.startswith(IMPLICIT_PREFIX))
+        )
+    )
+
+
+def special_requests(pod: Pod, classes: Mapping[str, str]) -> SpecialRequests:
+    """What the special claim must ask for.
+
+    Args:
+        classes: Class name by resource, only of those resources that devices shall serve (on the node in question).
+    """
+    containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
+    init_count = len(pod.spec.init_containers or ())
+    short_lived = [
+        index for index, one in enumerate(containers) if index < init_count and one.restart_policy != "Always"
+    ]
+    requests: list[DeviceCount] = []
+    mappings: list[ContainerRequest] = []
+    for resource in sorted(classes):
+        lasting: list[DeviceCount | None] = [None] * len(containers)
+        for index, container in enumerate(containers):
+            if index not in short_lived:
+                made = _serve(index, container, resource, classes[resource], ())
+                lasting[index] = made.request
+                mappings += made.mappings
+        passing = [
+            _serve(index, containers[index], resource, classes[resource], lasting[index:]) for index in short_lived
+        ]
+        largest = max(
+            (made.request for made in passing if made.request is not None), key=lambda one: one.count, default=None
+        )
+        own = {made.request.name for made in passing if made.request is not None}
+        for made in passing:
+            for mapping in made.mappings:
+                is_merged = largest is not None and mapping.request in own
+                mappings.append(
+                    replace(mapping, request=largest.name) if is_merged and largest is not None else mapping
+                )
+        requests += [request for request in (largest, *lasting) if request is not None]
+    return SpecialRequests(tuple(sorted(requests, key=lambda request: request.name)), tuple(mappings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """What one container adds for one resource."""
+
+    request: DeviceCount | None
+    mappings: tuple[ContainerRequest, ...]
+
+
+def _serve(
+    index: int, container: Container, resource: str, device_class: str, reusable: Sequence[DeviceCount | None]
+) -> _Served:
+    amounts = (container.resources.requests or {}) if container.resources is not None else {}
+    wanted = _whole(amounts.get(resource, 0))
+    if not wanted:
+        return _Served(None, ())
+    used: list[ContainerRequest] = []
+    for request in reusable:
+        if request is not None and wanted > 0:
+            wanted -= request.count
+            used.append(ContainerRequest(container.name, resource, request.name))
+    if wanted <= 0:
+        return _Served(None, tuple(used))
+    request = DeviceCount(f"container-{index}-request-{sorted(amounts).index(resource)}", device_class, wanted)
+    return _Served(request, (*used, ContainerRequest(container.name, resource, request.name)))
+
+
+def _whole(amount: str | int | float) -> int:
+    """The amount as a number of devices; 0 for what is no whole number, which the API server refuses."""
+    nano = parse_nano(amount)
+    return nano // _NANO if nano is not None and nano % _NANO == 0 else 0
+
+
+def _resolve(classes: Iterable[DeviceClass]) -> Mapping[str, str]:
+    by_age = sorted(classes, key=lambda one: one.name)
+    by_age.sort(key=lambda one: one.creation_timestamp, reverse=True)  # stable: equal ages keep the order of names
+    resolved: dict[str, str] = {}
+    for one in by_age:
+        if one.extended_resource_name:
+            resolved.setdefault(one.extended_resource_name, one.name)
+    return resolved | {IMPLICIT_PREFIX + one.name: one.name for one in by_age}
+
+
+_known: WeakKeyDictionary[Inventory, tuple[int, Mapping[str, str]]] = WeakKeyDictionary()
