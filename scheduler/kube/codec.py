@@ -240,7 +240,7 @@ class Kind:
             return self._decode_other(line)
         try:
             meta, observed = self._observed(event.object)
-        except ValueError:
+        except Exception:  # looked at again, and told, in decode_object
             return self._decode_other(line)
         name = ObjectName(meta.namespace, meta.name)
         if type(event) is self._deleted_event:
@@ -274,6 +274,8 @@ class Kind:
             meta, observed = self._observed(self._object_decoder.decode(raw))
         except ValueError as error:  # msgspec.DecodeError is one
             return _broken(raw, str(error))
+        except Exception as error:  # a defect of a decoder, or an object nested beyond all measure, harms itself only
+            return _broken(raw, f"{type(error).__name__}: {error}")
         return Seen(ObjectName(meta.namespace, meta.name), meta.uid, meta.resource_version, observed)
 
     def decode_page(self, body: bytes) -> Page:
@@ -334,6 +336,8 @@ class _DecodedOnce(Generic[Decoded]):
                 found = self._decode(orjson.loads(raw)), ""
             except ValueError as error:  # DecodeError and JSONDecodeError are
                 found = None, str(error)
+            except Exception as error:  # see Kind.decode_object
+                found = None, f"{type(error).__name__}: {error}"
             if len(self._by_raw) >= self._size_max:
                 del self._by_raw[next(iter(self._by_raw))]
             self._by_raw[raw] = found

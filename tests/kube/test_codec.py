@@ -316,3 +316,13 @@ def test_decoded_once_is_bounded():
     first = codec.claims.decode_event(line("ADDED", claim("c", allocation=ALLOCATION))).input.claim
 
     assert first.allocation_timestamp == "2026-01-02T03:04:05Z"
+
+
+def test_defect_of_a_decoder_harms_one_object_only(monkeypatch):
+    def defective(obj):
+        raise KeyError("oops")
+
+    monkeypatch.setattr("scheduler.kube.codec.decode_slice", defective)
+    decoded = Codec().slices.decode_event(line("ADDED", SLICE))
+
+    assert decoded == Broken(ObjectName("", "node-1-gpus"), "uid-node-1-gpus", "7", "KeyError: 'oops'")
