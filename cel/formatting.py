@@ -161,9 +161,11 @@ def _float(value: Any, clause: Clause) -> str:
     precision = _DEFAULT_PRECISION if clause.precision is None else clause.precision
     if clause.verb == "f":
         return f"{value:,.{precision}f}"
-    mantissa, _, exponent = f"{value:.{precision}e}".partition("e")
+    # cel-go hands its precision on as the width, so there are always six digits.
+    mantissa, _, exponent = f"{value:.{_DEFAULT_PRECISION}e}".partition("e")
     power = int(exponent)
-    return f"{mantissa}×10{'⁻' if power < 0 else ''}{f'{abs(power):02d}'.translate(_SUPERSCRIPTS)}"
+    text = f"{mantissa}×10{'⁻' if power < 0 else ''}{f'{abs(power):02d}'.translate(_SUPERSCRIPTS)}"
+    return text.rjust(precision)
 
 
 def _text(value: Any) -> str:
