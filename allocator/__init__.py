@@ -4,7 +4,7 @@ Pure: no I/O, no clock, no randomness; arguments are never changed but for the c
 and `InUse`, which no answer depends on. Imports `cel` and the standard library.
 """
 
-from allocator.allocate import allocate
+from allocator.allocate import allocate, explain
 from allocator.decode import (
     decode_allocation,
     decode_claim_spec,
@@ -13,6 +13,7 @@ from allocator.decode import (
     decode_slice,
 )
 from allocator.encode import encode_allocation, encode_node_selector
+from allocator.explain import Census, Explanation, RequestExplanation
 from allocator.features import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
 from allocator.in_use import InUse, PoolUse
 from allocator.inventory import Inventory, affected_nodes
@@ -41,6 +42,7 @@ from allocator.model import (
 from allocator.node_match import NodeSelectorError, check_node_selector, match_node_selector
 from allocator.observer import SILENT, Observer, Stage
 from allocator.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome, Unsatisfiable
+from allocator.prefilter import candidate_nodes
 
 __all__ = [
     "ALL_SHORTCUTS",
@@ -54,6 +56,7 @@ __all__ = [
     "AllocationError",
     "Attribute",
     "BudgetExhausted",
+    "Census",
     "Claim",
     "ClaimSpec",
     "DecodeError",
@@ -61,6 +64,7 @@ __all__ = [
     "DeviceClass",
     "DeviceId",
     "DeviceResult",
+    "Explanation",
     "Features",
     "InUse",
     "Inventory",
@@ -73,6 +77,7 @@ __all__ = [
     "Outcome",
     "PoolId",
     "PoolUse",
+    "RequestExplanation",
     "ResourceSlice",
     "Shortcuts",
     "Stage",
@@ -81,6 +86,7 @@ __all__ = [
     "Unsatisfiable",
     "affected_nodes",
     "allocate",
+    "candidate_nodes",
     "check_node_selector",
     "decode_allocation",
     "decode_claim_spec",
@@ -89,5 +95,6 @@ __all__ = [
     "decode_slice",
     "encode_allocation",
     "encode_node_selector",
+    "explain",
     "match_node_selector",
 ]

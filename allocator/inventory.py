@@ -15,8 +15,8 @@ Source: `NewAllocator` and `GatherPools` of structured/internal/incubating v0.36
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from allocator.features import Features
 from allocator.model import (
@@ -28,7 +28,7 @@ from allocator.model import (
     PoolId,
     ResourceSlice,
 )
-from allocator.node_match import NodeSelectorError, match_node
+from allocator.node_match import NodeSelectorError, check_node_selector, match_node
 from allocator.node_pools import NodePools
 from allocator.pools import PoolView, gather_pool, is_ignored
 from allocator.requests import Plan, Planner
@@ -103,6 +103,10 @@ class Inventory:
         self._shared_views: Final[dict[_SharedKey, dict[PoolId, PoolView]]] = {}
         self._shared_pools: Final[dict[_SharedKey, NodePools]] = {}
         self._conditions: tuple[tuple[NodeSelector, ...], frozenset[str]] | None = None
+        self._log: list[str] = []
+        self._log_start = 0
+        self.derived: Final[dict[Any, Any]] = {}
+        """What readers computed for plans; dropped together with the plans when there are too many."""
         for slice_ in slices:
             self.put_slice(slice_)
         for device_class in classes:
@@ -126,9 +130,14 @@ class Inventory:
         return known.slices if known is not None else {}
 
     @property
-    def nodes_with_own_slices(self) -> Iterable[str]:
+    def nodes_with_own_slices(self) -> Collection[str]:
         """Names of the nodes that some slice names."""
         return self._pools_of_node.keys()
+
+    @property
+    def has_shared_slices(self) -> bool:
+        """Whether some slice names no node, or holds counters that 1.36 takes for every node."""
+        return bool(self._shared or self._pinned_counters)
 
     def put_slice(self, slice_: ResourceSlice) -> frozenset[str] | None:
         """Add a slice, or replace the one of the same name.
@@ -148,7 +157,7 @@ class Inventory:
         pool.put(slice_)
         for index, key in self._indexes_of(slice_):
             index[key] = index.get(key, 0) + 1
-        self._changed(affected)
+        self._changed(slice_.name, affected)
         return affected
 
     def remove_slice(self, name: str) -> frozenset[str] | None:
@@ -158,7 +167,7 @@ class Inventory:
             return frozenset()
         affected = self._affected(slice_.pool_id, slice_)
         self._unlink(slice_)
-        self._changed(affected)
+        self._changed(name, affected)
         return affected
 
     def put_class(self, device_class: DeviceClass) -> None:
@@ -208,8 +217,19 @@ class Inventory:
             return None
         return frozenset((slice_.node_name, *pool.by_node))
 
-    def _changed(self, affected: frozenset[str] | None) -> None:
+    def slices_changed_since(self, position: int) -> tuple[int, Collection[str]]:
+        """Names of slices put or removed since a position of the log (-1: all), and the present position."""
+        end = self._log_start + len(self._log)
+        if position < self._log_start:
+            return end, self._slices.keys()
+        return end, set(self._log[position - self._log_start :])
+
+    def _changed(self, name: str, affected: frozenset[str] | None) -> None:
         self.revision += 1
+        if len(self._log) > 1000 + 2 * len(self._slices):
+            self._log_start += len(self._log)
+            self._log.clear()
+        self._log.append(name)
         if affected is None:
             self._nodes.clear()
             self._shared_views.clear()
@@ -217,8 +237,8 @@ class Inventory:
             self._conditions = None
         else:
             for entries in self._nodes.values():
-                for name in affected:
-                    entries.pop(name, None)
+                for node in affected:
+                    entries.pop(node, None)
 
     # --- answers ----------------------------------------------------------------------------------------
 
@@ -235,6 +255,7 @@ class Inventory:
     def forget_derived(self) -> None:
         """Drop everything that can be computed again (plans, masks, selector answers)."""
         self._plans.clear()
+        self.derived.clear()
         self._planner.forget()
         self._nodes.clear()
         self._shared_pools.clear()
@@ -283,6 +304,13 @@ class Inventory:
         selectors, names = self._conditions
         matching = tuple(_matches(selector, node) for selector in selectors)
         return _SharedKey(features, matching, node.name if node.name in names else "")
+
+    def check_node_selectors(self) -> None:
+        """Raises NodeSelectorError when some slice without a node name has a selector that cannot be parsed."""
+        if self._conditions is None:
+            self._conditions = self._gather_conditions()
+        for selector in self._conditions[0]:
+            check_node_selector(selector)
 
     def _gather_conditions(self) -> tuple[tuple[NodeSelector, ...], frozenset[str]]:
         """Selectors and node names that slices without a node name, or their devices, ask for."""

@@ -9,13 +9,13 @@ upstream would have stopped there, and because a failing evaluation can be a ver
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from allocator.capacity import NOTHING, CapacityError, Consumption, consume
 from allocator.model import Device
 from allocator.pools import PoolView
 from allocator.requests import Slot
-from allocator.selectors import Failure, Mismatch
+from allocator.selectors import Failure
 from allocator.taints import prevent_allocation
 
 
@@ -56,45 +56,59 @@ def slot_mask(slot: Slot, view: PoolView) -> SlotMask:
     return mask
 
 
-def evaluate(slot: Slot, view: PoolView, mask: SlotMask, index: int) -> None:
-    """Decide one device that is unknown."""
-    device = view.devices[index]
-    bit = 1 << index
-    mask.unknown &= ~bit
+class Verdict(NamedTuple):
+    """What a slot says about a device that nobody uses; see `SlotMask` for the words."""
+
+    is_selectable: bool = False
+    fits: bool = False
+    is_usable: bool = False
+    consumption: Consumption | None = None
+    failure: Failure | CapacityError | None = None
+
+
+_NO: Final = Verdict()
+_SELECTABLE: Final = Verdict(is_selectable=True)
+_FITS: Final = Verdict(is_selectable=True, fits=True)
+_YES: Final = Verdict(is_selectable=True, fits=True, is_usable=True)
+
+
+def judge(slot: Slot, device: Device) -> Verdict:
+    """Decide one device, wherever it is."""
     features = slot.features
     if device.binding_conditions and not features.device_binding_and_status:
-        return
+        return _NO
     answer = slot.matcher.answer(device)
     if answer is not None:
-        if isinstance(answer, Failure):
-            mask.failed |= bit
-            mask.failures[index] = answer
-        return
-    mask.selectable |= bit
-    if features.consumable_capacity and not _fits(slot, device, mask, index):
-        return
-    mask.fits |= bit
-    if device.consumes_counters and not features.partitionable_devices:
-        return
-    if features.device_taints and device.taints and prevent_allocation(device.taints, slot.details.tolerations):
-        return
-    mask.usable |= bit
+        return Verdict(failure=answer) if isinstance(answer, Failure) else _NO
+    consumption = None
+    if features.consumable_capacity:
+        try:
+            consumption = consume(slot.capacity, device.capacity, is_137=features.is_137)
+        except CapacityError as error:
+            return Verdict(is_selectable=True, failure=error)
+        if consumption is None:
+            return _SELECTABLE
+    is_usable = not (device.consumes_counters and not features.partitionable_devices) and not (
+        features.device_taints and device.taints and prevent_allocation(device.taints, slot.details.tolerations)
+    )
+    if consumption is None or consumption is NOTHING:
+        return _YES if is_usable else _FITS
+    return Verdict(True, True, is_usable, consumption)
 
 
-def _fits(slot: Slot, device: Device, mask: SlotMask, index: int) -> bool:
-    try:
-        consumption = consume(slot.capacity, device.capacity, is_137=slot.features.is_137)
-    except CapacityError as error:
-        mask.failed |= 1 << index
-        mask.failures[index] = error
-        return False
-    if consumption is None:
-        return False
-    if consumption is not NOTHING:
-        mask.consumption[index] = consumption
-    return True
-
-
-def mismatch(slot: Slot, device: Device) -> Mismatch | Failure | None:
-    """Which selector refuses the device, for explanations."""
-    return slot.matcher.answer(device)
+def evaluate(slot: Slot, view: PoolView, mask: SlotMask, index: int) -> None:
+    """Decide one device that is unknown."""
+    bit = 1 << index
+    mask.unknown &= ~bit
+    verdict = judge(slot, view.devices[index])
+    if verdict.failure is not None:
+        mask.failed |= bit
+        mask.failures[index] = verdict.failure
+    if verdict.is_selectable:
+        mask.selectable |= bit
+        if verdict.fits:
+            mask.fits |= bit
+            if verdict.is_usable:
+                mask.usable |= bit
+            if verdict.consumption is not None:
+                mask.consumption[index] = verdict.consumption
