@@ -78,25 +78,34 @@ class Checked:
     references: overload ids by the id of a call, in cel-go's order; more than one when the arguments are
         dynamic and several overloads fit.
     output_type: the type of the whole.
+    has_constants: whether there are calls that cel-go might evaluate before it knows any device
+        (`literals.instantiation_problem` finds out).
     """
 
-    __slots__ = ("environment", "expr", "macro_calls", "output_type", "references", "source", "types")
+    __slots__ = ("environment", "expr", "has_constants", "macro_calls", "output_type", "references", "source", "types")
 
     def __init__(
         self,
-        parsed: Parsed,
+        parsed: Parsed | Checked,
         expr: Expr,
         environment: Environment,
         types: Mapping[int, Type],
         references: Mapping[int, tuple[str, ...]],
+        *,
+        has_constants: bool = False,
     ) -> None:
         self.expr: Final = expr
-        self.source: Final = parsed.source
-        self.macro_calls: Final = parsed.macro_calls
+        self.source: Final[str] = parsed.source
+        self.macro_calls: Final[Mapping[int, Call]] = parsed.macro_calls
         self.environment: Final = environment
         self.types: Final = types
         self.references: Final = references
         self.output_type: Final = types[expr.id]
+        self.has_constants: Final = has_constants
+
+    def part(self, node: Expr) -> Checked:
+        """A node below as an expression of its own."""
+        return Checked(self, node, self.environment, self.types, self.references)
 
 
 def check(parsed: Parsed, environment: Environment) -> Checked:
@@ -118,15 +127,16 @@ def _check(parsed: Parsed, environment: Environment) -> Checked:
         for node_id, type_ in types.items():
             if not type_.is_ground:
                 types[node_id] = checker.substitute(type_, to_dyn=True)
-    if checker.suspects:
-        from cel.literals import literal_issues  # noqa: PLC0415 - most selectors have nothing it looks at
-
-        if issues := literal_issues(checker.suspects, types):
-            raise compilation_failed(parsed.source, issues)
     expr = parsed.expr
     if checker.replacements:
         expr = _Rewriter(checker.replacements).rewrite(expr)
-    return Checked(parsed, expr, environment, types, checker.references)
+    checked = Checked(parsed, expr, environment, types, checker.references, has_constants=checker.has_constants)
+    if checker.suspects:
+        from cel.literals import literal_issues  # noqa: PLC0415 - most selectors have nothing it looks at
+
+        if issues := literal_issues(checker.suspects, checked):
+            raise compilation_failed(parsed.source, issues)
+    return checked
 
 
 _NULLABLE_KINDS: Final = frozenset((OPAQUE_KIND, STRUCT_KIND, ANY_KIND, DURATION_KIND, TIMESTAMP_KIND))
@@ -144,6 +154,7 @@ class _Checker:
     __slots__ = (
         "bindings",
         "environment",
+        "has_constants",
         "issues",
         "references",
         "replacements",
@@ -166,6 +177,7 @@ class _Checker:
         # Nodes `literals` has to look at: lists and maps that might mix types, calls of functions whose
         # literal arguments are checked.
         self.suspects: list[Expr] = []
+        self.has_constants = False
 
     def check(self, node: Expr) -> Type:
         type_ = _CHECKS[type(node)](self, node)
@@ -206,6 +218,8 @@ class _Checker:
         type_ = self.environment.identifier_type(plain)
         if type_ is None:
             return self.undeclared(node.offset, name)
+        if type_.kind == TYPE_KIND:
+            self.has_constants = True
         if plain is not name and self.local(plain) is None:
             self.replacements[node.id] = Ident(node.id, node.offset, plain)
         return type_
@@ -225,6 +239,7 @@ class _Checker:
         name = ".".join([root.removeprefix("."), *reversed(parts)])
         type_ = self.environment.identifier_type(name)
         if type_ is not None:
+            self.has_constants = True
             self.replacements[node.id] = Ident(node.id, node.offset, name)
         return type_
 
@@ -291,8 +306,10 @@ class _Checker:
             self.types[field.id] = STRING
             self.references[node.id] = ("select_optional_field",)
             return self.field(node, args[0], field.value, optional=True)
-        if function in _LITERAL_CHECKED:
-            self.suspects.append(node)
+        if function in _WITH_CONSTANTS:
+            self.has_constants = True
+            if function in _LITERAL_CHECKED:
+                self.suspects.append(node)
         arg_types = [self.check(arg) for arg in args]
         lookup = self.environment.functions
         if target is not None:
@@ -589,6 +606,9 @@ class _Checker:
 _DYNAMIC_KINDS: Final = frozenset((DYN_KIND, ANY_KIND, ERROR_KIND))
 _TYPE_NAMESPACES: Final = frozenset(name.partition(".")[0] for name in (*TYPE_IDENTIFIERS, DEVICE.name))
 _LITERAL_CHECKED: Final = frozenset(("duration", "timestamp", "matches", "format"))
+_WITH_CONSTANTS: Final = _LITERAL_CHECKED | frozenset(
+    ("bool", "bytes", "double", "dyn", "find", "findAll", "int", "string", "type", "uint")
+)
 _PLAIN: Final = {type_.kind: type_ for type_ in (BOOL, INT, UINT, DOUBLE, STRING, BYTES)}
 _LOGICAL: Final = {syntax.LOGICAL_AND: ("logical_and",), syntax.LOGICAL_OR: ("logical_or",)}
 _EQUALITY: Final = {syntax.EQUALS: ("equals",), syntax.NOT_EQUALS: ("not_equals",)}

@@ -11,13 +11,76 @@ Source: cel-go cel/validator.go, ext/formatting.go, interpreter/decorators.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from cel.declarations import Type
-from cel.errors import Issue
-from cel.syntax import Call, Comprehension, Expr, ListExpr, Literal, MapExpr, Select, StructExpr
+from cel.declarations import (
+    BOOL_KIND,
+    BYTES_KIND,
+    DEVICE,
+    DOUBLE_KIND,
+    DURATION_KIND,
+    DYN,
+    INT_KIND,
+    LIST_KIND,
+    MAP_KIND,
+    NULL_KIND,
+    STRING_KIND,
+    TIMESTAMP_KIND,
+    TYPE_IDENTIFIERS,
+    TYPE_KIND,
+    UINT_KIND,
+    Type,
+)
+from cel.errors import EvaluationError, Issue
+from cel.formatting import Clause, FormatError, interpolate
+from cel.recursion import with_room
+from cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
+from cel.values import AbortedError
+
+if TYPE_CHECKING:
+    from cel.checker import Checked
 
 
-def literal_issues(suspects: Sequence[Expr], types: Mapping[int, Type]) -> list[Issue]:
+_TEXT_KINDS: Final = frozenset(
+    (
+        LIST_KIND,
+        MAP_KIND,
+        INT_KIND,
+        UINT_KIND,
+        DOUBLE_KIND,
+        BOOL_KIND,
+        STRING_KIND,
+        TIMESTAMP_KIND,
+        BYTES_KIND,
+        DURATION_KIND,
+        TYPE_KIND,
+        NULL_KIND,
+    )
+)
+_CLAUSES: Final = {
+    "s": (
+        _TEXT_KINDS,
+        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
+        "and timestamps",
+    ),
+    "d": (frozenset((INT_KIND, UINT_KIND)), "decimal clause can only be used on integers"),
+    # Text, because "NaN", "Infinity" and "-Infinity" are also taken.
+    "f": (frozenset((DOUBLE_KIND, STRING_KIND)), "fixed-point clause can only be used on doubles"),
+    "e": (frozenset((DOUBLE_KIND, STRING_KIND)), "scientific clause can only be used on doubles"),
+    "b": (frozenset((INT_KIND, UINT_KIND, BOOL_KIND)), "only integers and bools can be formatted as binary"),
+    "x": (
+        frozenset((INT_KIND, UINT_KIND, STRING_KIND, BYTES_KIND)),
+        "only integers, byte buffers, and strings can be formatted as hex",
+    ),
+    "o": (frozenset((INT_KIND, UINT_KIND)), "octal clause can only be used on integers"),
+}
+"""Kinds each verb takes, and what it says to others."""
+_CONVERSIONS: Final = frozenset(
+    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
+)
+
+
+def literal_issues(suspects: Sequence[Expr], checked: Checked) -> list[Issue]:
     """Findings of cel-go's validators among the nodes the checker set aside."""
     exempt: set[int] = set()
     for node in suspects:
@@ -28,10 +91,194 @@ def literal_issues(suspects: Sequence[Expr], types: Mapping[int, Type]) -> list[
     for node in suspects:
         if type(node) is ListExpr:
             if node.id not in exempt:
-                issues += _mixed_list(node, types)
-        elif type(node) is MapExpr and node.id not in exempt:
-            issues += _mixed_map(node, types)
+                issues += _mixed_list(node, checked.types)
+        elif type(node) is MapExpr:
+            if node.id not in exempt:
+                issues += _mixed_map(node, checked.types)
+        elif type(node) is Call:
+            issues += _literal_argument(node, checked)
     return issues
+
+
+def _literal_argument(node: Call, checked: Checked) -> Iterator[Issue]:
+    if node.function == "format":
+        issue = _format_issue(node, checked.types)
+        if issue is not None:
+            yield issue
+        return
+    argument = node.args[0] if node.args else None
+    if type(argument) is not Literal:
+        return
+    if node.function == "matches":
+        # Of the function form cel-go looks at the first argument too, though that is the text.
+        assert isinstance(argument.value, str)
+        is_valid = _regex_problem(argument.value) is None
+    else:
+        is_valid = not isinstance(_evaluate(node, checked), EvaluationError)
+    if not is_valid:
+        yield Issue(argument.offset, f"invalid {node.function} argument")
+
+
+def _regex_problem(pattern: str) -> str | None:
+    from cel.regex import compile_regex  # noqa: PLC0415 - for expressions with literal patterns only
+    from cel.regex_syntax import RegexError  # noqa: PLC0415
+
+    try:
+        compile_regex(pattern)
+    except RegexError as error:
+        return str(error)
+    return None
+
+
+def _evaluate(node: Expr, checked: Checked) -> Any:
+    """The value of a part without variables, or the error it fails with."""
+    from cel.walker import plan  # noqa: PLC0415
+
+    try:
+        return plan(checked.part(node)).evaluate({})
+    except EvaluationError as error:
+        return error
+
+
+# Format strings.
+
+
+class _MisfitError(FormatError):
+    """An argument its clause cannot print; the second argument is its node."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def _format_issue(node: Call, types: Mapping[int, Type]) -> Issue | None:
+    template, arguments = node.target, node.args[0]
+    if type(template) is not Literal or type(template.value) is not str or type(arguments) is not ListExpr:
+        return None
+    elements = arguments.elements
+
+    def render(position: int, clause: Clause) -> str:
+        kinds, complaint = _CLAUSES[clause.verb.lower()]
+        misfit = _misfit(elements[position], kinds, types, nested=clause.verb == "s")
+        if misfit is not None:
+            raise _MisfitError(f"{complaint}, was given {types[misfit.id].name}", misfit)
+        return ""
+
+    try:
+        used = interpolate(template.value, len(elements), render)[1]
+    except _MisfitError as error:
+        return Issue(error.args[1].offset, error.args[0])
+    except FormatError as error:
+        message = str(error)
+        if message.startswith("index ") and _is_cut_off(template.value, len(elements)):
+            message = "unexpected end of string"
+        return Issue(node.offset, message)
+    except AbortedError:
+        return None  # a precision nobody can use; cel-go tries when it runs
+    if used < len(elements):
+        return Issue(
+            node.offset, f"too many arguments supplied to string.format (expected {used}, got {len(elements)})"
+        )
+    return None
+
+
+def _is_cut_off(template: str, count: int) -> bool:
+    """Whether the last character is a `%` with nothing after it, and all before it is fine."""
+    if not template.endswith("%"):
+        return False
+    try:
+        interpolate(template[:-1], count, lambda _position, _clause: "")
+    except FormatError:
+        return False
+    return True
+
+
+def _misfit(node: Expr, kinds: frozenset[int], types: Mapping[int, Type], *, nested: bool) -> Expr | None:
+    type_ = types[node.id]
+    if type_ is not DYN and type_.kind not in kinds:
+        return node
+    if nested and isinstance(node, ListExpr | MapExpr):
+        for child in children(node):
+            misfit = _misfit(child, kinds, types, nested=True)
+            if misfit is not None:
+                return misfit
+    return None
+
+
+# Program instantiation.
+
+
+def instantiation_problem(checked: Checked) -> str | None:
+    """Why cel-go could not make a program of a checked expression, or None.
+
+    Kubernetes shows it as `program instantiation failed: ...`.
+    """
+    return with_room(_Folder(checked).problem)
+
+
+class _Folder:
+    """Finds the first constant that fails, in cel-go's order: operands before what uses them."""
+
+    __slots__ = ("checked", "constants")
+
+    def __init__(self, checked: Checked) -> None:
+        self.checked = checked
+        # Nodes whose value is known before any evaluation.
+        self.constants: set[int] = set()
+
+    def problem(self) -> str | None:
+        return self.visit(self.checked.expr)
+
+    def visit(self, node: Expr) -> str | None:
+        for child in children(node):
+            problem = self.visit(child)
+            if problem is not None:
+                return problem
+        match node:
+            case Literal():
+                self.constants.add(node.id)
+            case Ident():
+                return self.name(node)
+            case ListExpr() | MapExpr():
+                if all(child.id in self.constants for child in children(node)):
+                    self.constants.add(node.id)
+            case Call():
+                return self.call(node)
+            case _:
+                pass
+        return None
+
+    def name(self, node: Ident) -> str | None:
+        type_ = self.checked.types[node.id]
+        if type_.kind != TYPE_KIND or not type_.parameters or node.name not in (*TYPE_IDENTIFIERS, DEVICE.name):
+            return None
+        if node.name == DEVICE.name:
+            return f"reference to undefined type: {node.name}"
+        self.constants.add(node.id)
+        return None
+
+    def call(self, node: Call) -> str | None:
+        operands = node.args if node.target is None else (node.target, *node.args)
+        if node.function in _CONVERSIONS and len(operands) == 1 and operands[0].id in self.constants:
+            value = _evaluate(node, self.checked)
+            if isinstance(value, EvaluationError):
+                return str(value)
+            self.constants.add(node.id)
+        elif node.function == "@in" and type(node.args[1]) is ListExpr and not node.args[1].elements:
+            self.constants.add(node.id)
+        elif node.function in ("matches", "find", "findAll") and len(operands) > 1:
+            pattern = self.pattern(operands[1])
+            if pattern is not None:
+                return _regex_problem(pattern)
+        return None
+
+    def pattern(self, node: Expr) -> str | None:
+        if node.id not in self.constants:
+            return None
+        value = node.value if type(node) is Literal else _evaluate(node, self.checked)
+        return value if isinstance(value, str) else None
+
+
+# The tree.
 
 
 def children(node: Expr) -> Iterator[Expr]:
