@@ -86,6 +86,20 @@ def check_expression(expression: str, environment: Environment | None = None) ->
     return check(parse(expression, options=environment.parse_options), environment)
 
 
+def check_constants(checked: Checked) -> None:
+    """Refuse what fails before any device is known (`int("x")`, a constant pattern that is none).
+
+    Raises:
+        CompileError: `program instantiation failed: ...`.
+    """
+    if checked.has_constants:
+        from cel.literals import instantiation_problem  # noqa: PLC0415 - few selectors have constants to fold
+
+        problem = instantiation_problem(checked)
+        if problem is not None:
+            raise CompileError(f"program instantiation failed: {problem}")
+
+
 def compile_selector(expression: str, environment: Environment | None = None) -> Selector:
     """Compile a device selector.
 
@@ -104,6 +118,7 @@ def compile_selector(expression: str, environment: Environment | None = None) ->
         problem = environment.result_problem(checked.output_type)
         if problem is not None:
             raise CompileError(problem)
+        check_constants(checked)
         return Selector(checked)
     except RecursionError:
         raise CompileError("compilation failed: expression nests too deeply to be compiled") from None
@@ -120,6 +135,7 @@ def evaluate(expression: str, environment: Environment | None = None, device: De
 
     try:
         checked = check_expression(expression, environment)
+        check_constants(checked)
         planned = plan(checked)
     except RecursionError:
         raise CompileError("compilation failed: expression nests too deeply to be compiled") from None
