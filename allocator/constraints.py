@@ -196,6 +196,12 @@ class MatchState:
     def state(self) -> Hashable:
         return self._values if self._count else None
 
+    def accepts_all(self, mask: int) -> bool:
+        """Whether these devices, and no others, satisfy the constraint; may say no when it is hard to tell."""
+        first = (mask & -mask).bit_length() - 1
+        values = self.index.values_of(first)
+        return len(values) == 1 and not mask & ~self.index.mask_of_any(values)
+
 
 class DistinctState:
     """No two devices may have a value (with lists: an element) in common."""
@@ -229,6 +235,18 @@ class DistinctState:
 
     def state(self) -> Hashable:
         return (self._taken, self._count > 0) if self._count else None
+
+    def accepts_all(self, mask: int) -> bool:
+        """As for MatchState."""
+        taken = 0
+        while mask:
+            bit = mask & -mask
+            mask ^= bit
+            values = self.index.values_of(bit.bit_length() - 1)
+            if not values or bit & taken:
+                return False
+            taken |= self.index.mask_of_any(values)
+        return True
 
 
 ConstraintState: TypeAlias = MatchState | DistinctState

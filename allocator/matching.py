@@ -45,14 +45,20 @@ def _augment(units: Sequence[tuple[int, int]], owned: list[int], taken: int, sta
                 queue.append(other)
                 continue
             gained = free & -free
-            bit = gained
-            while other != start:
-                previous = came_from[other]
-                moved = mine & units[previous][0] & ~owned[previous]
-                moved &= -moved
-                owned[other] = (owned[other] ^ moved) | bit
-                bit = moved
-                other = previous
-            owned[start] |= bit
+            _pass_on(units, owned, came_from, giver=other, start=start, bit=gained)
             return gained
     return 0
+
+
+def _pass_on(
+    units: Sequence[tuple[int, int]], owned: list[int], came_from: dict[int, int], *, giver: int, start: int, bit: int
+) -> None:
+    """Along the path back to `start`, each unit takes `bit` and gives one of its own devices to the next."""
+    while giver != start:
+        taker = came_from[giver]
+        moved = owned[giver] & units[taker][0] & ~owned[taker]
+        moved &= -moved
+        owned[giver] = (owned[giver] ^ moved) | bit
+        bit = moved
+        giver = taker
+    owned[start] |= bit

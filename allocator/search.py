@@ -25,7 +25,7 @@ from typing import Final
 from allocator.bounds import Bounds
 from allocator.constraints import ConstraintState, constraint_state
 from allocator.counters import CounterLedger
-from allocator.features import Shortcuts
+from allocator.features import NO_SHORTCUTS, Shortcuts
 from allocator.journal import Journal
 from allocator.model import RESULTS_MAX
 from allocator.observer import SILENT, Observer, Stage
@@ -134,6 +134,7 @@ class Search:
             else []
             for claim in problem.plan.claims
         ]
+        self._may_learn: Final = shortcuts != NO_SHORTCUTS
         self._special: Final = problem.static.counting | problem.static.shareable
         self._free_from: Final = self._gather_free_from()
         self._failed_states: Final[dict[object, int]] = {}
@@ -150,10 +151,31 @@ class Search:
         free_from = len(requests)
         for request in reversed(requests):
             for slot in request.slots:
-                if problem.doubtful[slot.index] or (slot.is_all and slot.constraints):
+                if problem.doubtful[slot.index] or (slot.is_all and self._can_be_refused(slot)):
                     return free_from
             free_from = request.index
         return free_from
+
+    def _can_be_refused(self, slot: Slot) -> bool:
+        """Whether a constraint could refuse a device of an All slot before an ordinary failure does."""
+        if not slot.constraints:
+            return False
+        problem = self._problem
+        mask = 0
+        for position in problem.listed[slot.index]:
+            if not problem.usable[slot.index] >> position & 1:
+                break
+            mask |= 1 << position
+        others = {
+            index
+            for other in problem.plan.slots
+            if other.claim == slot.claim and other is not slot
+            for index in other.constraints
+        }
+        return bool(mask) and (
+            not others.isdisjoint(slot.constraints)
+            or any(not self._states[slot.claim][index].accepts_all(mask) for index in slot.constraints)
+        )
 
     def run(self) -> bool:
         """Whether a solution was found.
@@ -266,12 +288,11 @@ class Search:
         elif went is _Went.EXCEEDED:
             self._drop(frame)
             return went
-        if self._can_cut(request):
-            if self._shortcuts.backjump and not self._conflict >> request.index & 1:
-                self._drop(frame)
-                return _Went.FAILED
-            if self._bounds is None:
-                self._bounds = Bounds(self._problem, self._states, self._counters, self._shares)
+        if self._can_cut(request) and self._shortcuts.backjump and not self._conflict >> request.index & 1:
+            self._drop(frame)
+            return _Went.FAILED
+        if self._bounds is None and self._may_learn:
+            self._bounds = Bounds(self._problem, self._states, self._counters, self._shares)
         frame.conflicts |= self._conflict
         if frame.kind is _Kind.LIST:
             return self._advance(frame)
@@ -329,16 +350,19 @@ class Search:
                 if allowed.bit_count() < need:
                     self._conflict = self._first_conflict(request, number)
                     return _Went.FAILED
-            if bounds is not None:
-                if self._shortcuts.memo:
-                    frame.key = self._state_key(bounds, slot, number, allowed)
-                    known = self._failed_states.get(frame.key)
-                    if known is not None:
-                        self._conflict = known if number == 0 else known | bit
-                        return _Went.FAILED
-                if self._shortcuts.counter_bounds and not bounds.counters_suffice(slot, need, allowed):
-                    self._conflict = self._first_conflict(request, number)
-                    return _Went.FAILED
+            if (
+                bounds is not None
+                and self._shortcuts.counter_bounds
+                and not bounds.counters_suffice(slot, need, allowed)
+            ):
+                self._conflict = self._first_conflict(request, number)
+                return _Went.FAILED
+        if self._bounds is not None and self._shortcuts.memo:
+            frame.key = self._state_key(self._bounds, slot, number, allowed | doubtful)
+            known = self._failed_states.get(frame.key)
+            if known is not None:
+                self._conflict = known if number == 0 else known | bit
+                return _Went.FAILED
         frame.rest = allowed | doubtful
         frame.need = need
         frame.number = number
