@@ -357,6 +357,13 @@ class SchedulerApp:
             (),
             {(): self.longest_handle_s},
         )
+        yield (
+            "scheduler_pending_pods",
+            "Number of pending pods, by the queue type.",
+            "gauge",
+            ("queue",),
+            {(queue,): float(count) for queue, count in self.machine.queue.counts().items()},
+        )
         writes = self._executor.stats
         yield ("dra_scheduler_writes_in_flight", "Requests under way.", "gauge", (), {(): writes.in_flight})
         yield ("dra_scheduler_writes_waiting", "Decisions not sent yet.", "gauge", (), {(): writes.waiting})

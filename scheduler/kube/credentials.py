@@ -13,7 +13,7 @@ import asyncio
 import base64
 import os
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,7 +41,7 @@ class Connection:
     """
 
     url: str = ""
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     ca: str | Path | None = None
     kubeconfig: str | Path | None = None
     context: str | None = None

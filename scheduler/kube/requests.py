@@ -207,8 +207,11 @@ class ApiClient:
                 aiohttp.ClientHttpProxyError,
             ) as error:
                 return Rejected(0, "NoConnection", _describe(error), is_retriable=True)
-            except (aiohttp.InvalidURL, CredentialsError) as error:
-                return Rejected(0, type(error).__name__, _describe(error), is_configuration=True)
+            except CredentialsError as error:
+                # An exec plugin or a token file that is being replaced may work the next time.
+                return Rejected(0, "NoCredentials", str(error), is_retriable=True)
+            except aiohttp.InvalidURL as error:
+                return Rejected(0, "InvalidURL", _describe(error), is_configuration=True)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 return Unknown(_describe(error))
             if code != HTTPStatus.TOO_MANY_REQUESTS or attempt == _THROTTLED_RETRIES_MAX:

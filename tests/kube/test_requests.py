@@ -270,6 +270,91 @@ async def test_basic_authentication(tmp_path):
     assert credentials.authorization() == "Basic bWU6cHc="
 
 
+async def test_exec_plugin_is_asked_again_when_its_token_is_refused(tmp_path):
+    answer = tmp_path / "answer.json"
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+    answer.write_text(json.dumps(credential | {"status": {"token": "first"}}))
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "cat",
+        "args": [str(answer)],
+        "interactiveMode": "Never",
+    }
+    async with misbehaving(status(401, "Unauthorized", "Unauthorized"), reply({})) as server:
+        path = tmp_path / "config"
+        path.write_text(
+            json.dumps(
+                {
+                    "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+                    "users": [{"name": "u", "user": {"exec": plugin}}],
+                    "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                    "current-context": "x",
+                }
+            )
+        )
+        credentials = await Connection.from_kubeconfig(path).open()
+        answer.write_text(json.dumps(credential | {"status": {"token": "second"}}))
+        async with sending(server, credentials=credentials) as (client, _):
+            outcome = await client.send("GET", "/version")
+
+            assert isinstance(outcome, Accepted)
+            assert [one.headers["Authorization"] for one in server.asked] == ["Bearer first", "Bearer second"]
+
+
+async def test_credentials_that_cannot_be_refreshed_are_tried_again_later(tmp_path):
+    async with misbehaving(status(401, "Unauthorized", "Unauthorized")) as server:
+        path = tmp_path / "config"
+        path.write_text(
+            json.dumps(
+                {
+                    "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+                    "users": [{"name": "u", "user": {"token": "old"}}],
+                    "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                    "current-context": "x",
+                }
+            )
+        )
+        credentials = await Connection.from_kubeconfig(path).open()
+        path.unlink()
+        async with sending(server, credentials=credentials) as (client, _):
+            outcome = await client.send("POST", "/api", b"{}")
+
+            assert isinstance(outcome, Rejected)
+            assert (outcome.reason, outcome.is_retriable) == ("NoCredentials", True)
+
+
+async def test_pods_service_account_is_read_again_when_its_token_is_refused(tmp_path, monkeypatch):
+    token, authority = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("first")
+    authority.write_text("not looked at over http")
+    async with misbehaving(status(401, "Unauthorized", "Unauthorized"), reply({})) as server:
+        from kubernetes_asyncio.config import incluster_config
+
+        monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
+        monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
+        monkeypatch.setattr("scheduler.kube.credentials._tls_context_of", lambda configuration: True)
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", server.url.rsplit(":", 1)[1])
+        credentials = await Connection.from_pod().open()
+        assert credentials.url == server.url.replace("http", "https")
+        credentials.url = server.url
+        token.write_text("second")
+        original = type(credentials)._read
+
+        async def read_and_stay_with_http(self):
+            await original(self)
+            self.url = server.url
+
+        monkeypatch.setattr(type(credentials), "_read", read_and_stay_with_http)
+        async with sending(server, credentials=credentials) as (client, _):
+            assert isinstance(await client.send("GET", "/version"), Accepted)
+            assert [one.headers["Authorization"] for one in server.asked] == ["Bearer first", "Bearer second"]
+
+
+def test_token_is_not_shown():
+    assert "secret" not in repr(Connection(url="https://localhost", token="secret"))
+
+
 def test_find_prefers_the_given_file_then_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("KUBECONFIG", "/from/environment")
     assert Connection.find("/given", "ctx") == Connection(kubeconfig="/given", context="ctx")
