@@ -4,6 +4,7 @@ from typing import Final
 
 from scheduler.embedded.claims import ClaimStrategy, ClaimTemplateStrategy
 from scheduler.embedded.core_strategies import (
+    NODE_INFO,
     DisruptionBudgetStrategy,
     LeaseStrategy,
     NamespaceStrategy,
@@ -12,7 +13,7 @@ from scheduler.embedded.core_strategies import (
     ServiceStrategy,
 )
 from scheduler.embedded.events import SELECTABLE as EVENT_FIELDS
-from scheduler.embedded.events import EventStrategy, to_core_v1, to_events_v1
+from scheduler.embedded.events import CoreEventStrategy, EventStrategy, to_core_v1, to_events_v1
 from scheduler.embedded.kinds import Kind, Registry
 from scheduler.embedded.pods import PodStrategy
 from scheduler.embedded.slices import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
@@ -34,6 +35,8 @@ POD_FIELDS: Final = {
     "status.podIP": "status.podIP",
     "status.nominatedNodeName": "status.nominatedNodeName",
 }
+
+_EMPTY_TEMPLATE: Final = {"metadata": {}, "spec": {"containers": None}}
 
 NAMESPACE: Final = Kind(
     CORE,
@@ -58,7 +61,10 @@ NODE: Final = Kind(
     short_names=("no",),
     has_status=True,
     selectable={"spec.unschedulable": "spec.unschedulable"},
-    bookmark={"spec": {}, "status": {}},
+    bookmark={
+        "spec": {},
+        "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": dict.fromkeys(NODE_INFO, "")},
+    },
 )
 POD: Final = Kind(
     CORE,
@@ -80,9 +86,18 @@ EVENT: Final = Kind(
     "Event",
     "events",
     True,
-    EventStrategy(),
+    CoreEventStrategy(),
     short_names=("ev",),
     selectable=EVENT_FIELDS,
+    bookmark={
+        "involvedObject": {},
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    },
 )
 DEPLOYMENT: Final = Kind(
     APPS,
@@ -95,6 +110,7 @@ DEPLOYMENT: Final = Kind(
     categories=("all",),
     has_status=True,
     sub_resources=("scale",),
+    bookmark={"spec": {"replicas": 0, "selector": None, "template": _EMPTY_TEMPLATE, "strategy": {}}, "status": {}},
 )
 REPLICA_SET: Final = Kind(
     APPS,
@@ -107,6 +123,7 @@ REPLICA_SET: Final = Kind(
     categories=("all",),
     has_status=True,
     sub_resources=("scale",),
+    bookmark={"spec": {"replicas": 0, "selector": None, "template": _EMPTY_TEMPLATE}, "status": {"replicas": 0}},
 )
 JOB: Final = Kind(
     BATCH,
@@ -117,6 +134,7 @@ JOB: Final = Kind(
     JobStrategy(),
     categories=("all",),
     has_status=True,
+    bookmark={"spec": {"template": _EMPTY_TEMPLATE}, "status": {}},
 )
 CLAIM: Final = Kind(
     RESOURCE,
@@ -135,6 +153,7 @@ CLAIM_TEMPLATE: Final = Kind(
     "resourceclaimtemplates",
     True,
     ClaimTemplateStrategy(),
+    bookmark={"spec": {"metadata": {}, "spec": {"devices": {"requests": None}}}},
 )
 SLICE: Final = Kind(
     RESOURCE,
@@ -144,8 +163,17 @@ SLICE: Final = Kind(
     False,
     SliceStrategy(),
     selectable={"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"},
+    bookmark={"spec": {"driver": "", "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}}},
 )
-DEVICE_CLASS: Final = Kind(RESOURCE, "v1", "DeviceClass", "deviceclasses", False, DeviceClassStrategy())
+DEVICE_CLASS: Final = Kind(
+    RESOURCE,
+    "v1",
+    "DeviceClass",
+    "deviceclasses",
+    False,
+    DeviceClassStrategy(),
+    bookmark={"spec": {}},
+)
 TAINT_RULE: Final = Kind(
     RESOURCE,
     "v1beta2",
@@ -154,8 +182,17 @@ TAINT_RULE: Final = Kind(
     False,
     DeviceTaintRuleStrategy(),
     has_status=True,
+    bookmark={"spec": {"taint": {"key": "", "effect": ""}}, "status": {}},
 )
-LEASE: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, LeaseStrategy())
+LEASE: Final = Kind(
+    "coordination.k8s.io",
+    "v1",
+    "Lease",
+    "leases",
+    True,
+    LeaseStrategy(),
+    bookmark={"spec": {}},
+)
 
 KINDS: Final = (
     NAMESPACE,
@@ -197,6 +234,13 @@ KINDS: Final = (
         "events",
         True,
         EventStrategy(),
+        bookmark={
+            "eventTime": None,
+            "regarding": {},
+            "deprecatedSource": {},
+            "deprecatedFirstTimestamp": None,
+            "deprecatedLastTimestamp": None,
+        },
         short_names=("ev",),
         selectable=EVENT_FIELDS,
         storage=EVENT.kind_id,

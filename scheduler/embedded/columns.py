@@ -195,7 +195,10 @@ def _node_address(kind: str) -> Cell:
 
 
 def _node_info(field: str) -> Cell:
-    return _at("status", "nodeInfo", field, default=_UNKNOWN)
+    def cell(obj: Mapping[str, Json], now: datetime) -> str:
+        return ((obj.get("status") or {}).get("nodeInfo") or {}).get(field) or _UNKNOWN
+
+    return cell
 
 
 # -- workloads -------------------------------------------------------------------------------------

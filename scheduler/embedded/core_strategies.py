@@ -4,6 +4,8 @@ Source: k8s.io/kubernetes v1.36.3 pkg/registry/core/{node,namespace,service}/str
 pkg/apis/core/v1/defaults.go, pkg/registry/{coordination,scheduling}.
 """
 
+import ipaddress
+import zlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -12,6 +14,20 @@ from scheduler.embedded.statuses import FieldError, Json, forbidden, not_support
 from scheduler.embedded.strategy import ClusterView, Object, Strategy, keep_all_but_status, set_default
 
 _TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+NODE_INFO: Final = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
+_SERVICE_NETWORK: Final = int(ipaddress.IPv4Address("10.96.0.0"))
 
 
 class NodeStrategy(Strategy):
@@ -22,6 +38,9 @@ class NodeStrategy(Strategy):
     def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
         obj.setdefault("spec", {})
         status = obj.setdefault("status", {})
+        status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+        known = status.get("nodeInfo") or {}
+        status["nodeInfo"] = {field: known.get(field, "") for field in NODE_INFO} | known
         # As the API defaults it: allocatable is capacity where it is not said.
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
@@ -57,7 +76,7 @@ class NamespaceStrategy(Strategy):
 
 
 class ServiceStrategy(Strategy):
-    """core/v1 Service; no address is given, nothing here routes traffic."""
+    """core/v1 Service. Its address is made from its UID: nothing here routes traffic."""
 
     name_rule = staticmethod(dns_label)
 
@@ -66,7 +85,13 @@ class ServiceStrategy(Strategy):
         set_default(spec, "type", "ClusterIP")
         set_default(spec, "sessionAffinity", "None")
         set_default(spec, "internalTrafficPolicy", "Cluster")
-        set_default(spec, "clusterIP", "None")
+        uid = obj["metadata"]["uid"]
+        set_default(
+            spec, "clusterIP", str(ipaddress.IPv4Address(_SERVICE_NETWORK + zlib.crc32(uid.encode()) % 65_000 + 1))
+        )
+        set_default(spec, "clusterIPs", [spec["clusterIP"]])
+        set_default(spec, "ipFamilies", ["IPv4"])
+        set_default(spec, "ipFamilyPolicy", "SingleStack")
         for port in spec.get("ports") or ():
             set_default(port, "protocol", "TCP")
             set_default(port, "targetPort", port.get("port"))

@@ -94,7 +94,8 @@ class Kubelet:
             "lastTransitionTime": now,
         }
         status.setdefault("conditions", []).append(ready)
-        status.setdefault("nodeInfo", {}).setdefault("kubeletVersion", GIT_VERSION)
+        info = status.setdefault("nodeInfo", {})
+        info["kubeletVersion"] = info.get("kubeletVersion") or GIT_VERSION
         return node
 
     # -- pods --------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from scheduler.embedded.list_rules import rules_of_kind
 from scheduler.embedded.names import validate_metadata
 from scheduler.embedded.selectors import LabelPredicate, ObjectPredicate
 from scheduler.embedded.statuses import (
+    ApiError,
     FieldError,
     Json,
     already_exists,
@@ -32,6 +33,7 @@ from scheduler.embedded.statuses import (
     conflict,
     forbidden,
     forbidden_request,
+    invalid,
     invalid_object,
     not_found,
 )
@@ -133,7 +135,8 @@ class Api:
         """
         metadata = self._check_envelope(kind, namespace, obj)
         if metadata.get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            # No reason and 500: what the real server answers, as this is an error of its storage layer.
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         self._name(kind, namespace, metadata)
         if kind.is_namespaced:
             metadata["namespace"] = namespace
@@ -248,6 +251,7 @@ class Api:
         metadata = self._check_envelope(kind, namespace, new)
         strategy = kind.strategy
         self._check_identity(kind, current, metadata, is_replacement=is_replacement)
+        immutable = _validate_immutable_metadata(metadata, old["metadata"], is_status=sub_resource == "status")
         kept = _SYSTEM_METADATA if manages_fields else (*_SYSTEM_METADATA, "managedFields")
         for field in kept:
             keep_field(metadata, old["metadata"], field)
@@ -266,7 +270,7 @@ class Api:
             strategy.prepare_update(new, old, self)
             errors = validate_metadata(metadata, namespaced=kind.is_namespaced, rule=strategy.name_rule)
             errors += strategy.validate_update(new, old, self)
-        errors += _validate_metadata_change(metadata, old["metadata"])
+        errors = immutable + errors + _validate_metadata_change(metadata, old["metadata"])
         if errors:
             raise invalid_object(kind.group, kind.kind, name, errors)
         if strategy.bumps_generation and _differs_beyond_metadata(new, old):
@@ -282,7 +286,8 @@ class Api:
                 else f"metadata.name: Invalid value: the patch changes the name to {said!r}"
             )
         uid = metadata.get("uid")
-        if uid and uid != current.uid:
+        # A whole object's UID is a precondition; in a patch it is a field that may not change.
+        if is_replacement and uid and uid != current.uid:
             raise conflict(kind.group, kind.plural, current.name, _uid_precondition(uid, current.uid))
         version = metadata.get("resourceVersion")
         if version:
@@ -350,17 +355,17 @@ class Api:
             metadata["finalizers"] = finalizers
         else:
             metadata.pop("finalizers", None)
-        if not must_stay:
-            if options.dry_run:
-                return current, True
-            if kind.strategy.grace_period_s(current.obj, 0) is not None:
-                metadata.setdefault("deletionTimestamp", self.now())
-                metadata["deletionGracePeriodSeconds"] = 0
+        if options.dry_run:
+            return current, not must_stay
+        if not must_stay and grace_s is None:
             return self.store.remove(kind.kind_id, namespace, name, new), True
         self._mark_deleted(kind, new, grace_s or 0)
-        if options.dry_run or new == current.obj:
+        if new != current.obj:
+            # Objects with graceful deletion are seen as deleted before they go, even when that is at once.
+            current = self.store.put(kind.kind_id, namespace, name, new)
+        if must_stay:
             return current, False
-        return self.store.put(kind.kind_id, namespace, name, new), False
+        return self.store.remove(kind.kind_id, namespace, name, current.copy()), True
 
     def finalize_namespace(self, name: str, finalizers: list[str]) -> Stored:
         """Set `spec.finalizers` of a namespace; a deleted namespace without any goes away.
@@ -380,14 +385,16 @@ class Api:
 
     def _mark_deleted(self, kind: Kind, new: Object, grace_s: int) -> None:
         metadata = new["metadata"]
+        if kind.kind_id == NAMESPACES:
+            metadata.setdefault("deletionTimestamp", self.now())
+            new.setdefault("status", {})["phase"] = "Terminating"
+            return
         left_s = metadata.get("deletionGracePeriodSeconds")
         if "deletionTimestamp" not in metadata or (left_s is not None and grace_s < left_s):
             metadata["deletionTimestamp"] = format_time(self._clock() + timedelta(seconds=grace_s))
             metadata["deletionGracePeriodSeconds"] = grace_s
             if kind.strategy.bumps_generation:
                 metadata["generation"] = metadata.get("generation", 0) + 1
-        if kind.kind_id == NAMESPACES:
-            new.setdefault("status", {})["phase"] = "Terminating"
 
     def _check_delete_preconditions(self, kind: Kind, current: Stored, options: DeleteOptions) -> None:
         if options.uid and options.uid != current.uid:
@@ -441,6 +448,17 @@ def _finalizers_after_delete(finalizers: list[str], propagation: str) -> list[st
 def _differs_beyond_metadata(new: Mapping[str, Json], old: Mapping[str, Json]) -> bool:
     members = {*new, *old} - {"metadata", "status"}
     return any(new.get(member) != old.get(member) for member in members)
+
+
+def _validate_immutable_metadata(
+    new: Mapping[str, Json], old: Mapping[str, Json], *, is_status: bool
+) -> list[FieldError]:
+    """What a client may repeat or leave out, but not change; a status update resets more by itself."""
+    return [
+        invalid(f"metadata.{field}", new[field], "field is immutable")
+        for field in (("uid",) if is_status else ("uid", "deletionTimestamp"))
+        if new.get(field) and new[field] != old.get(field)
+    ]
 
 
 def _validate_metadata_change(new: Mapping[str, Json], old: Mapping[str, Json]) -> list[FieldError]:

@@ -99,12 +99,12 @@ class _Watcher:
         asked = params.revision
         if params.resource_version and asked < 0:
             raise bad_request(f'resourceVersion: Invalid value: "{params.resource_version}"')
-        if asked > store.revision:
-            raise too_large_resource_version(asked, store.revision)
         wants_state = params.send_initial_events
         if wants_state is None:
-            # Without a version, or with "0", the state comes first, as ADDED events.
+            # Without a version, or with "0", the state comes first, as if it had been asked for.
             wants_state = asked == 0
+        if wants_state and asked > store.revision:
+            raise too_large_resource_version(asked, store.revision)
         if not wants_state:
             if not store.is_reachable(self._kind_id, asked) and asked != 0:
                 return self._expired(asked), True
@@ -115,7 +115,7 @@ class _Watcher:
             for stored in self._api.select(self._view.kind, self._namespace, params.labels, params.fields)
         ]
         self._sent_revision = store.revision
-        if params.send_initial_events and params.bookmarks:
+        if params.bookmarks:
             lines.append(self._view.bookmark(store.revision, {ANNOTATION_INITIAL_EVENTS_END: "true"}))
         return b"".join(lines), False
 
@@ -144,12 +144,12 @@ class _Watcher:
                         await changed.wait()
                 except TimeoutError:
                     now = loop.time()
-                    if now < bookmark_at:
+                    if now < bookmark_at or not self._params.bookmarks:
                         continue
                     # A change may have come in the same moment: it goes out before the bookmark that covers it.
                     data, is_over = self._pending()
                     if not is_over:
-                        self._sent_revision = self._store.revision
+                        self._sent_revision = max(self._sent_revision, self._store.revision)
                         data += self._view.bookmark(self._sent_revision)
                     await response.write(data)
                     if is_over:

@@ -101,10 +101,13 @@ class JobStrategy(Strategy):
         set_default(spec, "backoffLimit", 6)
         set_default(spec, "completionMode", "NonIndexed")
         set_default(spec, "suspend", False)
+        set_default(spec, "podReplacementPolicy", "TerminatingOrFailed")
+        set_default(spec, "manualSelector", False)
         _default_template(spec)
         uid, name = obj["metadata"]["uid"], obj["metadata"].get("name", "")
         labels = spec["template"]["metadata"].setdefault("labels", {})
-        labels |= {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name}
+        for prefix in ("batch.kubernetes.io/", ""):
+            labels |= {f"{prefix}controller-uid": uid, f"{prefix}job-name": name}
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
         obj["status"] = {}
 
