@@ -17,6 +17,7 @@ from scheduler.model.keys import ClaimUid
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot, preference
 from tests.plugins.cluster import (
+    DRIVER,
     NOW_MS,
     Cluster,
     allocation,
@@ -527,6 +528,41 @@ def test_equal_shapes_get_equal_verdicts(kinds, taken) -> None:
     pods = [pod_with(*(build(kind, owner).key.name for kind in kinds), name=owner) for owner in "ab"]
     assert shape_of(view, pods[0]) == shape_of(view, pods[1])
     assert attempt(view, pods[0]).verdicts == attempt(view, pods[1]).verdicts
+
+
+models = st.sampled_from(["a", "b", None])
+wanted_models = st.sampled_from(["'a'", "'b'", "'c'", None])
+
+
+@given(
+    st.lists(st.lists(models, max_size=3), min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(1, 3), wanted_models), min_size=1, max_size=2),
+    st.booleans(),
+)
+def test_ruling_nodes_out_by_their_slices_changes_no_verdict(published, wanted, has_broken_pool) -> None:
+    """The shortcut for new shapes says what the allocator would have said, errors of selectors included."""
+
+    def device(index, model):
+        return gpu(f"gpu-{index}", **({"attributes": {"model": {"string": model}}} if model else {}))
+
+    slices = [
+        node_slice(f"n{number}", *(device(index, model) for index, model in enumerate(devices)))
+        for number, devices in enumerate(published)
+    ]
+    if has_broken_pool:
+        slices.append(node_slice("n0", gpu("twice"), gpu("twice"), pool="broken"))
+    requests = [
+        exactly(f"r{index}", count=count, **(cel(f'device.attributes["{DRIVER}"].model == {model}') if model else {}))
+        for index, (count, model) in enumerate(wanted)
+    ]
+    verdicts = []
+    for many in (1, 10**9):
+        view = Cluster(*(node_info(f"n{number}") for number in range(len(published))), slices=slices)
+        view.put(claim("claim", *requests))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("scheduler.plugins.dynamic_resources.plugin._MANY_NODES", many)
+            verdicts.append(attempt(view, pod_with("claim")).verdicts)
+    assert verdicts[0] == verdicts[1]
 
 
 def test_filter_keeps_what_it_found_per_claim_for_score_and_changes_nothing_else() -> None:

@@ -28,6 +28,8 @@ class ClaimsSlot:
         unallocated: Those this cycle has to allocate, and `wanted` the same for the allocator.
         given_up: Keys' positions in `claims` whose binding conditions failed or took too long.
         found: What the allocator found per node, in the order of `unallocated`.
+        asked_count: Nodes that Filter asked the allocator about.
+        candidates: The only nodes worth asking about, None for all; computed when many nodes are asked about.
         goals: What PreBind has to bring about; set by Reserve.
         waiting_since_ms: When PreBind began to wait for binding conditions.
     """
@@ -37,6 +39,8 @@ class ClaimsSlot:
     wanted: tuple[Claim, ...]
     given_up: frozenset[int]
     found: dict[NodeName, tuple[Allocation, ...]] = field(default_factory=dict)
+    asked_count: int = 0
+    candidates: frozenset[str] | None = None
     goals: tuple[ClaimGoal, ...] = ()
     waiting_since_ms: int | None = None
 
