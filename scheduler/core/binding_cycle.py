@@ -28,7 +28,7 @@ from enum import Enum
 from functools import partial
 from typing import Final, Protocol
 
-from scheduler.core.claim_writes import GONE, ClaimWrites, Overtaken, Settlement
+from scheduler.core.claim_writes import GONE, ClaimWrites, Settlement
 from scheduler.core.claims import ClaimOverlay
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
@@ -294,7 +294,7 @@ class BindingCycles:
         match decision:
             case AddClaimFinalizer() | WriteClaimStatus():
                 binding.awaited += 1
-                self._writes.send(decision, binding.pod.uid, partial(self._settled, binding, decision))
+                self._writes.send(decision, binding.pod.uid, partial(self._settled, binding))
             case ReadClaim(claim):
                 known = self._store.claim(claim)
                 binding.awaited += 1
@@ -307,23 +307,10 @@ class BindingCycles:
             case BindPod() | ReadPod():
                 raise TypeError(f"plugins may not return {type(decision).__name__}: binding is the core's")
 
-    def _settled(
-        self, binding: BindingCycle, decision: AddClaimFinalizer | WriteClaimStatus, settlement: Settlement
-    ) -> None:
-        match settlement:
-            case WriteAccepted() | Overtaken():
-                pass
-            case WriteConflicted():
-                binding.trouble += 1
-                known = self._store.claims.get(decision.uid)
-                if known is not None and known.revision <= decision.expect_revision:
-                    self._read_claim(binding, decision.claim, decision.uid)
-                    return
-            case WriteRejected(code=code):
-                binding.trouble += 1
-                if code == GONE:
-                    self._read_claim(binding, decision.claim, decision.uid)
-                    return
+    def _settled(self, binding: BindingCycle, settlement: Settlement) -> None:
+        if isinstance(settlement, WriteConflicted | WriteRejected):
+            binding.trouble += 1
+            if isinstance(settlement, WriteRejected) and settlement.code != GONE:
                 binding.refusal = settlement
         self._answered(binding)
 
@@ -335,7 +322,7 @@ class BindingCycles:
         self._answered(binding)
 
     def _read_claim(self, binding: BindingCycle, key: ClaimKey, uid: ClaimUid) -> None:
-        """Read a claim past any cache. The caller has counted one awaited answer for it."""
+        """Read a claim for a plugin, past any cache. The caller has counted one awaited answer for it."""
         self._outbox.ask(ReadClaim(key), partial(self._claim_read, binding, key, uid))
 
     def _claim_read(self, binding: BindingCycle, key: ClaimKey, uid: ClaimUid, answer: Answer) -> None:

@@ -4,10 +4,10 @@ A request that is lost may still arrive later, after a read that did not show it
 every write expects a revision, so once the claim is seen at a larger revision, or is gone, it can never land.
 
 Rules of this module
-  1. A write without a known outcome is *doubtful*, and is sent again unchanged until its outcome is known: accepted;
-     conflicted or overtaken (the claim has moved past the revision it expects, by this write or another); refused.
-  2. A refusal settles only a write of which no earlier sending is doubtful, except that a claim that is gone (404)
-     settles all: nothing can be written to it, and a new one of the same name has another uid.
+  1. A write without a known outcome is *doubtful*, and is sent again unchanged until its outcome is known.
+  2. Its outcome is known when it is accepted; when the claim is seen past the expected revision (then it shows whether
+     the write landed), or gone; or when it is refused and no earlier sending is doubtful. A conflict alone tells that
+     something landed, not what: the claim is read before the write counts as settled.
   3. Whoever sent a write is told once, when it is settled. Nobody gives up on a write before that.
   4. While a write on a claim is not settled, nobody else may conclude from the observed claim that nothing is under
      way (`is_unsettled`): a late write could take back a reservation on which a binding relies.
@@ -28,7 +28,7 @@ from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.timers import TimerId, Timers
-from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
+from scheduler.framework.decisions import AddClaimFinalizer, ReadClaim, WriteClaimStatus
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 
@@ -52,16 +52,20 @@ class PendingWrite:
     Args:
         owner: The pod whose binding cycle sent it, None for one of PostFilter.
         settled: Called once with what became of it.
-        is_doubtful: An earlier sending may still land.
-        timer: Set while it waits to be sent again.
+        is_doubtful: An earlier sending may still land, or may have landed.
+        refusal: The conflict or refusal that is settled once the claim has been seen past the expected revision.
+        timer: Set while it waits to be sent, or the claim to be read, again.
+        is_settled: Nothing more to come.
     """
 
     decision: ClaimWrite
     owner: PodUid | None
     settled: Callable[[Settlement], None]
     is_doubtful: bool = False
+    refusal: WriteConflicted | WriteRejected | None = None
     attempts: int = 0
     timer: TimerId | None = None
+    is_settled: bool = False
 
 
 class ClaimWrites:
@@ -75,6 +79,7 @@ class ClaimWrites:
         *,
         revision_of: Callable[[ClaimUid], int | None],
         accepted: Callable[[ResourceClaim], None],
+        missing: Callable[[ClaimKey, ClaimUid], None],
         refused: Callable[[WriteRejected], None],
         freed: Callable[[ClaimKey], None],
     ) -> None:
@@ -83,6 +88,7 @@ class ClaimWrites:
         Args:
             revision_of: The newest revision seen of a claim, None when it is gone.
             accepted: Told the claim as the server answered, before the write is settled.
+            missing: Told of a claim that a read did not find.
             refused: Told every refusal, for the record.
             freed: Told the claim after one of its writes was settled.
         """
@@ -91,6 +97,7 @@ class ClaimWrites:
         self._settings: Final = settings
         self._revision_of: Final = revision_of
         self._accepted: Final = accepted
+        self._missing: Final = missing
         self._refused: Final = refused
         self._freed: Final = freed
         self._by_claim: Final[dict[ClaimUid, list[PendingWrite]]] = {}
@@ -114,24 +121,27 @@ class ClaimWrites:
 
     def observed(self, claim: ResourceClaim) -> None:
         """Settle what a claim seen at this revision has overtaken."""
-        if claim.uid in self._by_claim:
-            self._overtake(claim.uid, claim.revision)
+        self._settle_overtaken(claim.uid)
 
     def deleted(self, claim: ClaimUid) -> None:
-        """Settle what waits to be sent again to a claim that is gone."""
-        if claim in self._by_claim:
-            self._overtake(claim, None)
+        """Settle what waits to be sent to a claim that is gone."""
+        self._settle_overtaken(claim)
 
     def pending(self) -> Iterator[PendingWrite]:
         """All unsettled writes, oldest first for each claim."""
         for writes in self._by_claim.values():
             yield from writes
 
-    def _overtake(self, claim: ClaimUid, revision: int | None) -> None:
-        # Those in flight are left alone: their answer is coming and says more.
-        for write in tuple(self._by_claim[claim]):
-            if write.timer is not None and (revision is None or write.decision.expect_revision < revision):
-                self._settle(write, OVERTAKEN)
+    def _settle_overtaken(self, claim: ClaimUid) -> None:
+        for write in tuple(self._by_claim.get(claim, ())):
+            # What is in flight is left alone: its answer is coming and says more.
+            if (write.timer is not None or write.refusal is not None) and self._is_overtaken(write):
+                self._settle(write, write.refusal or OVERTAKEN)
+
+    def _is_overtaken(self, write: PendingWrite) -> bool:
+        """Whether the claim has been seen past the expected revision, or is gone: now nothing can land any more."""
+        revision = self._revision_of(write.decision.uid)
+        return revision is None or revision > write.decision.expect_revision
 
     def _dispatch(self, write: PendingWrite) -> None:
         write.timer = None
@@ -145,20 +155,56 @@ class ClaimWrites:
                     self._accepted(claim)
                 self._settle(write, answer)
             case WriteConflicted():
-                self._settle(write, answer)
+                self._await_sight(write, answer)
+            case WriteRejected(code=code) if code == GONE:
+                self._await_sight(write, answer)
             case WriteRejected():
                 self._refused(answer)
-                if answer.code == GONE or not (write.is_doubtful or answer.is_retriable):
-                    self._settle(write, answer)
-                else:
+                if write.is_doubtful or answer.is_retriable:
                     self._send_again_later(write, is_hopeless=not answer.is_retriable)
+                else:
+                    self._settle(write, answer)
             case _:
                 write.is_doubtful = True
-                revision = self._revision_of(write.decision.uid)
-                if revision is None or revision > write.decision.expect_revision:
+                if self._is_overtaken(write):
                     self._settle(write, OVERTAKEN)
                 else:
                     self._send_again_later(write, is_hopeless=False)
+
+    def _await_sight(self, write: PendingWrite, refusal: WriteConflicted | WriteRejected) -> None:
+        """The claim has moved or is gone: settled as soon as that is seen."""
+        if self._is_overtaken(write):
+            self._settle(write, refusal)
+        else:
+            write.refusal = refusal
+            self._read(write)
+
+    def _read(self, write: PendingWrite) -> None:
+        write.timer = None
+        self._outbox.ask(ReadClaim(write.decision.claim), partial(self._claim_read, write))
+
+    def _claim_read(self, write: PendingWrite, answer: Answer) -> None:
+        decision = write.decision
+        match answer:
+            case WriteAccepted(claim=claim) if claim is not None:
+                self._accepted(claim)
+            case WriteRejected(code=code) if code == GONE:
+                self._missing(decision.claim, decision.uid)
+            case WriteRejected():
+                self._refused(answer)
+            case _:
+                pass
+        if write.is_settled or write.refusal is None:
+            return
+        if isinstance(answer, WriteAccepted) and not write.is_doubtful:
+            self._settle(write, write.refusal)  # refused for another reason than a moved revision
+            return
+        write.attempts += 1
+        wait_ms = backoff_ms(self._settings.write_retry_ms_initial, self._settings.write_retry_ms_max, write.attempts)
+        again = self._read
+        if isinstance(answer, WriteAccepted):
+            write.refusal, again = None, self._dispatch
+        write.timer = self._timers.at(self._timers.now_ms + wait_ms, partial(again, write))
 
     def _send_again_later(self, write: PendingWrite, *, is_hopeless: bool) -> None:
         settings = self._settings
@@ -172,6 +218,7 @@ class ClaimWrites:
     def _settle(self, write: PendingWrite, settlement: Settlement) -> None:
         self._timers.cancel(write.timer)
         write.timer = None
+        write.is_settled = True
         decision = write.decision
         writes = self._by_claim[decision.uid]
         writes.remove(write)

@@ -192,6 +192,8 @@ class Feasibility:
         self._verdicts = 0
         self._stamp = 0
         self._start = 0
+        self.asked = 0
+        """How often Filter plugins were asked about a node, over all cycles."""
 
     def records(self) -> Iterable[tuple[Shape, ShapeRecord]]:
         return self._records.items()
@@ -271,7 +273,8 @@ class Feasibility:
         # Live filters may reject what fits so far, so with them there is never enough.
         enough = self._settings.feasible_nodes_enough if not plan.live_filters else len(self._store.node_infos)
         node_infos = self._store.node_infos
-        if preferred in record.order and preferred not in record.fits and preferred not in record.rejected:
+        is_known = preferred in record.fits or preferred in record.rejected
+        if preferred and not is_known and preferred in record.order:
             record.changed = {preferred: None, **record.changed}
         found: list[NodeInfo] = []
         failure = None
@@ -281,6 +284,7 @@ class Feasibility:
             if info is None:
                 continue
             self._start += 1
+            self.asked += 1
             status = runner.filter(plan.filters, cycle, info, self._view)
             if status.code is Code.SUCCESS:
                 found.append(info)

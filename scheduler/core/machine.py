@@ -101,6 +101,7 @@ class Machine:
             settings,
             revision_of=self._claim_revision,
             accepted=self._observed.claim_read,
+            missing=self._observed.claim_missing,
             refused=self._observed.write_refused,
             freed=self._observed.write_settled,
         )
@@ -201,8 +202,9 @@ class Machine:
         timers, queue = self.timers, self.queue
         timers.fire()
         queue.tick(timers.now_ms)
+        asked_max = self.feasibility.asked + self.settings.verdicts_per_tick
         for _ in range(self.settings.cycles_per_tick):
-            if not self._can_try():
+            if not self._can_try() or self.feasibility.asked >= asked_max:
                 break
             queued = queue.pop(timers.now_ms)
             if queued is None:

@@ -114,6 +114,15 @@ class _Entry(NamedTuple):
     queued: QueuedPod
 
 
+class _Waker(NamedTuple):
+    """A plugin that some change of a kind of object may wake pods for."""
+
+    actions: Action
+    key: tuple[str, str]  # scheduler name and plugin name
+    plugin: Plugin
+    targeted: TargetedHints | None
+
+
 class SchedulingQueue:
     """Pods of ours that are not bound yet."""
 
@@ -130,12 +139,13 @@ class SchedulingQueue:
         # Waiting pods by the plugin that rejected them: one by one, and as groups of the same shape.
         self._single_by_plugin: Final[dict[tuple[str, str], dict[PodUid, QueuedPod]]] = {}
         self._groups_by_plugin: Final[dict[tuple[str, str], dict[Shape, ShapeGroup]]] = {}
-        self._wakes: Final[dict[Resource, list[tuple[Action, tuple[str, str], Plugin]]]] = {}
+        self._wakes: Final[dict[Resource, list[_Waker]]] = {}
         for runner in runners.values():
             for plugin in runner.plugins.values():
+                targeted = plugin if isinstance(plugin, TargetedHints) else None
                 for resource, action in plugin.wakes_on:
-                    entry = (action, (runner.scheduler_name, plugin.name), plugin)
-                    self._wakes.setdefault(resource, []).append(entry)
+                    waker = _Waker(action, (runner.scheduler_name, plugin.name), plugin, targeted)
+                    self._wakes.setdefault(resource, []).append(waker)
         self._flush_ms = 0
 
     def __len__(self) -> int:
@@ -185,7 +195,7 @@ class SchedulingQueue:
         if action is None or queued.place not in (Place.UNSCHEDULABLE, Place.GATED):
             return
         event = ClusterEvent(Resource.POD, action, old, pod)
-        for mask, (scheduler_name, name), plugin in self._wakes.get(Resource.POD, ()):
+        for mask, (scheduler_name, name), plugin, _ in self._wakes.get(Resource.POD, ()):
             if (
                 mask & action
                 and scheduler_name == queued.runner.scheduler_name
@@ -269,14 +279,14 @@ class SchedulingQueue:
 
     def change(self, event: ClusterEvent, now_ms: int) -> None:
         """Wake the pods that `event` could help."""
-        for mask, key, plugin in self._wakes.get(event.resource, ()):
+        for mask, key, plugin, targeted in self._wakes.get(event.resource, ()):
             if not mask & event.action:
                 continue
             singles = self._single_by_plugin.get(key)
             groups = self._groups_by_plugin.get(key)
             if not singles and not groups:
                 continue
-            concerned = plugin.concerned(event, self._view) if isinstance(plugin, TargetedHints) else None
+            concerned = targeted.concerned(event, self._view) if targeted is not None else None
             if concerned is not None:
                 self._change_for(concerned, key, plugin, event, now_ms)
                 continue

@@ -14,6 +14,7 @@ class CoreSettings:
         unschedulable_ms_max: A pod that nothing has woken for so long is tried again anyway (upstream 5 min).
         flush_interval_ms: How often the above is looked for (upstream 30 s).
         cycles_per_tick: Scheduling cycles in one TimerFired, so that one `handle` stays short.
+        verdicts_per_tick: The same for new shapes: no further cycle after so many nodes were looked at.
         binding_cycles_max: Pods whose writes are under way at once; beyond it nothing is decided.
         feasible_nodes_enough: Nodes of a shape that must be known to fit before looking for more of them stops
             (upstream minFeasibleNodesToFind). Smaller clusters are always searched whole.
@@ -32,6 +33,7 @@ class CoreSettings:
     unschedulable_ms_max: int = 300_000
     flush_interval_ms: int = 30_000
     cycles_per_tick: int = 16
+    verdicts_per_tick: int = 400
     binding_cycles_max: int = 256
     feasible_nodes_enough: int = 100
     remembered_verdicts_max: int = 2_000_000
@@ -51,6 +53,7 @@ class CoreSettings:
             "unschedulable_ms_max",
             "flush_interval_ms",
             "cycles_per_tick",
+            "verdicts_per_tick",
             "binding_cycles_max",
             "feasible_nodes_enough",
             "remembered_verdicts_max",

@@ -53,6 +53,7 @@ from scheduler.model.objects import Pod
 NODE_SCORE_MAX: Final = 100
 _SKIPPED: Final = "skipped"  # stands for a plugin that has nothing to do for a pod in the pod's shape
 _PRE_BIND_DONE: Final = PreBindDone()
+_ON_CLUSTER: Final = Dependence(Scope.CLUSTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,12 @@ class Runner:
         self._permit: Final = tuple(p for p in plugins if isinstance(p, PermitPlugin))
         self._pre_bind: Final = tuple(p for p in plugins if isinstance(p, PreBindPlugin))
         self._post_bind: Final = tuple(p for p in plugins if isinstance(p, PostBindPlugin))
-        self._shaped: Final = tuple(p for p in plugins if isinstance(p, FilterPlugin | ScorePlugin))
+        # Protocol checks are slow, so they are made once.
+        self._asked: Final = tuple(
+            (plugin.name, plugin if isinstance(plugin, ShapedPlugin) else None)
+            for plugin in plugins
+            if isinstance(plugin, FilterPlugin | ScorePlugin)
+        )
         self._plans: Final[dict[tuple[object, ...], Plan]] = {}
 
     def pre_enqueue(self, pod: Pod, view: ClusterView) -> Status:
@@ -180,20 +186,22 @@ class Runner:
         dependences: list[Dependence | None] = []
         shapes: list[Hashable] = [filtered.node_names]
         is_remembered = True
-        for plugin in self._shaped:
-            if plugin.name in filtered.skipped:
+        for name, plugin in self._asked:
+            if name in filtered.skipped:
                 dependences.append(None)
                 shapes.append(_SKIPPED)
                 continue
+            if plugin is None:
+                dependences.append(_ON_CLUSTER)
+                continue
             try:
-                dependence = plugin.dependence(cycle) if isinstance(plugin, ShapedPlugin) else Dependence(Scope.CLUSTER)
+                dependence = plugin.dependence(cycle)
                 if dependence.scope is not Scope.CLUSTER:
-                    assert isinstance(plugin, ShapedPlugin)
                     shape = plugin.shape(cycle, view)
                     is_remembered = is_remembered and shape is not None
                     shapes.append(shape)
             except Exception as error:
-                return self._broken(plugin, "PreFilter", error).by(plugin.name)
+                return self._broken(plugin, "PreFilter", error)
             dependences.append(dependence)
         known = tuple(dependences)
         plan = self._plans.get(known)
@@ -206,9 +214,10 @@ class Runner:
         filters: tuple[list[FilterPlugin], list[FilterPlugin]] = ([], [])
         scorers: tuple[list[ScorePlugin], list[ScorePlugin]] = ([], [])
         domains: dict[str, None] = {}
-        for plugin, dependence in zip(self._shaped, dependences, strict=True):
+        for (name, _), dependence in zip(self._asked, dependences, strict=True):
             if dependence is None:
                 continue
+            plugin = self.plugins[name]
             is_live = dependence.scope is Scope.CLUSTER
             if dependence.scope is Scope.DOMAIN:
                 domains[dependence.domain] = None

@@ -1,0 +1,202 @@
+"""Deciding alone: the machine with a null shell that answers every write at once, without I/O.
+
+Measures the time spent inside `Machine.handle` for everything a pod causes: its and its claim's observation, the
+scheduling cycle, the answers to three writes, and the watch events these writes cause.
+
+    python -m benchmarks.deciding [--nodes 500,5000,20000] [--pods 2000] [--workload device] [--new-shapes] [--waiting N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import json
+import sys
+import time
+from dataclasses import replace
+
+import msgspec
+
+from allocator import Features
+from scheduler.core.inputs import (
+    ClaimObserved,
+    ClassObserved,
+    NodeObserved,
+    PodObserved,
+    RelistFinished,
+    SliceObserved,
+    TimerFired,
+    WriteAccepted,
+)
+from scheduler.core.machine import KINDS, Machine
+from scheduler.core.settings import CoreSettings
+from scheduler.framework.api import Profile
+from scheduler.framework.decisions import AddClaimFinalizer, BindPod, PatchPodStatus, WriteClaimStatus
+from scheduler.plugins import default_plugins
+from tests import builders
+
+START_MS = 1_800_000_000_000
+WORKLOADS = {
+    "plain": None,
+    "device": builders.claim_spec_object(),
+    "selector": builders.claim_spec_object(
+        builders.request_object(selector="device.attributes['gpu.example.com'].index >= 4")
+    ),
+    "numa-four": builders.claim_spec_object(
+        builders.request_object(count=4),
+        constraints=({"requests": ["gpu"], "matchAttribute": "gpu.example.com/numa"},),
+    ),
+}
+
+
+class NullShell:
+    """Answers at once, and counts the time inside the machine."""
+
+    def __init__(self, nodes: int, devices: int, settings: CoreSettings) -> None:
+        uids = itertools.count(1)
+        self.machine = Machine(
+            [Profile(builders.SCHEDULER, default_plugins())],
+            features=Features(),
+            new_uid=lambda: f"uid-{next(uids)}",
+            settings=settings,
+        )
+        self.revision = 1_000_000
+        self.spent_s = 0.0
+        self.longest_s = 0.0
+        self.handled = 0
+        self.bound = 0
+        self.pods: dict[object, object] = {}
+        self.claims: dict[object, object] = {}
+        self.feed([NodeObserved(builders.node(f"node-{index:05}")) for index in range(nodes)])
+        self.feed([ClassObserved(builders.device_class(), 1)])
+        slices = []
+        for index in range(nodes):
+            name = f"node-{index:05}"
+            gpus = tuple(builders.device_object(f"gpu-{i}", index=i, numa=i // 4, model="A100") for i in range(devices))
+            slices.append(SliceObserved(builders.resource_slice(f"slice-{name}", node=name, devices=gpus), 1))
+        self.feed(slices)
+        self.feed([RelistFinished(kind) for kind in KINDS])
+
+    def feed(self, inputs) -> None:
+        """Handle these, and everything that follows from them."""
+        machine, clock = self.machine, time.perf_counter
+        queue = list(inputs)
+        while queue:
+            following = []
+            for given in queue:
+                start = clock()
+                decisions = machine.handle(given, now_ms=START_MS)
+                took = clock() - start
+                self.spent_s += took
+                self.longest_s = max(self.longest_s, took)
+                self.handled += 1
+                for decision in decisions:
+                    following.extend(self.answer(decision))
+            queue = following
+
+    def answer(self, decision):
+        self.revision += 1
+        match decision:
+            case AddClaimFinalizer():
+                claim = replace(self.claims[decision.claim], finalizers=decision.finalizers, revision=self.revision)
+            case WriteClaimStatus():
+                claim = replace(
+                    self.claims[decision.claim],
+                    allocation=decision.allocation or self.claims[decision.claim].allocation,
+                    reserved_for=decision.reserved_for,
+                    revision=self.revision,
+                )
+            case BindPod():
+                pod = self.pods[decision.pod]
+                self.bound += 1
+                meta = msgspec.structs.replace(pod.metadata, resource_version=str(self.revision))
+                spec = msgspec.structs.replace(pod.spec, node_name=decision.node)
+                return [
+                    WriteAccepted(decision.id),
+                    PodObserved(msgspec.structs.replace(pod, metadata=meta, spec=spec)),
+                ]
+            case PatchPodStatus():
+                return [WriteAccepted(decision.id)]
+            case _:
+                return []
+        self.claims[decision.claim] = claim
+        return [WriteAccepted(decision.id, claim=claim), ClaimObserved(claim)]
+
+    def add(self, name: str, spec, requests) -> list:
+        pod = builders.pod(name, templates={"gpu": f"{name}-gpu"} if spec else None, requests=requests, priority=0)
+        self.pods[pod.key] = pod
+        if spec is None:
+            return [PodObserved(pod)]
+        claim = builders.claim(f"{name}-gpu", spec=spec, owner_pod=pod)
+        self.claims[claim.key] = claim
+        return [ClaimObserved(claim), PodObserved(pod)]
+
+    def run_until_idle(self) -> None:
+        while (deadline := self.machine.next_deadline_ms()) is not None and deadline <= START_MS:
+            self.feed([TimerFired()])
+
+
+def measure(args, nodes: int) -> dict:
+    shell = NullShell(nodes, args.devices, CoreSettings())
+    spec = WORKLOADS[args.workload]
+    if args.waiting:
+        hopeless = {"cpu": "1000"}
+        for index in range(args.waiting):
+            shell.feed(shell.add(f"waiting-{index}", spec, hopeless))
+        shell.run_until_idle()
+    for index in range(100 if not args.new_shapes else 5):  # warm up: the shape becomes known
+        shell.feed(shell.add(f"warm-{index}", spec, {"cpu": f"{index + 1}m"} if args.new_shapes else {"cpu": "50m"}))
+    shell.run_until_idle()
+    batches = []
+    for index in range(args.pods):
+        requests = {"cpu": f"{100 + index}u"} if args.new_shapes else {"cpu": "50m"}
+        if args.new_shapes:
+            requests = {"memory": str(1024 * (index + 1))}
+        batches.append(shell.add(f"pod-{index}", spec, requests))
+    bound = shell.bound
+    shell.spent_s = shell.longest_s = 0.0
+    shell.handled = 0
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    for start in range(0, len(batches), args.batch):
+        shell.feed([given for batch in batches[start : start + args.batch] for given in batch])
+        shell.run_until_idle()
+    gc.enable()
+    done = shell.bound - bound
+    if done != args.pods:
+        raise SystemExit(f"only {done} of {args.pods} pods were bound")
+    return {
+        "nodes": nodes,
+        "pods": done,
+        "pods_per_s": round(done / shell.spent_s),
+        "us_per_pod": round(shell.spent_s / done * 1e6),
+        "inputs_per_pod": round(shell.handled / done, 1),
+        "longest_handle_ms": round(shell.longest_s * 1e3, 2),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", default="500,5000,20000")
+    parser.add_argument("--devices", type=int, default=8, help="on each node")
+    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--batch", type=int, default=20, help="pods that arrive together")
+    parser.add_argument("--workload", choices=WORKLOADS, default="device")
+    parser.add_argument("--new-shapes", action="store_true", help="every pod asks for another amount")
+    parser.add_argument("--waiting", type=int, default=0, help="unschedulable pods that wait meanwhile")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    args = parser.parse_args()
+    results = [measure(args, int(nodes)) for nodes in args.nodes.split(",")]
+    if args.output == "json":
+        print(json.dumps({"workload": args.workload, "results": results}))
+        return 0
+    print(f"workload {args.workload}, {'every pod a new shape' if args.new_shapes else 'one shape'}")
+    for result in results:
+        print("  " + ", ".join(f"{key} {value}" for key, value in result.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,281 @@
+"""Mutants: the core broken on purpose, one way each. The simulation must notice every one of them.
+
+Each mutant names what it breaks and which net must catch it: "safety" means the server's state or progress alone must
+show it, with the machine's own invariants and the paranoid comparison switched off; "invariants" means those may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from scheduler.core import binding_cycle, claim_writes, claims, feasibility, machine, observation, store, versions
+from scheduler.core import scheduling_queue, timers
+from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown
+from scheduler.framework.status import Status
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`apply` breaks the code for the duration of a monkeypatch."""
+
+    name: str
+    apply: Callable[[pytest.MonkeyPatch], None]
+    net: str = "safety"
+
+
+def _unknown_write_counts_as_failed(patch):
+    original = claim_writes.ClaimWrites._answered
+
+    def answered(self, write, answer):
+        if isinstance(answer, WriteOutcomeUnknown):
+            self._settle(write, WriteConflicted(answer.id))
+        else:
+            original(self, write, answer)
+
+    def settled(self, binding, decision, settlement):
+        if isinstance(settlement, WriteConflicted):
+            binding.awaited -= 1
+            self._give_up(binding, Status.error("not written"))
+        else:
+            original_settled(self, binding, decision, settlement)
+
+    original_settled = binding_cycle.BindingCycles._settled
+    patch.setattr(claim_writes.ClaimWrites, "_answered", answered)
+    patch.setattr(binding_cycle.BindingCycles, "_settled", settled)
+
+
+def _unknown_write_is_read_not_repeated(patch):
+    """A read that does not show the write is taken for proof that it will not land."""
+    original = claim_writes.ClaimWrites._answered
+
+    def answered(self, write, answer):
+        if isinstance(answer, WriteOutcomeUnknown):
+            self._settle(write, WriteConflicted(answer.id))  # the binding cycle reads, then decides anew
+        else:
+            original(self, write, answer)
+
+    def failing(self, binding):
+        if binding.trouble and binding.stage is binding_cycle.Stage.PRE_BIND:
+            self._give_up(binding, Status.error("not written"))
+        else:
+            original_pre_bind(self, binding)
+
+    original_pre_bind = binding_cycle.BindingCycles._pre_bind
+    patch.setattr(claim_writes.ClaimWrites, "_answered", answered)
+    patch.setattr(binding_cycle.BindingCycles, "_pre_bind", failing)
+
+
+def _hold_ends_when_pod_is_given_up(patch):
+    original = binding_cycle.BindingCycles._give_up
+
+    def give_up(self, binding, failure):
+        self._overlay.release(binding.pod.uid)
+        original(self, binding, failure)
+
+    patch.setattr(binding_cycle.BindingCycles, "_give_up", give_up)
+
+
+def _hold_ends_when_write_is_sent(patch):
+    original = claim_writes.ClaimWrites.send
+
+    def send(self, decision, owner, settled):
+        original(self, decision, owner, settled)
+        overlay = settled.args[0].cycle and owner is not None and self._accepted.__self__._overlay
+        if overlay:
+            overlay.release(owner)
+
+    patch.setattr(claim_writes.ClaimWrites, "send", send)
+
+
+def _unknown_binding_counts_as_failed(patch):
+    original = binding_cycle.BindingCycles._bind_answered
+
+    def answered(self, binding, answer):
+        if isinstance(answer, WriteOutcomeUnknown) and binding.stage is binding_cycle.Stage.BIND:
+            self._give_up(binding, Status.error("not bound"))
+        else:
+            original(self, binding, answer)
+
+    patch.setattr(binding_cycle.BindingCycles, "_bind_answered", answered)
+
+
+def _binding_conflict_counts_as_success(patch):
+    original = binding_cycle.BindingCycles._bind_answered
+
+    def answered(self, binding, answer):
+        if isinstance(answer, WriteConflicted) and binding.stage is binding_cycle.Stage.BIND:
+            self._succeed(binding)
+        else:
+            original(self, binding, answer)
+
+    patch.setattr(binding_cycle.BindingCycles, "_bind_answered", answered)
+
+
+def _holds_do_not_count(patch):
+    def wanted(self, claim):
+        observed = self._store.claims.get(claim)
+        return (observed.allocation,) if observed is not None and observed.allocation is not None else ()
+
+    patch.setattr(claims.ClaimOverlay, "wanted", wanted)
+
+
+def _only_reserved_claims_count(patch):
+    original = claims.ClaimOverlay.wanted
+
+    def wanted(self, claim):
+        observed = self._store.claims.get(claim)
+        return original(self, claim) if observed is None or observed.reserved_for else ()
+
+    patch.setattr(claims.ClaimOverlay, "wanted", wanted)
+
+
+def _held_and_observed_count_twice(patch):
+    def wanted(self, claim):
+        observed = self._store.claims.get(claim)
+        hold = self._hold_by_claim.get(claim)
+        both = (observed.allocation if observed is not None else None, hold.held.allocation if hold else None)
+        return tuple(one for one in both if one is not None)
+
+    def observe(self, claim):
+        self._count(claim.uid)
+
+    patch.setattr(claims.ClaimOverlay, "wanted", wanted)
+    patch.setattr(claims.ClaimOverlay, "observe", observe)
+    patch.setattr(claims.ClaimOverlay, "release", lambda self, pod: ())
+
+
+def _older_observation_wins(patch):
+    def observe(self, key, revision):
+        self._revision_by_key[key] = revision
+        return True
+
+    patch.setattr(versions.Versions, "observe", observe)
+
+
+def _deleted_objects_come_back(patch):
+    patch.setattr(versions.Versions, "_bury", lambda self, key, revision: None)
+
+
+def _old_list_deletes_new_objects(patch):
+    original = versions.Versions.delete
+    patch.setattr(versions.Versions, "delete", lambda self, key, revision: original(self, key, 0))
+
+
+def _schedules_before_everything_is_listed(patch):
+    patch.setattr(machine, "KINDS", frozenset({"Node"}))
+
+
+def _binds_while_other_writes_may_land(patch):
+    patch.setattr(claim_writes.ClaimWrites, "is_unsettled", lambda self, claim, *, except_owner: False)
+
+
+def _devices_taken_do_not_touch_nodes(patch):
+    patch.setattr(store.Store, "touch_pool", lambda self, pool: None)
+
+
+def _pods_do_not_touch_nodes(patch):
+    original = store.Store._count
+
+    def count(self, uid):
+        touch = self._touch
+        self._touch = lambda info: None
+        try:
+            original(self, uid)
+        finally:
+            self._touch = touch
+
+    patch.setattr(store.Store, "_count", count)
+
+
+def _nobody_follows_the_leader(patch):
+    def follow(self, queued, now_ms):
+        group, queued.group = queued.group, None
+        if group is not None and group.leader is queued:
+            group.leader = None
+
+    patch.setattr(scheduling_queue.SchedulingQueue, "_follow", follow)
+
+
+def _freed_devices_wake_nobody(patch):
+    patch.setattr(observation.Observations, "devices_released", lambda self, held: None)
+
+
+def _changes_wake_nobody(patch):
+    patch.setattr(scheduling_queue.SchedulingQueue, "change", lambda self, event, now_ms: None)
+
+
+def _bound_pods_are_queued_again(patch):
+    original = observation.Observations._our_pod_observed
+
+    def observed(self, old, pod):
+        if pod.uid not in self.bindings:
+            self._store.assumed.pop(pod.uid, None)
+        original(self, old, pod)
+
+    patch.setattr(observation.Observations, "_our_pod_observed", observed)
+
+
+def _deleted_pod_ends_its_binding_at_once(patch):
+    def pod_gone(self, uid):
+        binding = self._by_pod.get(uid)
+        if binding is not None and not binding.is_given_up:
+            self._leave(binding)
+            released = self._overlay.release(uid)
+            self._store.forget_assumed(uid)
+            self._around.devices_released(released)
+
+    patch.setattr(binding_cycle.BindingCycles, "pod_gone", pod_gone)
+
+
+def _deleted_claim_stays_counted(patch):
+    patch.setattr(claims.ClaimOverlay, "forget", lambda self, claim: None)
+
+
+def _clock_set_back_stops_timers(patch):
+    def advance(self, wall_ms):
+        self.wall_ms = self.now_ms = wall_ms
+
+    patch.setattr(timers.Timers, "advance", advance)
+
+
+def _unknown_writes_are_forgotten(patch):
+    patch.setattr(claim_writes.ClaimWrites, "_send_again_later", lambda self, write, *, is_hopeless: None)
+
+
+def _forgets_to_look_at_changed_nodes(patch):
+    original = feasibility.ShapeRecord.forget
+    patch.setattr(
+        feasibility.ShapeRecord, "forget", lambda self, name: name in self.rejected or original(self, name)
+    )
+
+
+MUTANTS = (
+    Mutant("unknown-write-counts-as-failed", _unknown_write_counts_as_failed),
+    Mutant("unknown-write-is-read-not-repeated", _unknown_write_is_read_not_repeated),
+    Mutant("hold-ends-when-pod-is-given-up", _hold_ends_when_pod_is_given_up),
+    Mutant("hold-ends-when-write-is-sent", _hold_ends_when_write_is_sent),
+    Mutant("unknown-binding-counts-as-failed", _unknown_binding_counts_as_failed),
+    Mutant("binding-conflict-counts-as-success", _binding_conflict_counts_as_success),
+    Mutant("holds-do-not-count", _holds_do_not_count),
+    Mutant("only-reserved-claims-count", _only_reserved_claims_count),
+    Mutant("held-and-observed-count-twice", _held_and_observed_count_twice),
+    Mutant("older-observation-wins", _older_observation_wins),
+    Mutant("deleted-objects-come-back", _deleted_objects_come_back),
+    Mutant("old-list-deletes-new-objects", _old_list_deletes_new_objects),
+    Mutant("schedules-before-everything-is-listed", _schedules_before_everything_is_listed),
+    Mutant("binds-while-other-writes-may-land", _binds_while_other_writes_may_land),
+    Mutant("devices-taken-do-not-touch-nodes", _devices_taken_do_not_touch_nodes, net="invariants"),
+    Mutant("pods-do-not-touch-nodes", _pods_do_not_touch_nodes, net="invariants"),
+    Mutant("forgets-to-look-at-changed-nodes", _forgets_to_look_at_changed_nodes),
+    Mutant("nobody-follows-the-leader", _nobody_follows_the_leader),
+    Mutant("freed-devices-wake-nobody", _freed_devices_wake_nobody),
+    Mutant("changes-wake-nobody", _changes_wake_nobody),
+    Mutant("bound-pods-are-queued-again", _bound_pods_are_queued_again),
+    Mutant("deleted-pod-ends-its-binding-at-once", _deleted_pod_ends_its_binding_at_once),
+    Mutant("deleted-claim-stays-counted", _deleted_claim_stays_counted),
+    Mutant("clock-set-back-stops-timers", _clock_set_back_stops_timers),
+    Mutant("unknown-writes-are-forgotten", _unknown_writes_are_forgotten),
+)

@@ -1,0 +1,605 @@
+"""The simulated world: one machine, one API server, and everything unpleasant between them, from one seed.
+
+Faults: lost requests, requests that land late (after their sender was told that nothing is known), lost replies, refusals
+to be repeated, delayed and repeated and late watch events, watches that start over from a list (also from one older than
+what was seen), restarts of the machine, clocks set back and forward, users and other schedulers changing things meanwhile.
+
+What is assumed of the shell: decisions that name the same object are executed in order, one at a time.
+What is assumed of a restart: requests of the old process have landed or are lost for good when the new one lists. (No
+scheduler can know of writes of its earlier life that land later; the old process's connections are closed by then.)
+
+After every step the server's state must be safe (`check_safety`). When the faults end, progress is owed (`heal`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from allocator import Features
+from scheduler.core import machine as core_machine
+from scheduler.core.inputs import (
+    ClaimDeleted,
+    ClaimObserved,
+    ClassDeleted,
+    ClassObserved,
+    Input,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
+    RelistFinished,
+    SliceDeleted,
+    SliceObserved,
+    TimerFired,
+    WriteOutcomeUnknown,
+    WriteRejected,
+)
+from scheduler.core.machine import KINDS
+from scheduler.core.settings import CoreSettings
+from scheduler.core.store import claims_of
+from scheduler.framework.api import Profile
+from scheduler.framework.decisions import Answered, BindPod, Decision, PatchPodStatus, ReadPod, RecordEvent
+from scheduler.model.claim import FINALIZER
+from scheduler.model.keys import ClaimKey, NodeName, PodKey
+from scheduler.plugins import default_plugins
+from tests import builders
+from tests.sim.api_server import FakeApiServer
+
+START_MS = 1_800_000_000_000
+KIND_OF = {
+    PodObserved: "Pod",
+    PodDeleted: "Pod",
+    NodeObserved: "Node",
+    NodeDeleted: "Node",
+    ClaimObserved: "ResourceClaim",
+    ClaimDeleted: "ResourceClaim",
+    SliceObserved: "ResourceSlice",
+    SliceDeleted: "ResourceSlice",
+    ClassObserved: "DeviceClass",
+}
+
+
+class UnsafeError(AssertionError):
+    """The cluster is in a state that must never be."""
+
+
+class StuckError(AssertionError):
+    """Progress was owed and did not come."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How bad the world is.
+
+    Args:
+        faults: Scales all fault probabilities; 0 is a perfect network.
+        steps: With faults.
+        nodes, devices: Of the cluster; few devices make contention.
+        pods_max: At once.
+    """
+
+    faults: float = 1.0
+    steps: int = 350
+    nodes: int = 2
+    devices: int = 2
+    pods_max: int = 7
+    restarts: bool = True
+    is_paranoid: bool = True
+    checks_invariants: bool = True
+
+
+@dataclass
+class World:
+    """Everything there is; `run` plays it."""
+
+    seed: int
+    conditions: Conditions = field(default_factory=Conditions)
+
+    def __post_init__(self) -> None:
+        self.rnd = random.Random(self.seed)
+        self.faults = self.conditions.faults
+        self.server = FakeApiServer()
+        self.now_ms = START_MS
+        self.trace: list[str] = []
+        self.names = itertools.count(1)
+        self.uids = itertools.count(1)
+        self.queues: dict[object, deque[Answered]] = {}
+        self.replies: list[tuple[object, Input]] = []
+        self.late: list[Answered] = []
+        self.cursor: dict[str, int] = {}
+        self.known: dict[str, dict[object, object]] = {}
+        self.checked_bindings = 0
+        self.promised: dict[str, str] = {}  # uid of every pod bound by the machine: its node
+        self.owed_claims: list[tuple[PodKey, str]] = []
+        for index in range(self.conditions.nodes):
+            self.add_node(f"node-{index}", self.conditions.devices)
+        self.server.put_class(builders.device_class())
+        self.start_machine()
+
+    # The machine and its shell
+
+    def start_machine(self) -> None:
+        uids = self.uids
+        self.machine = core_machine.Machine(
+            [Profile(builders.SCHEDULER, default_plugins())],
+            features=Features(),
+            new_uid=lambda: f"00000000-0000-4000-8000-{next(uids):012}",
+            settings=CoreSettings(
+                is_strict=True,
+                is_paranoid=self.conditions.is_paranoid,
+                checks_invariants=self.conditions.checks_invariants,
+                feasible_nodes_enough=self.rnd.choice([1, 2, 100]),
+                binding_cycles_max=self.rnd.choice([2, 100]),
+                cycles_per_tick=self.rnd.choice([1, 3, 16]),
+            ),
+        )
+        self.queues.clear()
+        self.replies.clear()
+        self.known = {kind: {} for kind in KINDS}
+        self.listed_at = len(self.server.log)  # no watch of this machine shows what was before
+        for kind in self.shuffled(sorted(KINDS)):
+            self.relist(kind, len(self.server.log))
+
+    def tell(self, given: Input) -> None:
+        self.trace.append(f"{self.now_ms - START_MS} > {_brief(given)}")
+        decisions = self.machine.handle(given, now_ms=self.now_ms)
+        for decision in decisions:
+            self.trace.append(f"    < {_brief(decision)}")
+            if not isinstance(decision, RecordEvent):
+                self.queues.setdefault(_object_of(decision), deque()).append(decision)
+        deadline = self.machine.next_deadline_ms()
+        if deadline is not None and deadline > self.now_ms + 3_600_000:
+            raise StuckError(f"the machine wants to sleep for {deadline - self.now_ms} ms")
+
+    def restart(self) -> None:
+        self.trace.append("restart")
+        for decision in [*self.late, *(queue[0] for queue in self.queues.values() if queue)]:
+            if self.chance(0.5):
+                self.land(decision)
+        self.late.clear()
+        self.start_machine()
+
+    # The network
+
+    def send_one(self) -> None:
+        """One request goes out: it arrives or not, is answered or not."""
+        busy = {key for key, _ in self.replies}
+        ready = [key for key in self.queues if key not in busy]
+        if not ready:
+            return
+        key = self.rnd.choice(ready)
+        decision = self.queues[key].popleft()
+        if not self.queues[key]:
+            del self.queues[key]
+        unknown = WriteOutcomeUnknown(decision.id, "timeout")
+        if self.fault(0.12):
+            if self.chance(0.6):
+                self.late.append(decision)
+                self.trace.append(f"    ~ delayed {decision.id}")
+            self.replies.append((key, unknown))
+        elif self.fault(0.04):
+            self.replies.append((key, WriteRejected(decision.id, 429, "TooManyRequests", "slow down", is_retriable=True)))
+        elif self.fault(0.02):
+            refusal = WriteRejected(decision.id, 403, "Forbidden", "no permission", is_configuration=True)
+            self.replies.append((key, refusal))
+        else:
+            answer = self.land(decision)
+            self.replies.append((key, unknown if self.fault(0.12) else answer))
+
+    def land(self, decision: Answered) -> Input:
+        answer = self.server.execute(decision)
+        self.trace.append(f"    = {_brief(answer)}")
+        self.check_safety()
+        return answer
+
+    def land_late(self) -> None:
+        if self.late:
+            self.land(self.late.pop(self.rnd.randrange(len(self.late))))
+
+    def answer_one(self) -> None:
+        if self.replies:
+            _, answer = self.replies.pop(self.rnd.randrange(len(self.replies)))
+            self.tell(answer)
+
+    # The watches
+
+    def watch_one(self) -> None:
+        """One event of one kind arrives, or an earlier one again."""
+        log = self.server.log
+        kinds = [kind for kind in sorted(KINDS) if self.cursor[kind] < len(log)]
+        if self.fault(0.05) and self.listed_at < max(self.cursor.values()):
+            again = self.rnd.randrange(self.listed_at, max(self.cursor.values()))
+            if again < self.cursor[KIND_OF[type(log[again])]]:
+                self.tell(log[again])
+        elif kinds:
+            self.watch(self.rnd.choice(kinds))
+
+    def watch(self, kind: str) -> None:
+        log = self.server.log
+        while self.cursor[kind] < len(log):
+            event = log[self.cursor[kind]]
+            self.cursor[kind] += 1
+            if KIND_OF[type(event)] == kind:
+                _fold(self.known[kind], event)
+                self.tell(event)
+                return
+
+    def relist(self, kind: str, position: int) -> None:
+        """The watch is lost and starts over from the state at `position` of the log, as an atomic replacement."""
+        self.trace.append(f"relist {kind} at {position}")
+        state: dict[object, Input] = {}
+        revision = 1
+        for event in self.server.log[:position]:
+            revision = max(revision, _revision_of(event))
+            if KIND_OF[type(event)] == kind:
+                _fold(state, event)
+        gone = [event for name, event in self.known[kind].items() if name not in state]
+        self.known[kind] = dict(state)
+        self.cursor[kind] = position
+        for event in self.shuffled([*state.values(), *(_deletion_of(event, revision) for event in gone)]):
+            self.tell(event)
+        self.tell(RelistFinished(kind))
+
+    # Users and other components
+
+    def act(self) -> None:
+        action = self.rnd.choices(
+            [
+                self.create_pod,
+                self.delete_pod,
+                self.finish_pod,
+                self.generate_claim,
+                self.server.collect_garbage,
+                self.delete_claim,
+                self.meddle_with_claim,
+                self.change_node,
+                self.change_slice,
+            ],
+            weights=[10, 4, 3, 8, 6, 1, 2, 2, 2],
+        )[0]
+        action()
+
+    def create_pod(self) -> None:
+        alive = [pod for pod in self.server.pods.values() if not pod.is_terminal]
+        if len(alive) >= self.conditions.pods_max:
+            return
+        name = f"pod-{next(self.names)}"
+        kind = self.rnd.choices(["template", "shared", "two", "plain", "big"], weights=[6, 4, 2, 1, 1])[0]
+        priority = self.rnd.choice([None, 0, 10])
+        self.trace.append(f"create {name} {kind}")
+        if kind in ("template", "big"):
+            self.server.put_pod(builders.pod(name, templates={"gpu": None}, priority=priority))
+            self.owed_claims.append((PodKey("default", name), kind))
+        elif kind == "plain":
+            self.server.put_pod(builders.pod(name, requests={"cpu": "100m"}))
+        else:
+            names = [f"shared-{self.rnd.randrange(3)}"]
+            if kind == "two":
+                names.append(f"own-{name}")
+            for claim in names:
+                if ClaimKey("default", claim) not in self.server.claims:
+                    self.server.put_claim(builders.claim(claim, uid=f"uid-{claim}-{next(self.uids)}"))
+            self.server.put_pod(builders.pod(name, claims=tuple(names), priority=priority))
+
+    def generate_claim(self) -> None:
+        """The resource claim controller creates the claim of a template, then tells the pod its name."""
+        if not self.owed_claims:
+            return
+        key, kind = self.owed_claims.pop(self.rnd.randrange(len(self.owed_claims)))
+        pod = self.server.pods.get(key)
+        if pod is None:
+            return
+        count = 2 if kind == "big" else 1
+        spec = builders.claim_spec_object(builders.request_object(count=count))
+        claim = builders.claim(f"{key.name}-gpu", spec=spec, owner_pod=pod, uid=f"uid-{key.name}-gpu")
+        self.server.put_claim(claim)
+        told = builders.pod(key.name, templates={"gpu": claim.key.name}).status.resource_claim_statuses
+        status = msgspec.structs.replace(pod.status, resource_claim_statuses=told)
+        self.server.put_pod(msgspec.structs.replace(pod, status=status))
+
+    def delete_pod(self) -> None:
+        pod = self.any_pod()
+        if pod is None:
+            return
+        if pod.node_name is not None and not pod.is_deleting and self.chance(0.5):
+            meta = msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-01-01T00:01:00Z")
+            self.server.put_pod(msgspec.structs.replace(pod, metadata=meta))
+        else:
+            self.server.delete_pod(pod.key)
+            if self.chance(0.2):  # a StatefulSet makes the same pod again
+                self.server.put_pod(
+                    builders.pod(
+                        pod.metadata.name, uid=f"uid-again-{next(self.uids)}", claims=tuple(
+                            entry.resource_claim_name for entry in pod.spec.resource_claims or () if entry.resource_claim_name
+                        )
+                    )
+                )
+
+    def finish_pod(self) -> None:
+        pod = self.any_pod()
+        if pod is not None and pod.node_name is not None:
+            status = msgspec.structs.replace(pod.status, phase="Succeeded")
+            self.server.put_pod(msgspec.structs.replace(pod, status=status))
+
+    def delete_claim(self) -> None:
+        if self.server.claims:
+            self.server.delete_claim(self.rnd.choice(sorted(self.server.claims)))
+
+    def meddle_with_claim(self) -> None:
+        """Somebody edits a claim, frees an idle one, or allocates it with a device that is none of ours."""
+        if not self.server.claims:
+            return
+        claim = self.server.claims[self.rnd.choice(sorted(self.server.claims))]
+        match self.rnd.randrange(3):
+            case 0:
+                self.server.put_claim(replace(claim, annotations=(("edited", str(next(self.uids))),)))
+            case 1 if claim.allocation is not None and not claim.reserved_for:
+                self.server.put_claim(replace(claim, allocation=None))
+            case 2 if claim.allocation is None and claim.controller is None and not claim.is_deleting:
+                node = self.rnd.choice(sorted(self.server.nodes))
+                taken = builders.allocation(f"foreign-{next(self.uids)}", pool=f"foreign-{node}", node=node)
+                self.server.put_claim(replace(claim, allocation=taken, finalizers=(FINALIZER,)))
+
+    def change_node(self) -> None:
+        node = self.server.nodes[self.rnd.choice(sorted(self.server.nodes))]
+        spec = msgspec.structs.replace(node.spec, unschedulable=not node.spec.unschedulable)
+        self.server.put_node(msgspec.structs.replace(node, spec=spec))
+
+    def change_slice(self) -> None:
+        """A driver withdraws a slice, or publishes it again with a new generation."""
+        name = self.rnd.choice(sorted(self.server.nodes))
+        slice_name = f"slice-{name}"
+        if slice_name in self.server.slices and self.chance(0.5):
+            self.server.delete_slice(slice_name)
+        else:
+            generation = next(self.uids)
+            self.server.put_slice(
+                builders.resource_slice(slice_name, node=name, devices=self.conditions.devices, generation=generation)
+            )
+
+    def add_node(self, name: str, devices: int) -> None:
+        self.server.put_node(builders.node(name))
+        self.server.put_slice(builders.resource_slice(f"slice-{name}", node=name, devices=devices))
+
+    # Time
+
+    def pass_time(self) -> None:
+        self.now_ms += self.rnd.choice([0, 1, 50, 500, 2_000])
+        if self.fault(0.03):
+            self.now_ms += self.rnd.choice([-3_600_000, -1_000, 700_000])
+        self.fire()
+
+    def fire(self) -> None:
+        deadline = self.machine.next_deadline_ms()
+        if deadline is not None and deadline <= self.now_ms:
+            self.tell(TimerFired())
+
+    # Running
+
+    def step(self) -> None:
+        action = self.rnd.choices(
+            [self.send_one, self.answer_one, self.watch_one, self.act, self.pass_time, self.land_late],
+            weights=[10, 10, 14, 5, 8, 1],
+        )[0]
+        action()
+        if self.fault(0.01):
+            # Usually from now; sometimes from a list that is older than what was seen.
+            age = self.rnd.choice([0, 0, 1, 5])
+            self.relist(self.rnd.choice(sorted(KINDS)), max(0, len(self.server.log) - age))
+        if self.conditions.restarts and self.fault(0.004):
+            self.restart()
+        self.check_safety()
+
+    def run(self) -> World:
+        for _ in range(self.conditions.steps):
+            self.step()
+        self.heal()
+        self.clean_up()
+        return self
+
+    def heal(self) -> None:
+        """The faults end and there is room for all: every pod must be bound."""
+        self.trace.append("heal")
+        self.faults = 0.0
+        while self.late:
+            if self.chance(0.5):
+                self.land_late()
+            else:
+                self.late.pop()
+        while self.owed_claims:
+            self.generate_claim()
+        for name in list(self.server.nodes):
+            node = self.server.nodes[name]
+            self.server.put_node(msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=False)))
+            devices = builders.resource_slice(f"slice-{name}", node=name, devices=12, generation=next(self.uids))
+            self.server.put_slice(devices)
+        self.settle()
+        for pod in self.server.pods.values():
+            if pod.node_name is None and not pod.is_deleting and self.can_ever_run(pod):
+                raise StuckError(f"pod {pod.key} is not bound: {pod.status.conditions}")
+        self.check_safety()
+
+    def can_ever_run(self, pod) -> bool:
+        """Whether nothing stands in the pod's way that only its user can remove."""
+        keys = claims_of(pod)
+        if len(keys) < len(pod.spec.resource_claims or ()):
+            return False
+        places = set()
+        for key in keys:
+            claim = self.server.claims.get(key)
+            if claim is None or claim.is_deleting:
+                return False
+            if claim.controller is not None and claim.controller.uid != pod.uid:
+                return False
+            others = [one for one in claim.reserved_for if one.uid != pod.uid]
+            if claim.allocation is not None and others:
+                places.add(_place_of(claim))
+        return len(places) < 2
+
+    def settle(self) -> None:
+        """Let everything happen that is bound to happen, as time passes."""
+        idle = 0
+        for _ in range(3_000):
+            before = len(self.trace), len(self.server.log)
+            self.server.collect_garbage()
+            while any(cursor < len(self.server.log) for cursor in self.cursor.values()):
+                self.watch(min(self.cursor, key=self.cursor.__getitem__))
+            while self.queues:
+                self.send_one()
+                while self.replies:
+                    self.answer_one()
+            while self.replies:
+                self.answer_one()
+            self.fire()
+            if before == (len(self.trace), len(self.server.log)) and not self.queues and not self.replies:
+                deadline = self.machine.next_deadline_ms()
+                if deadline is None or idle > 30:
+                    return
+                idle += 1
+                self.now_ms = max(self.now_ms, deadline)
+        raise StuckError("the machine does not come to rest")
+
+    def clean_up(self) -> None:
+        """All pods go: nothing may be left held, assumed, queued or in use."""
+        for key in list(self.server.pods):
+            self.server.delete_pod(key)
+        for _ in range(3):
+            self.settle()
+        machine = self.machine
+        left = {
+            "in use": [str(device) for device in machine.overlay.in_use.devices() if not device.pool.startswith("foreign")],
+            "held": list(machine.overlay.holds),
+            "assumed": list(machine.store.assumed),
+            "queued": [str(queued.pod.key) for queued in machine.queue.all()],
+            "bindings": len(machine.bindings),
+        }
+        stored = [
+            device
+            for claim in self.server.claims.values()
+            if claim.allocation is not None
+            for device in map(str, claim.allocation.device_ids())
+        ]
+        left["in use"] = [device for device in left["in use"] if device not in stored]
+        if any(left.values()):
+            raise StuckError(f"left behind: {left}")
+
+    # Safety
+
+    def check_safety(self) -> None:
+        """No device in two claims; every pod that we bound has its claims, allocated, reserved, on its node."""
+        holder: dict[str, ClaimKey] = {}
+        for key, claim in self.server.claims.items():
+            for device in claim.allocation.device_ids() if claim.allocation is not None else ():
+                other = holder.setdefault(str(device), key)
+                if other != key:
+                    raise UnsafeError(f"device {device} is given to {other} and to {key}")
+        for uid, node in self.server.bindings[self.checked_bindings :]:
+            self.promised[uid] = node
+        self.checked_bindings = len(self.server.bindings)
+        for pod in self.server.pods.values():
+            node = self.promised.get(pod.uid)
+            if node is None or pod.is_terminal:
+                continue
+            for key in claims_of(pod):
+                claim = self.server.claims.get(key)
+                if claim is None or claim.allocation is None:
+                    raise UnsafeError(f"pod {pod.key} is bound, its claim {key} is not allocated")
+                if not claim.is_reserved_for(pod.uid):
+                    raise UnsafeError(f"pod {pod.key} is bound, its claim {key} is not reserved for it")
+                if _place_of(claim) != node:
+                    raise UnsafeError(f"pod {pod.key} is bound to {node}, its claim {key} is on {_place_of(claim)}")
+
+    # Chance
+
+    def chance(self, probability: float) -> bool:
+        return self.rnd.random() < probability
+
+    def fault(self, probability: float) -> bool:
+        return self.rnd.random() < probability * self.faults
+
+    def shuffled(self, items: list) -> list:
+        self.rnd.shuffle(items)
+        return items
+
+    def any_pod(self):
+        return self.server.pods[self.rnd.choice(sorted(self.server.pods))] if self.server.pods else None
+
+
+def _object_of(decision: Decision) -> object:
+    return ("Pod", decision.pod) if isinstance(decision, BindPod | ReadPod | PatchPodStatus) else ("Claim", decision.claim)
+
+
+def _place_of(claim) -> NodeName:
+    return claim.allocation.node_selector.terms[0].match_fields[0].values[0]
+
+
+def _fold(state: dict[object, Input], event: Input) -> None:
+    """Apply an event to what a watch knows: name to the last observation."""
+    match event:
+        case PodObserved(pod):
+            state[pod.key] = event
+        case NodeObserved(node):
+            state[node.name] = event
+        case ClaimObserved(claim):
+            state[claim.key] = event
+        case SliceObserved(slice_):
+            state[slice_.name] = event
+        case ClassObserved(device_class):
+            state[device_class.name] = event
+        case PodDeleted(key) | ClaimDeleted(key) | NodeDeleted(key) | SliceDeleted(key):
+            state.pop(key, None)
+
+
+def _deletion_of(event: Input, revision: int) -> Input:
+    match event:
+        case PodObserved(pod):
+            return PodDeleted(pod.key, pod.uid, revision)
+        case NodeObserved(node):
+            return NodeDeleted(node.name, revision)
+        case ClaimObserved(claim):
+            return ClaimDeleted(claim.key, claim.uid, revision)
+        case SliceObserved(slice_):
+            return SliceDeleted(slice_.name, revision)
+        case ClassObserved(device_class):
+            return ClassDeleted(device_class.name, revision)
+    raise TypeError(event)
+
+
+def _revision_of(event: Input) -> int:
+    match event:
+        case PodObserved(obj) | NodeObserved(obj):
+            return obj.metadata.revision
+        case ClaimObserved(claim):
+            return claim.revision
+        case _:
+            return event.revision
+
+
+def _brief(record) -> str:
+    match record:
+        case PodObserved(pod):
+            return f"Pod {pod.key} r{pod.metadata.resource_version} node={pod.spec.node_name} {pod.status.phase}"
+        case ClaimObserved(claim):
+            return f"Claim {_claim(claim)}"
+        case SliceObserved(slice_, revision):
+            return f"Slice {slice_.name} g{slice_.generation} r{revision}"
+        case NodeObserved(node):
+            return f"Node {node.name} r{node.metadata.resource_version} unschedulable={node.spec.unschedulable}"
+        case _ if getattr(record, "claim", None) is not None and hasattr(record.claim, "spec"):
+            return f"{type(record).__name__} {record.id} {_claim(record.claim)}"
+        case _ if getattr(record, "allocation", None) is not None:
+            devices = [str(device) for device in record.allocation.device_ids()]
+            return f"WriteClaimStatus {record.id} {record.claim} expect={record.expect_revision} {devices}"
+        case _:
+            return repr(record)
+
+
+def _claim(claim) -> str:
+    devices = [str(device) for device in claim.allocation.device_ids()] if claim.allocation is not None else None
+    reserved = [one.name for one in claim.reserved_for]
+    return f"{claim.key} {claim.uid} r{claim.revision} {devices} reserved={reserved} deleting={claim.is_deleting}"
