@@ -45,6 +45,7 @@ from cel.declarations import (
     TYPE_IDENTIFIERS,
     TYPE_KIND,
     UINT,
+    VALUELESS_TYPES,
     WRAPPERS,
     Overload,
     Type,
@@ -457,10 +458,12 @@ class _Checker:
             self.replacements[node.id] = StructExpr(node.id, node.offset, name, node.fields)
         wrapper = WRAPPERS.get(name)
         if wrapper is None:
-            if name in TYPE_IDENTIFIERS or name == DEVICE.name:
+            if name in TYPE_IDENTIFIERS or name in VALUELESS_TYPES:
                 for field in node.fields:
                     self.check(field.value)
-                self.problem(node.offset, f"'{name}' is not a message type")
+                is_message = name.startswith("google.")  # cel-go builds these; nobody does in a selector
+                problem = "cannot be built here" if is_message else "is not a message type"
+                self.problem(node.offset, f"'{name}' {problem}")
                 return ERROR
             return self.undeclared(node.offset, node.type_name)
         for field in node.fields:
@@ -604,7 +607,7 @@ class _Checker:
 
 
 _DYNAMIC_KINDS: Final = frozenset((DYN_KIND, ANY_KIND, ERROR_KIND))
-_TYPE_NAMESPACES: Final = frozenset(name.partition(".")[0] for name in (*TYPE_IDENTIFIERS, DEVICE.name))
+_TYPE_NAMESPACES: Final = frozenset(name.partition(".")[0] for name in (*TYPE_IDENTIFIERS, *VALUELESS_TYPES))
 _LITERAL_CHECKED: Final = frozenset(("duration", "timestamp", "matches", "format"))
 _WITH_CONSTANTS: Final = _LITERAL_CHECKED | frozenset(
     ("bool", "bytes", "double", "dyn", "find", "findAll", "int", "string", "type", "uint")

@@ -153,6 +153,7 @@ TYPE_IDENTIFIERS: Final = {
     "google.protobuf.Timestamp": TIMESTAMP,
     "net.CIDR": CIDR,
     "net.IP": IP,
+    OPTIONAL_NAME: Type(OPAQUE_KIND, OPTIONAL_NAME),
 }
 """Names that denote types in every environment."""
 
@@ -168,6 +169,16 @@ WRAPPERS: Final = {
     "google.protobuf.StringValue": Type(STRING_KIND, "string", nullable=True),
 }
 """Messages that may be built, `google.protobuf.Int64Value{value: 1}`; all have one field, `value`."""
+
+VALUELESS_TYPES: Final = {
+    **WRAPPERS,
+    DEVICE.name: DEVICE,
+    "google.protobuf.Any": ANY,
+    "google.protobuf.ListValue": list_of(DYN),
+    "google.protobuf.Struct": map_of(STRING, DYN),
+    "google.protobuf.Value": DYN,
+}
+"""Names that pass the check as types and then have no value ("reference to undefined type")."""
 
 
 class Overload:

@@ -31,6 +31,7 @@ from cel.declarations import (
     QUANTITY,
     STRING,
     TYPE_IDENTIFIERS,
+    VALUELESS_TYPES,
     Overload,
     Type,
     map_of,
@@ -137,9 +138,7 @@ class Environment:
         """The type of a global name: the variable `device`, or the name of a type."""
         if name == DEVICE_VARIABLE:
             return DEVICE
-        denoted = TYPE_IDENTIFIERS.get(name)
-        if denoted is None and name == DEVICE.name:
-            denoted = DEVICE  # passes the check and has no value: "reference to undefined type"
+        denoted = TYPE_IDENTIFIERS.get(name) or VALUELESS_TYPES.get(name)
         return None if denoted is None else type_of(denoted)
 
     def result_problem(self, result: Type) -> str | None:

@@ -15,7 +15,6 @@ from cel.strings import check_cost, check_length
 from cel.values import (
     MISSING,
     NONE,
-    AbortedError,
     Optional,
     add,
     compare,
@@ -157,9 +156,7 @@ def range_(count: int) -> list[int]:
 
 
 def range_before_137(count: int) -> list[int]:
-    """cel-go before 0.29 panicked on negative sizes and knew no maximum."""
-    if count < 0:
-        raise AbortedError("internal error: runtime error: makeslice: cap out of range")
+    """cel-go before 0.29 took negative sizes for 0 and knew no maximum."""
     check_length(count)
     return [*range(count)]
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from cel.declarations import (
     BOOL_KIND,
     BYTES_KIND,
-    DEVICE,
     DOUBLE_KIND,
     DURATION_KIND,
     DYN,
@@ -29,6 +28,7 @@ from cel.declarations import (
     TYPE_IDENTIFIERS,
     TYPE_KIND,
     UINT_KIND,
+    VALUELESS_TYPES,
     Type,
 )
 from cel.errors import EvaluationError, Issue
@@ -248,12 +248,12 @@ class _Folder:
         return None
 
     def name(self, node: Ident) -> str | None:
-        type_ = self.checked.types[node.id]
-        if type_.kind != TYPE_KIND or not type_.parameters or node.name not in (*TYPE_IDENTIFIERS, DEVICE.name):
+        if self.checked.types[node.id].kind != TYPE_KIND:
             return None
-        if node.name == DEVICE.name:
+        if node.name in VALUELESS_TYPES:
             return f"reference to undefined type: {node.name}"
-        self.constants.add(node.id)
+        if node.name in TYPE_IDENTIFIERS:
+            self.constants.add(node.id)
         return None
 
     def call(self, node: Call) -> str | None:
