@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Node, Pod
-from scheduler.model.resources import PODS, node_allocatable, pod_requests, pod_scoring_requests
+from scheduler.model.resources import PODS, node_allocatable, pod_amounts
+
+_ONE_POD: Final = {PODS: 1}
 
 
 class NodeInfo:
@@ -50,22 +55,26 @@ class NodeInfo:
         """Count `pod` on this node, replacing an earlier state of the same pod. Does not touch `generation`."""
         self.remove_pod(pod.uid)
         self.pods[pod.uid] = pod
-        _change(self.requested, pod_requests(pod), 1)
-        _change(self.requested, {PODS: 1}, 1)
-        _change(self.scoring_requested, pod_scoring_requests(pod), 1)
+        self._count(pod, 1)
 
     def remove_pod(self, uid: PodUid) -> Pod | None:
         """Take the pod's requests out again; None when it is not here. Does not touch `generation`."""
         pod = self.pods.pop(uid, None)
         if pod is not None:
-            _change(self.requested, pod_requests(pod), -1)
-            _change(self.requested, {PODS: 1}, -1)
-            _change(self.scoring_requested, pod_scoring_requests(pod), -1)
+            self._count(pod, -1)
         return pod
 
+    def _count(self, pod: Pod, sign: int) -> None:
+        amounts = pod_amounts(pod)
+        _change(self.requested, amounts.requests, sign)
+        _change(self.requested, _ONE_POD, sign)
+        _change(self.scoring_requested, amounts.scoring, sign)
 
-def _change(sums: dict[str, int], amounts: dict[str, int], sign: int) -> None:
+
+def _change(sums: dict[str, int], amounts: Mapping[str, int], sign: int) -> None:
     for name, amount in amounts.items():
-        sums[name] = sums.get(name, 0) + sign * amount
-        if not sums[name]:
-            del sums[name]  # sums over the same pods compare equal, whatever came and went
+        total = sums.get(name, 0) + sign * amount
+        if total:
+            sums[name] = total
+        else:
+            sums.pop(name, None)  # sums over the same pods compare equal, whatever came and went

@@ -6,12 +6,13 @@ Rules of this module
   1. Only resources that count on a node are kept: cpu, memory, ephemeral-storage and scalar resources
      (hugepages-*, attachable-volumes-*, extended and other prefixed names).
   2. A sum is exact (in nano) until its end; rounding each container by itself would ask for more than the pod does.
-  3. A quantity that cannot be read counts as absent here; `invalid_quantities` names it, so that its pod is refused
+  3. A quantity that cannot be read counts as absent here; `PodAmounts.problems` names it, so that its pod is refused
      with a reason and no other pod or node suffers.
 
 Not here: whether a pod fits (plugins.node_resources_fit) and who runs where (model.node_info).
 
-Cost: one dict pass over the containers; texts are parsed once per distinct text.
+Cost: pods that ask for the same amounts share one computation and its (never changed) result; a look-up is linear in
+the containers. Texts are parsed once per distinct text.
 
 Source: k8s.io/component-helpers resource/helpers.go (PodRequests, AggregateContainerRequests) and
 pkg/scheduler/framework/types.go (SetMaxResource) v1.36.3. In-place resize (status resources) is not read.
@@ -19,12 +20,13 @@ pkg/scheduler/framework/types.go (SetMaxResource) v1.36.3. In-place resize (stat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from cel.quantity import Quantity
-from scheduler.model.objects import Container, Node, Pod, ResourceRequirements
+from scheduler.model.objects import Container, Node, Pod
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -37,9 +39,11 @@ _NANO: Final = 10**9
 _NANO_PER_MILLI: Final = 10**6
 _SCORING_DEFAULTS: Final = {CPU: NON_ZERO_CPU_MILLI * _NANO_PER_MILLI, MEMORY: NON_ZERO_MEMORY_BYTES * _NANO}
 _POD_LEVEL: Final = frozenset({CPU, MEMORY})
+_ORDER: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
 _EXACT_TEXTS_MAX: Final = 65_536
 
 Amount: TypeAlias = str | int | float
+_Amounts: TypeAlias = tuple[tuple[str, Amount], ...]
 
 
 @lru_cache(maxsize=_EXACT_TEXTS_MAX)
@@ -65,22 +69,45 @@ def is_extended_resource(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-def pod_requests(pod: Pod) -> dict[str, int]:
-    """What `pod` needs of its node: cpu in milli, others in base units; names asked with 0 are kept.
+@dataclass(frozen=True, slots=True)
+class PodAmounts:
+    """All sums over one pod's requests.
+
+    Attributes:
+        requests: What the pod needs of its node: cpu in milli, others in base units; names asked with 0 are kept. The
+            pod itself (`pods`) is not in here.
+        scoring: The same, but a container that asks for no cpu or memory counts 100 milli and 200 MiB. Scores are made
+            from these, so that pods without requests spread too (upstream's NonZeroRequested).
+        needed: `requests` without zeros: cpu, memory, ephemeral-storage, then others by name.
+        problems: One sentence for each request that is no quantity; empty for every pod an API server accepted.
+    """
+
+    requests: Mapping[str, int]
+    scoring: Mapping[str, int]
+    needed: tuple[tuple[str, int], ...]
+    problems: tuple[str, ...]
+
+
+def pod_amounts(pod: Pod) -> PodAmounts:
+    """Sum up what `pod` asks for.
 
     Regular containers and sidecars add up; an init container needs itself plus the sidecars started before it, and the
     larger of both counts. Pod-level requests replace the sums of cpu, memory and hugepages; overhead is added last.
-    The pod itself (`pods`) is not in here.
     """
-    return _rounded(_sum_nano(pod, {}))
+    spec = pod.spec
+    return _amounts(
+        _Asked(
+            tuple([_items(container) for container in spec.containers or ()]),
+            tuple([(one.restart_policy == "Always", _items(one)) for one in spec.init_containers or ()]),
+            tuple((spec.resources.requests or {}).items()) if spec.resources is not None else (),
+            tuple(spec.overhead.items()) if spec.overhead else (),
+        )
+    )
 
 
-def pod_scoring_requests(pod: Pod) -> dict[str, int]:
-    """As `pod_requests`, but a container that asks for no cpu or memory counts 100 milli and 200 MiB.
-
-    Scores are made from these, so that pods without requests spread too (upstream's NonZeroRequested).
-    """
-    return _rounded(_sum_nano(pod, _SCORING_DEFAULTS))
+def pod_requests(pod: Pod) -> Mapping[str, int]:
+    """`pod_amounts(pod).requests`."""
+    return pod_amounts(pod).requests
 
 
 def node_allocatable(node: Node) -> dict[str, int]:
@@ -93,57 +120,53 @@ def node_allocatable(node: Node) -> dict[str, int]:
     return _rounded(nano)
 
 
-def invalid_quantities(pod: Pod) -> tuple[str, ...]:
-    """One sentence for each request of `pod` that is no quantity; empty for every pod an API server accepted."""
+class _Asked(NamedTuple):
+    """The amounts in a pod's spec, as written: equal ones have equal sums."""
+
+    containers: tuple[_Amounts, ...]
+    init_containers: tuple[tuple[bool, _Amounts], ...]  # (is a sidecar, what it asks)
+    pod_level: _Amounts
+    overhead: _Amounts
+
+
+def _items(container: Container) -> _Amounts:
+    resources = container.resources
+    return tuple(resources.requests.items()) if resources is not None and resources.requests else ()
+
+
+@lru_cache(maxsize=16_384)
+def _amounts(asked: _Asked) -> PodAmounts:
+    requests = _rounded(_sum_nano(asked, {}))
+    needed = [(name, amount) for name, amount in requests.items() if amount > 0]
+    needed.sort(key=lambda item: (_ORDER.get(item[0], len(_ORDER)), item[0]))
+    return PodAmounts(requests, _rounded(_sum_nano(asked, _SCORING_DEFAULTS)), tuple(needed), _problems(asked))
+
+
+def _problems(asked: _Asked) -> tuple[str, ...]:
+    fields = [(f"spec.initContainers[{index}].resources.requests", one) for index, (_, one) in enumerate(asked[1])]
+    fields += [(f"spec.containers[{index}].resources.requests", one) for index, one in enumerate(asked.containers)]
+    fields += [("spec.resources.requests", asked.pod_level), ("spec.overhead", asked.overhead)]
     return tuple(
         f'{field}["{name}"]: "{amount}" is not a quantity (use forms like 500m, 2 or 1Gi)'
-        for field, amounts in _request_maps(pod)
-        for name, amount in sorted(amounts.items())
+        for field, amounts in fields
+        for name, amount in sorted(amounts, key=lambda item: item[0])
         if parse_nano(amount) is None
     )
 
 
-def _request_maps(pod: Pod) -> Iterator[tuple[str, Mapping[str, Amount]]]:
-    for index, container in enumerate(pod.spec.init_containers or ()):
-        yield f"spec.initContainers[{index}].resources.requests", _requests_of(container.resources)
-    for index, container in enumerate(pod.spec.containers or ()):
-        yield f"spec.containers[{index}].resources.requests", _requests_of(container.resources)
-    yield "spec.resources.requests", _requests_of(pod.spec.resources)
-    yield "spec.overhead", pod.spec.overhead or {}
-
-
-def _requests_of(resources: ResourceRequirements | None) -> Mapping[str, Amount]:
-    return (resources.requests or {}) if resources is not None else {}
-
-
 def _is_counted(name: str) -> bool:
-    return name in {CPU, MEMORY, EPHEMERAL_STORAGE} or is_scalar_resource(name)
+    return name in _ORDER or is_scalar_resource(name)
 
 
-def _sum_nano(pod: Pod, defaults: Mapping[str, int]) -> dict[str, int]:
-    spec = pod.spec
+def _sum_nano(asked: _Asked, defaults: Mapping[str, int]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for container in spec.containers or ():
-        _add(total, _container_nano(container, defaults))
-    if spec.init_containers:
-        _add_init_containers(total, spec.init_containers, defaults)
-    if spec.resources is not None:
-        for name, amount in (spec.resources.requests or {}).items():
-            if (name in _POD_LEVEL or name.startswith("hugepages-")) and (nano := parse_nano(amount)) is not None:
-                total[name] = nano
-    if spec.overhead:
-        _add(total, _counted_nano(spec.overhead))
-    return total
-
-
-def _add_init_containers(
-    total: dict[str, int], init_containers: tuple[Container, ...], defaults: Mapping[str, int]
-) -> None:
+    for amounts in asked.containers:
+        _add(total, _container_nano(amounts, defaults))
     sidecars: dict[str, int] = {}
     largest: dict[str, int] = {}
-    for container in init_containers:
-        needed = _container_nano(container, defaults)
-        if container.restart_policy == "Always":
+    for is_sidecar, amounts in asked.init_containers:
+        needed = _container_nano(amounts, defaults)
+        if is_sidecar:
             _add(total, needed)
             _add(sidecars, needed)
             needed = sidecars
@@ -151,19 +174,22 @@ def _add_init_containers(
             _add(needed, sidecars)
         _raise_to(largest, needed)
     _raise_to(total, largest)
+    for name, amount in asked.pod_level:
+        if (name in _POD_LEVEL or name.startswith("hugepages-")) and (nano := parse_nano(amount)) is not None:
+            total[name] = nano
+    _add(total, _counted_nano(asked.overhead))
+    return total
 
 
-def _container_nano(container: Container, defaults: Mapping[str, int]) -> dict[str, int]:
-    nano = _counted_nano(_requests_of(container.resources))
+def _container_nano(amounts: _Amounts, defaults: Mapping[str, int]) -> dict[str, int]:
+    nano = _counted_nano(amounts)
     for name, amount in defaults.items():
         nano.setdefault(name, amount)
     return nano
 
 
-def _counted_nano(amounts: Mapping[str, Amount]) -> dict[str, int]:
-    return {
-        name: nano for name, amount in amounts.items() if _is_counted(name) and (nano := parse_nano(amount)) is not None
-    }
+def _counted_nano(amounts: _Amounts) -> dict[str, int]:
+    return {name: nano for name, amount in amounts if _is_counted(name) and (nano := parse_nano(amount)) is not None}
 
 
 def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:

@@ -10,7 +10,7 @@ scalar resources is random. A deleted pod wakes another only if that one now fit
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,27 +31,16 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 from scheduler.model.resources import (
     CPU,
-    EPHEMERAL_STORAGE,
     MEMORY,
     PODS,
-    invalid_quantities,
+    PodAmounts,
     is_scalar_resource,
     node_allocatable,
-    pod_requests,
-    pod_scoring_requests,
+    pod_amounts,
 )
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 
 NAME: Final = "NodeResourcesFit"
-_ORDER: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
-
-
-@dataclass(frozen=True, slots=True)
-class FitSlot:
-    """What the pod needs, without zeros, in the order of reasons; and what scoring assumes that it uses."""
-
-    requests: tuple[tuple[str, int], ...]
-    scoring_requests: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +61,15 @@ class NodeResourcesFit:
     )
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
-        problems = invalid_quantities(cycle.pod)
-        if problems:
-            return PreFilterResult(Status.unresolvable(*problems))
-        cycle.put(FitSlot(_needed(cycle.pod), pod_scoring_requests(cycle.pod)))
+        amounts = pod_amounts(cycle.pod)
+        if amounts.problems:
+            return PreFilterResult(Status.unresolvable(*amounts.problems))
+        cycle.put(amounts)
         return PreFilterResult(SUCCESS)
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
-        slot = cycle.get(FitSlot)
-        return slot.requests, tuple(slot.scoring_requests.get(name, 0) for name, _ in self.resources)
+        amounts = cycle.get(PodAmounts)
+        return amounts.needed, tuple(amounts.scoring.get(name, 0) for name, _ in self.resources)
 
     def dependence(self, cycle: Cycle) -> Dependence:
         return ON_NODE
@@ -91,7 +80,7 @@ class NodeResourcesFit:
         is_unresolvable = False
         if len(node.pods) + 1 > allocatable.get(PODS, 0):
             reasons.append("Too many pods")
-        for name, amount in cycle.get(FitSlot).requests:
+        for name, amount in cycle.get(PodAmounts).needed:
             total = allocatable.get(name, 0)
             if amount > total - requested.get(name, 0):
                 reasons.append(f"Insufficient {name}")
@@ -106,10 +95,10 @@ class NodeResourcesFit:
 
     def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
         """Percent left unused after placing the pod, averaged over `resources` by weight; 0..100."""
-        scoring_requests = cycle.get(FitSlot).scoring_requests
+        scoring = cycle.get(PodAmounts).scoring
         weighted = weights = 0
         for name, weight in self.resources:
-            asked = scoring_requests.get(name, 0)
+            asked = scoring.get(name, 0)
             total = node.allocatable.get(name, 0)
             if not total or (not asked and is_scalar_resource(name)):
                 continue
@@ -134,14 +123,9 @@ class NodeResourcesFit:
                 return Hint.SKIP
 
 
-def _needed(pod: Pod) -> tuple[tuple[str, int], ...]:
-    wanted = ((name, amount) for name, amount in pod_requests(pod).items() if amount > 0)
-    return tuple(sorted(wanted, key=lambda item: (_ORDER.get(item[0], len(_ORDER)), item[0])))
-
-
 def _is_helped_by_node(pod: Pod, node: Node, old: object | None) -> bool:
     now = node_allocatable(node)
-    needed = _needed(pod)
+    needed = pod_amounts(pod).needed
     if now.get(PODS, 0) < 1 or any(amount > now.get(name, 0) for name, amount in needed):
         return False
     if not isinstance(old, Node):
@@ -158,5 +142,6 @@ def _has_room_after(change: ClusterEvent, changed: Pod, pod: Pod, view: ClusterV
     if node is None or node.pods.get(changed.uid) is not change.new:
         return True
     return len(node.pods) < node.allocatable.get(PODS, 0) and all(
-        amount <= node.allocatable.get(name, 0) - node.requested.get(name, 0) for name, amount in _needed(pod)
+        amount <= node.allocatable.get(name, 0) - node.requested.get(name, 0)
+        for name, amount in pod_amounts(pod).needed
     )

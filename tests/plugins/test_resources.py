@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import (
-    invalid_quantities,
     is_extended_resource,
     node_allocatable,
+    pod_amounts,
     pod_requests,
-    pod_scoring_requests,
 )
 from tests.plugins.objects import node, node_info, pod, requesting
 
@@ -96,16 +95,16 @@ def test_pod_requests(spec, want) -> None:
 
 def test_scoring_assumes_amounts_for_containers_that_ask_for_none() -> None:
     both = pod(containers=[container(), container(cpu="1")], initContainers=[container()])
-    assert pod_scoring_requests(both) == {"cpu": 1100, "memory": 2 * 200 * 2**20}
+    assert pod_amounts(both).scoring == {"cpu": 1100, "memory": 2 * 200 * 2**20}
 
 
-def test_invalid_quantities_name_the_field() -> None:
+def test_problems_name_the_field() -> None:
     broken = pod(initContainers=[container(cpu="1")], containers=[container(memory="1 GB")], overhead={"cpu": "?"})
-    assert invalid_quantities(broken) == (
+    assert pod_amounts(broken).problems == (
         'spec.containers[0].resources.requests["memory"]: "1 GB" is not a quantity (use forms like 500m, 2 or 1Gi)',
         'spec.overhead["cpu"]: "?" is not a quantity (use forms like 500m, 2 or 1Gi)',
     )
-    assert invalid_quantities(requesting({"cpu": "1"})) == ()
+    assert pod_amounts(requesting({"cpu": "1"})).problems == ()
 
 
 def test_node_allocatable_counts_pods_too() -> None:
@@ -195,7 +194,7 @@ def test_agrees_with_the_slow_rule(model) -> None:
 
 @given(pods())
 def test_scoring_never_counts_less_than_is_requested(model) -> None:
-    wanted, scored = pod_requests(as_json(model)), pod_scoring_requests(as_json(model))
+    wanted, scored = pod_requests(as_json(model)), pod_amounts(as_json(model)).scoring
     assert all(scored[name] >= amount for name, amount in wanted.items())
 
 
