@@ -1,0 +1,29 @@
+"""The user's guide and the manifests show configurations that the scheduler reads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from scheduler.config import load_config
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_guides_configuration_is_valid(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```yaml\n(apiVersion: dra-scheduler/.*?)```", text, re.DOTALL)
+    path = tmp_path / "config.yaml"
+    path.write_text(shown)
+
+    assert load_config(path).writes_in_flight == 48
+
+
+def test_the_config_map_holds_a_valid_configuration(tmp_path: Path) -> None:
+    config_map = yaml.safe_load((ROOT / "manifests" / "base" / "configmap.yaml").read_text())
+    path = tmp_path / "config.yaml"
+    path.write_text(config_map["data"]["config.yaml"])
+
+    assert load_config(path).tune_gc
