@@ -214,8 +214,10 @@ class ClaimController:
             self._remember_deleted(metadata["uid"])
         else:
             self.enqueue(("claim", metadata["namespace"], metadata["name"]))
-        pod_name, _ = owning_pod(claim)
+        pod_name, pod_uid = owning_pod(claim)
         if pod_name:
+            # The index knows it now, or knows that it is gone.
+            self._generated.pop((pod_uid, (metadata.get("annotations") or {}).get(POD_CLAIM_ANNOTATION, "")), None)
             # A deleted claim is made again; an allocated one may lack the reservation of a bound pod.
             self.enqueue(("pod", metadata["namespace"], pod_name))
 
@@ -377,7 +379,7 @@ class ClaimController:
         return found["metadata"]["name"], True
 
     def _own_write(self, uid: str, reference: str, name: str) -> Obj | None:
-        """A claim we made that the index does not have yet."""
+        """A claim we made that the index has not shown yet."""
         claim = self._generated.get((uid, reference))
         return claim if claim is not None and claim["metadata"]["name"] == name else None
 
@@ -388,14 +390,7 @@ class ClaimController:
             if (claim["metadata"].get("annotations") or {}).get(POD_CLAIM_ANNOTATION) == reference:
                 found: Obj = claim
                 return found
-        made = self._generated.get((uid, reference))
-        if made is not None and self._was_deleted(made):
-            del self._generated[uid, reference]
-            return None
-        return made
-
-    def _was_deleted(self, claim: Obj) -> bool:
-        return claim["metadata"]["uid"] in self._deleted_uids
+        return self._generated.get((uid, reference))
 
     async def _create_claim(self, pod: Obj, reference: str, template_name: str) -> Obj:
         metadata = pod["metadata"]

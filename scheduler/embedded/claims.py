@@ -90,6 +90,8 @@ class ClaimStrategy(Strategy):
                 del status[field]
         if status.get("allocation", "") is None:
             del status["allocation"]
+        for entry in status.get("devices") or ():
+            entry.setdefault("conditions", None)
         _drop_status_of_freed_devices(status, old.get("status") or {})
 
     def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
