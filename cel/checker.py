@@ -311,6 +311,8 @@ class _Checker:
             self.has_constants = True
             if function in _LITERAL_CHECKED:
                 self.suspects.append(node)
+        elif function in _INDEXING and not (type(args[1]) is Literal and isinstance(args[1].value, str | int)):
+            self.has_constants = True  # a key that is none, perhaps
         arg_types = [self.check(arg) for arg in args]
         lookup = self.environment.functions
         if target is not None:
@@ -609,6 +611,7 @@ class _Checker:
 _DYNAMIC_KINDS: Final = frozenset((DYN_KIND, ANY_KIND, ERROR_KIND))
 _TYPE_NAMESPACES: Final = frozenset(name.partition(".")[0] for name in (*TYPE_IDENTIFIERS, *VALUELESS_TYPES))
 _LITERAL_CHECKED: Final = frozenset(("duration", "timestamp", "matches", "format"))
+_INDEXING: Final = frozenset((syntax.INDEX, syntax.OPTIONAL_INDEX))
 _WITH_CONSTANTS: Final = _LITERAL_CHECKED | frozenset(
     ("bool", "bytes", "double", "dyn", "find", "findAll", "int", "string", "type", "uint")
 )

@@ -152,13 +152,14 @@ def _float(value: Any, clause: Clause) -> str:
     if value.__class__ is not float:
         name = "fixed-point" if clause.verb == "f" else "scientific"
         raise FormatError(f"{name} clause can only be used on doubles, was given {type_name(value)}")
+    precision = _DEFAULT_PRECISION if clause.precision is None else clause.precision
+    width = precision if clause.verb == "e" else 0  # see below
     if math.isnan(value):
-        return "NaN"
+        return "NaN".rjust(width)
     if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
+        return ("∞" if value > 0 else "-∞").rjust(width)
     if value == 0:
         value = 0.0  # the locale formatter shows no sign of a negative zero
-    precision = _DEFAULT_PRECISION if clause.precision is None else clause.precision
     if clause.verb == "f":
         return f"{value:,.{precision}f}"
     # cel-go hands its precision on as the width, so there are always six digits.

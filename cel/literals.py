@@ -34,7 +34,19 @@ from cel.declarations import (
 from cel.errors import EvaluationError, Issue
 from cel.formatting import Clause, FormatError, interpolate
 from cel.recursion import with_room
-from cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
+from cel.syntax import (
+    INDEX,
+    OPTIONAL_INDEX,
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    StructExpr,
+)
 from cel.values import AbortedError
 
 if TYPE_CHECKING:
@@ -266,16 +278,29 @@ class _Folder:
         elif node.function == "@in" and type(node.args[1]) is ListExpr and not node.args[1].elements:
             self.constants.add(node.id)
         elif node.function in ("matches", "find", "findAll") and len(operands) > 1:
-            pattern = self.pattern(operands[1])
-            if pattern is not None:
+            pattern = self.constant(operands[1])
+            if isinstance(pattern, str):
                 return _regex_problem(pattern)
+        elif node.function in (INDEX, OPTIONAL_INDEX):
+            return self.qualifier(node.args[1])
         return None
 
-    def pattern(self, node: Expr) -> str | None:
+    def constant(self, node: Expr) -> Any:
+        """The value of a constant; a node that is none has no value, which is None too."""
         if node.id not in self.constants:
             return None
-        value = node.value if type(node) is Literal else _evaluate(node, self.checked)
-        return value if isinstance(value, str) else None
+        return node.value if type(node) is Literal else _evaluate(node, self.checked)
+
+    def qualifier(self, node: Expr) -> str | None:
+        """What cannot be a key, as far as that is known."""
+        if node.id not in self.constants:
+            return None
+        from cel.values import go_type  # noqa: PLC0415
+
+        value = self.constant(node)
+        if isinstance(value, bool | int | float | str):
+            return None
+        return f"invalid qualifier type: {go_type(value)}"
 
 
 # The tree.
