@@ -13,7 +13,6 @@ from collections.abc import Hashable, Sequence
 from typing import Final
 
 from allocator.constraints import ConstraintState
-from allocator.counters import Amounts, CounterLedger
 from allocator.matching import can_match
 from allocator.model import RESULTS_MAX
 from allocator.problem import Problem
@@ -28,26 +27,18 @@ class Bounds:
         self,
         problem: Problem,
         states: Sequence[Sequence[ConstraintState]],
-        counters: CounterLedger,
         shares: ShareLedger,
     ) -> None:
         self._problem: Final = problem
         self._states: Final = states
-        self._counters: Final = counters
         self._shares: Final = shares
         requests = problem.plan.requests
-        self.has_admin: Final = any(slot.is_admin for slot in problem.plan.slots)
+        self._is_admin: Final = [any(slot.is_admin for slot in request.slots) for request in requests]
+        self._counts: Final = [problem.count(slot) for slot in problem.plan.slots]
+        self.has_admin: Final = any(self._is_admin)
         self._candidates: Final = [self._candidates_of(request) for request in requests]
         self._pools: Final = [self._counter_pools(request) for request in requests]
         self._neighbours: Final = [self._gather_neighbours(request) for request in requests]
-        self._later: Final = [
-            [
-                other.index
-                for other in requests[request.index + 1 :]
-                if self._neighbours[other.index] >> request.index & 1
-            ]
-            for request in requests
-        ]
         self._relevant_after: Final = self._gather_relevant()
         self._pools_from: Final = self._gather_pools_from()
         self._is_limited: Final = [
@@ -56,8 +47,6 @@ class Bounds:
             for claim in problem.plan.claims
         ]
         self._twins: dict[int, int] | None = None
-        self._least: list[dict[tuple[int, int], int]] | None = None
-        self._distinct_units = 0
 
     # --- relations --------------------------------------------------------------------------------------
 
@@ -172,129 +161,62 @@ class Bounds:
 
     # --- what is left for later requests ----------------------------------------------------------------
 
-    def starving(self, request: int, picked: int, picked_of_claim: Sequence[int]) -> int | None:
-        """A later neighbour that has too few candidates left, if there is one."""
+    def dead_end(
+        self, slot: Slot, need: int, start: int, picked: int, picked_of_claim: Sequence[int], *, matching: bool
+    ) -> int | None:
+        """Whether what is picked leaves too little for the rest of this slot (`need` devices from `start` on) or
+        for later requests: the requests (bits) that may be the reason, None when nothing is known to be wrong.
+        """
         problem = self._problem
         requests = problem.plan.requests
-        for index in self._later[request]:
-            if not any(self._is_enough(slot, picked, picked_of_claim) for slot in requests[index].slots):
-                return index
-        return None
-
-    def _is_enough(self, slot: Slot, picked: int, picked_of_claim: Sequence[int]) -> bool:
-        problem = self._problem
-        left = problem.usable[slot.index] & ~(picked_of_claim[slot.claim] if slot.is_admin else picked)
-        for index in slot.constraints:
-            left = self._states[slot.claim][index].allowed(left)
-        return left.bit_count() >= problem.count(slot)
-
-    def can_all_be_served(self, slot: Slot, need: int, start: int, picked: int) -> bool:
-        """Whether the rest of this slot and all later requests could get different devices."""
-        problem = self._problem
         shareable = problem.static.shareable
         units: list[tuple[int, int]] = []
-        if need > 0 and not slot.is_admin:
-            units.append(self._unit(slot, problem.usable[slot.index] & (-1 << start) & ~picked, need, shareable))
-        for request in problem.plan.requests[slot.request + 1 :]:
-            if any(other.is_admin for other in request.slots):
-                continue
+        total = least_left = 0
+        for request in requests[slot.request + 1 :]:
+            best = 0
             mask = 0
             least = RESULTS_MAX
             for other in request.slots:
-                left, count = self._unit(other, problem.usable[other.index] & ~picked, problem.count(other), shareable)
+                count = self._counts[other.index]
+                left = self._left(other, picked, picked_of_claim)
+                if left.bit_count() >= count:
+                    best = max(best, count, 1)
                 mask |= left
-                least = min(least, count)
-            units.append((mask, least))
-        return can_match(units)
+                least = min(least, count - (left & shareable).bit_count())
+            if not best and not any(self._counts[other.index] <= 0 and not other.is_all for other in request.slots):
+                return self._neighbours[request.index] & ((2 << slot.request) - 1)
+            if least > 0 and not self._is_admin[request.index]:
+                mask &= ~shareable
+                units.append((mask, least))
+                total += least
+                size = mask.bit_count()
+                least_left = min(least_left, size) if least_left else size
+        if not matching or not units:
+            return None
+        if need > 0 and not slot.is_admin:
+            left = problem.usable[slot.index] & (-1 << start) & ~picked
+            for index in slot.constraints:
+                left = self._states[slot.claim][index].allowed(left)
+            mine = need - (left & shareable).bit_count()
+            if mine > 0:
+                units.append((left & ~shareable, mine))
+                total += mine
+                least_left = min(least_left, (left & ~shareable).bit_count())
+        if least_left >= total or can_match(units):
+            return None
+        return (1 << slot.request) - 1
 
-    def _unit(self, slot: Slot, left: int, need: int, shareable: int) -> tuple[int, int]:
-        """Devices of a slot that nobody else can have, and how many of them it needs at least."""
+    def _left(self, slot: Slot, picked: int, picked_of_claim: Sequence[int]) -> int:
+        """Devices a later slot could still pick first."""
+        left = self._problem.usable[slot.index] & ~(picked_of_claim[slot.claim] if slot.is_admin else picked)
         for index in slot.constraints:
             left = self._states[slot.claim][index].allowed(left)
-        return left & ~shareable, max(0, need - (left & shareable).bit_count())
-
-    # --- counters ---------------------------------------------------------------------------------------
-
-    def counters_suffice(self, slot: Slot, need: int, allowed: int) -> bool:
-        """Whether the cheapest `need` devices among `allowed`, and the cheapest later ones, fit the counters."""
-        problem = self._problem
-        pools = self._pools[slot.request]
-        if not pools:
-            return True
-        later = self._least_from(slot.request + 1)
-        if len(pools) > 1 or allowed & ~problem.static.counting or allowed & problem.static.shareable:
-            # Devices that cost nothing, or another pool's counters: only what later requests need is certain.
-            return self._fits_all(later)
-        (number,) = pools
-        view, start = problem.pools.usable[number]
-        costs: dict[int, list[int]] = {}
-        rest = allowed >> start
-        while rest:
-            bit = rest & -rest
-            rest ^= bit
-            for counter, amount in view.consumption[bit.bit_length() - 1]:
-                costs.setdefault(counter, []).append(amount)
-        total = dict(later)
-        candidates = allowed.bit_count()
-        for counter, amounts in costs.items():
-            free = candidates - len(amounts)
-            if need > free:
-                amounts.sort()
-                key = (number, counter)
-                total[key] = total.get(key, 0) + sum(amounts[: need - free])
-        return self._fits_all(total)
-
-    def _fits_all(self, amounts: dict[tuple[int, int], int]) -> bool:
-        by_pool: dict[int, list[tuple[int, int]]] = {}
-        for (pool, counter), amount in amounts.items():
-            by_pool.setdefault(pool, []).append((counter, amount))
-        return all(self._counters.fits(pool, tuple(wanted)) for pool, wanted in by_pool.items())
-
-    def _least_from(self, request: int) -> dict[tuple[int, int], int]:
-        """By (pool, counter): what the requests from this one on take at least, together."""
-        if self._least is None:
-            least: list[dict[tuple[int, int], int]] = [{}]
-            for plan in reversed(self._problem.plan.requests):
-                total = dict(least[-1])
-                for key, amount in self._least_of(plan).items():
-                    total[key] = total.get(key, 0) + amount
-                least.append(total)
-            least.reverse()
-            self._least = least
-        return self._least[request]
-
-    def _least_of(self, request: RequestPlan) -> dict[tuple[int, int], int]:
-        """What a request takes at least: the minimum over its alternatives, of their cheapest devices."""
-        result: dict[tuple[int, int], int] | None = None
-        for slot in request.slots:
-            least = self._least_of_slot(slot)
-            if result is None:
-                result = least
-            else:
-                result = {key: min(amount, least[key]) for key, amount in result.items() if key in least}
-        return result or {}
-
-    def _least_of_slot(self, slot: Slot) -> dict[tuple[int, int], int]:
-        problem = self._problem
-        usable = problem.usable[slot.index]
-        pools = self._pools[slot.request]
-        if len(pools) != 1 or usable & ~problem.static.counting or usable & problem.static.shareable:
-            return {}
-        (number,) = pools
-        view, start = problem.pools.usable[number]
-        costs: dict[int, list[int]] = {}
-        devices: list[Amounts] = []
-        rest = usable >> start
-        while rest:
-            bit = rest & -rest
-            rest ^= bit
-            amounts = view.consumption[bit.bit_length() - 1]
-            devices.append(amounts)
-            for counter, amount in amounts:
-                costs.setdefault(counter, []).append(amount)
-        least = {}
-        for counter, amounts_of_counter in costs.items():
-            need = problem.count(slot) - (len(devices) - len(amounts_of_counter))
-            if need > 0:
-                least[number, counter] = sum(sorted(amounts_of_counter)[:need])
-        return least
+        shared = left & self._shares.shared
+        while shared:
+            bit = shared & -shared
+            shared ^= bit
+            position = bit.bit_length() - 1
+            used = self._shares.used_of(position)
+            if not self._problem.consumption(slot, position).fits(self._problem.consumed(position), used):
+                left ^= bit
+        return left

@@ -24,6 +24,7 @@ from typing import Final
 
 from allocator.bounds import Bounds
 from allocator.constraints import ConstraintState, constraint_state
+from allocator.counter_bounds import CounterBounds
 from allocator.counters import CounterLedger
 from allocator.features import NO_SHORTCUTS, Shortcuts
 from allocator.journal import Journal
@@ -138,7 +139,9 @@ class Search:
         self._special: Final = problem.static.counting | problem.static.shareable
         self._free_from: Final = self._gather_free_from()
         self._failed_states: Final[dict[object, int]] = {}
+        self._last: Final = len(problem.plan.requests) - 1
         self._bounds: Bounds | None = None
+        self._counter_bounds: CounterBounds | None = None
         self._conflict = 0
         self._exceeded_claim = -1
         self._refused = 0
@@ -292,7 +295,7 @@ class Search:
             self._drop(frame)
             return _Went.FAILED
         if self._bounds is None and self._may_learn:
-            self._bounds = Bounds(self._problem, self._states, self._counters, self._shares)
+            self._bounds = Bounds(self._problem, self._states, self._shares)
         frame.conflicts |= self._conflict
         if frame.kind is _Kind.LIST:
             return self._advance(frame)
@@ -342,23 +345,20 @@ class Search:
         bit = 1 << request.index
         self._conflict = bit
         frame = _Frame(_Kind.PICK, node, request, slot)
+        bounds = self._bounds
         if self._can_cut(request):
-            bounds = self._bounds
             if self._shortcuts.forward_check:
                 if slot.constraints and (need > 1 or bounds is not None):
                     allowed = self._groups_large_enough(slot, allowed, need)
                 if allowed.bit_count() < need:
                     self._conflict = self._first_conflict(request, number)
                     return _Went.FAILED
-            if (
-                bounds is not None
-                and self._shortcuts.counter_bounds
-                and not bounds.counters_suffice(slot, need, allowed)
-            ):
-                self._conflict = self._first_conflict(request, number)
+            if allowed & problem.static.counting and not self._counters_suffice(slot, need, allowed):
+                # The bound counts what later requests need, so any earlier pick may be in the way.
+                self._conflict = (2 << request.index) - 1
                 return _Went.FAILED
-        if self._bounds is not None and self._shortcuts.memo:
-            frame.key = self._state_key(self._bounds, slot, number, allowed | doubtful)
+        if bounds is not None and self._shortcuts.memo and (need > 1 or request.index < self._last):
+            frame.key = self._state_key(bounds, slot, number, allowed | doubtful)
             known = self._failed_states.get(frame.key)
             if known is not None:
                 self._conflict = known if number == 0 else known | bit
@@ -368,6 +368,13 @@ class Search:
         frame.number = number
         self._stack.append(frame)
         return _Went.DOWN
+
+    def _counters_suffice(self, slot: Slot, need: int, allowed: int) -> bool:
+        if not self._shortcuts.counter_bounds or (need == 1 and slot.request == self._last):
+            return True
+        if self._counter_bounds is None:
+            self._counter_bounds = CounterBounds(self._problem, self._counters)
+        return self._counter_bounds.suffice(slot, need, allowed, self._picked)
 
     def _first_conflict(self, request: RequestPlan, number: int) -> int:
         bit = 1 << request.index
@@ -424,17 +431,20 @@ class Search:
         """Whether what was just picked leaves too little for the requests that follow."""
         bounds = self._bounds
         assert bounds is not None
-        if self._shortcuts.forward_check:
-            blocker = bounds.starving(frame.request.index, self._picked, self._picked_of_claim)
-            if blocker is not None:
-                frame.conflicts |= bounds.neighbours(blocker) & ((2 << frame.request.index) - 1)
-                return True
-        if self._shortcuts.matching and not bounds.can_all_be_served(
-            slot, frame.need - 1, frame.positions[0] + 1, self._picked
-        ):
-            frame.conflicts |= (1 << frame.request.index) - 1
-            return True
-        return False
+        if not self._shortcuts.forward_check or frame.request.index == self._last:
+            return False
+        conflict = bounds.dead_end(
+            slot,
+            frame.need - 1,
+            frame.positions[0] + 1,
+            self._picked,
+            self._picked_of_claim,
+            matching=self._shortcuts.matching,
+        )
+        if conflict is None:
+            return False
+        frame.conflicts |= conflict
+        return True
 
     def _take(self, frame: _Frame, slot: Slot, position: int, bit: int) -> bool:
         """Pick a device if counters and capacity allow."""

@@ -1,0 +1,410 @@
+"""The allocator beside the released Go allocator, on the same inputs, both timed inside their process.
+
+    python -m benchmarks.allocator            # the cases of issue 5, with Go where it is installed
+    python -m benchmarks.allocator --no-go
+    python -m benchmarks.allocator --ingest   # 80,000 devices: time and memory
+
+Go: NewAllocator and Allocate with selectors compiled before, fastest of several runs. Here: `allocate` with
+an inventory that is kept current, as the live scheduler has it; "first" is the first call, with nothing but
+decoded objects at hand. Steps are each one's own measure of effort.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+from allocator import (
+    Allocated,
+    BudgetExhausted,
+    Claim,
+    DeviceId,
+    Features,
+    InUse,
+    Inventory,
+    NodeView,
+    allocate,
+    decode_claim_spec,
+    decode_class,
+    decode_slice,
+)
+from cel.quantity import Quantity
+
+DRIVER = "gpu.example.com"
+NODE = "node-1"
+BUDGET_STEPS = 200_000
+CLASS = {
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
+}
+Case = dict[str, Any]
+
+
+def a_slice(name: str, devices: list[Case], *, pool: str = "pool", slices: int = 1, **selection: Any) -> Case:
+    spec = {
+        "driver": DRIVER,
+        "pool": {"name": pool, "generation": 1, "resourceSliceCount": slices},
+        "devices": devices,
+        **(selection or {"nodeName": NODE}),
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def a_device(index: int, **more: Any) -> Case:
+    attributes = {
+        "model": {"string": "a100"},
+        "index": {"int": index},
+        "numa": {"int": index % 2},
+        "uuid": {"string": f"gpu-{index:05d}"},
+    }
+    attributes.update(more.pop("attributes", {}))
+    return {"name": f"gpu-{index}", "attributes": attributes, **more}
+
+
+def a_claim(*requests: Case, name: str = "claim", **devices: Any) -> Case:
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"devices": {"requests": list(requests), **devices}},
+    }
+
+
+def a_request(name: str = "gpu", amount: int = 1, **more: Any) -> Case:
+    return {"name": name, "exactly": an_alternative(amount, **more)}
+
+
+def an_alternative(amount: int = 1, *, cel: str = "", **more: Any) -> Case:
+    details = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": amount, **more}
+    if cel:
+        details["selectors"] = [{"cel": {"expression": cel}}]
+    return details
+
+
+def one_of_8() -> Case:
+    return {"slices": [a_slice("s", [a_device(i) for i in range(8)])], "claims": [a_claim(a_request())]}
+
+
+def one_numa_node() -> Case:
+    return {
+        "slices": [a_slice("s", [a_device(i) for i in range(8)])],
+        "claims": [a_claim(a_request(amount=4), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])],
+        "allocated": [{"driver": DRIVER, "pool": "pool", "device": "gpu-0"}],
+    }
+
+
+def seven_of_8_partitions() -> Case:
+    """Only one combination fits: all but the large partition. It comes first, so it must be given up."""
+    sizes = (3, 1, 1, 1, 1, 1, 1, 1)
+    devices = [
+        a_device(i, consumesCounters=[{"counterSet": "set", "counters": {"memory": {"value": f"{size}Gi"}}}])
+        for i, size in enumerate(sizes)
+    ]
+    counters = a_slice("s-counters", [], slices=2)
+    del counters["spec"]["devices"]
+    counters["spec"]["sharedCounters"] = [{"name": "set", "counters": {"memory": {"value": "7Gi"}}}]
+    return {"slices": [counters, a_slice("s-devices", devices, slices=2)], "claims": [a_claim(a_request(amount=7))]}
+
+
+def seven_of_8_partitions_two_requests() -> Case:
+    """The same with different sizes, four and three asked by two requests."""
+    sizes = (8, 1, 2, 3, 4, 5, 6, 7)
+    devices = [
+        a_device(i, consumesCounters=[{"counterSet": "set", "counters": {"memory": {"value": f"{size}Gi"}}}])
+        for i, size in enumerate(sizes)
+    ]
+    counters = a_slice("s-counters", [], slices=2)
+    del counters["spec"]["devices"]
+    counters["spec"]["sharedCounters"] = [{"name": "set", "counters": {"memory": {"value": "28Gi"}}}]
+    return {
+        "slices": [counters, a_slice("s-devices", devices, slices=2)],
+        "claims": [a_claim(a_request("a", 4), a_request("b", 3))],
+    }
+
+
+def one_too_many(amount: int) -> Case:
+    """`amount` devices are asked for where one less exists; each has its own request."""
+    return {
+        "slices": [a_slice("s", [a_device(i) for i in range(amount - 1)])],
+        "claims": [a_claim(*(a_request(f"r{i}") for i in range(amount)))],
+    }
+
+
+def one_too_many_at_once() -> Case:
+    return {"slices": [a_slice("s", [a_device(i) for i in range(15)])], "claims": [a_claim(a_request(amount=16))]}
+
+
+def many_then_none() -> Case:
+    """8 of 33 devices, then a request nothing fits."""
+    return {
+        "slices": [a_slice("s", [a_device(i) for i in range(33)])],
+        "claims": [
+            a_claim(a_request("many", 8), a_request("none", 1, cel=f'device.attributes["{DRIVER}"].index > 99'))
+        ],
+    }
+
+
+def thirty_two_of_128() -> Case:
+    return {"slices": [a_slice("s", [a_device(i) for i in range(128)])], "claims": [a_claim(a_request(amount=32))]}
+
+
+def eight_alternatives() -> Case:
+    subs = [
+        {"name": f"sub-{i}", **an_alternative(cel=f'device.attributes["{DRIVER}"].model == "model-{i}"')}
+        for i in range(7)
+    ]
+    subs.append({"name": "sub-7", **an_alternative()})
+    return {
+        "slices": [a_slice("s", [a_device(i) for i in range(8)])],
+        "claims": [a_claim({"name": "gpu", "firstAvailable": subs})],
+    }
+
+
+def network_attached() -> Case:
+    """2,000 pools of 4 devices that every node reaches; the wanted model is in the last ones."""
+    slices = [
+        a_slice(
+            f"s-{pool:04d}",
+            [a_device(i, attributes={"model": {"string": "rare" if pool >= 1990 else "common"}}) for i in range(4)],
+            pool=f"pool-{pool:04d}",
+            allNodes=True,
+        )
+        for pool in range(2000)
+    ]
+    return {
+        "slices": slices,
+        "claims": [a_claim(a_request(amount=2, cel=f'device.attributes["{DRIVER}"].model == "rare"'))],
+    }
+
+
+def shared_capacity() -> Case:
+    """100 devices that many allocations share; all but the last are full."""
+    devices = [
+        a_device(
+            i,
+            allowMultipleAllocations=True,
+            capacity={
+                "memory": {
+                    "value": "80Gi",
+                    "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi", "max": "80Gi"}},
+                }
+            },
+        )
+        for i in range(100)
+    ]
+    return {
+        "slices": [a_slice("s", devices)],
+        "claims": [a_claim(a_request(amount=1, capacity={"requests": {"memory": "10Gi"}}))],
+        "allocatedShared": [
+            {
+                "driver": DRIVER,
+                "pool": "pool",
+                "device": f"gpu-{i}",
+                "shareID": f"old-{i}",
+                "consumedCapacity": {"memory": "75Gi"},
+            }
+            for i in range(99)
+        ],
+    }
+
+
+def bin_packing() -> Case:
+    """Nine shares of 30Gi on four devices of 80Gi: two fit on each, the ninth does not."""
+    devices = [a_device(i, allowMultipleAllocations=True, capacity={"memory": {"value": "80Gi"}}) for i in range(4)]
+    requests = [a_request(f"r{i}", capacity={"requests": {"memory": "30Gi"}}) for i in range(9)]
+    return {"slices": [a_slice("s", devices)], "claims": [a_claim(*requests)]}
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "one device of 8": one_of_8,
+    "4 of 8 on one NUMA node, one in use": one_numa_node,
+    "7 of 8 partitions, one combination fits": seven_of_8_partitions,
+    "4 + 3 of 8 partitions, one combination": seven_of_8_partitions_two_requests,
+    "16 of 15 devices, one request": one_too_many_at_once,
+    "8 requests, 7 devices": lambda: one_too_many(8),
+    "12 requests, 11 devices": lambda: one_too_many(12),
+    "8 of 33 devices, then none fits": many_then_none,
+    "32 of 128 devices": thirty_two_of_128,
+    "firstAvailable, the 8th fits": eight_alternatives,
+    "2,000 network-attached pools": network_attached,
+    "capacity of 100 shared devices": shared_capacity,
+    "9 shares of 30Gi on 4 x 80Gi": bin_packing,
+}
+
+
+def share_ids() -> Iterator[str]:
+    return (f"share-{number}" for number in count(1))
+
+
+def prepare(case: Case) -> Callable[[], tuple[str, int]]:
+    """Decode the case; what is returned asks it once."""
+    inventory = Inventory(map(decode_slice, case["slices"]), [decode_class(CLASS)])
+    claims = [
+        Claim(claim["metadata"]["namespace"], claim["metadata"]["name"], decode_claim_spec(claim["spec"]))
+        for claim in case["claims"]
+    ]
+    in_use = InUse()
+    for held in case.get("allocated", ()):
+        in_use.add_device(DeviceId(held["driver"], held["pool"], held["device"]))
+    for share in case.get("allocatedShared", ()):
+        in_use.add_share(
+            DeviceId(share["driver"], share["pool"], share["device"]),
+            share["shareID"],
+            [(name, Quantity.parse(value)) for name, value in share["consumedCapacity"].items()],
+        )
+    node = NodeView(NODE, {})
+    features = Features()
+
+    def ask() -> tuple[str, int]:
+        outcome = allocate(
+            claims, node, inventory, in_use, features=features, budget_steps=BUDGET_STEPS, share_ids=share_ids()
+        )
+        if isinstance(outcome, Allocated):
+            return "allocated", outcome.steps
+        return ("exhausted" if isinstance(outcome, BudgetExhausted) else "none"), outcome.steps
+
+    return ask
+
+
+def measure(case: Case, seconds: float = 0.3) -> dict[str, Any]:
+    ask = prepare(case)
+    started = time.perf_counter_ns()
+    outcome, steps = ask()
+    first = time.perf_counter_ns() - started
+    times = []
+    until = time.perf_counter_ns() + seconds * 1e9
+    while len(times) < 5 or (time.perf_counter_ns() < until and len(times) < 2000):
+        started = time.perf_counter_ns()
+        ask()
+        times.append(time.perf_counter_ns() - started)
+    return {
+        "outcome": outcome,
+        "steps": steps,
+        "first_us": first / 1000,
+        "us": min(times) / 1000,
+        "median_us": statistics.median(times) / 1000,
+    }
+
+
+def ask_go(cases: dict[str, Case]) -> dict[str, Case]:
+    from tests.oracle.client import Oracle
+
+    answers = {}
+    with Oracle() as oracle:
+        for name, case in cases.items():
+            question = {
+                "kind": "allocate",
+                "node": {"metadata": {"name": NODE}},
+                "classes": [CLASS],
+                "timeout_ms": 10_000,
+                **case,
+            }
+            answer = oracle.ask({**question, "repeat": 1})
+            if answer.get("nanos", 0) < 100_000_000:
+                answer = oracle.ask({**question, "repeat": 20})
+            answers[name] = answer
+    return answers
+
+
+def compare(with_go: bool) -> list[dict[str, Any]]:
+    cases = {name: make() for name, make in CASES.items()}
+    go = ask_go(cases) if with_go else {}
+    rows = []
+    for name, case in cases.items():
+        row = {"case": name, **measure(case)}
+        answer = go.get(name)
+        if answer is not None:
+            is_late = "deadline" in answer.get("error", "")
+            row["go_outcome"] = "none in 10 s" if is_late else answer["outcome"]
+            row["go_us"] = None if is_late else answer["nanos"] / 1000
+            row["go_steps"] = answer.get("steps")
+            row["go_over_ours"] = None if is_late else row["go_us"] / row["us"]
+        rows.append(row)
+    return rows
+
+
+def ingest(nodes: int = 10_000, devices: int = 8) -> dict[str, Any]:
+    """80,000 devices in 10,000 slices from JSON objects into an inventory, then one pass over all nodes."""
+    objects = [
+        a_slice(
+            f"slice-{node:05d}",
+            [a_device(i, attributes={"uuid": {"string": f"gpu-{node}-{i}"}}) for i in range(devices)],
+            pool=f"node-{node:05d}",
+            nodeName=f"node-{node:05d}",
+        )
+        for node in range(nodes)
+    ]
+    texts = [json.dumps(obj) for obj in objects]
+    del objects
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    inventory = Inventory(classes=[decode_class(CLASS)])
+    started = time.perf_counter()
+    for text in texts:
+        inventory.put_slice(decode_slice(json.loads(text)))
+    ingested = time.perf_counter() - started
+    claim = Claim("default", "claim", decode_claim_spec(a_claim(a_request())["spec"]))
+    in_use = InUse()
+    features = Features()
+    passes = []
+    for _ in range(2):
+        started = time.perf_counter()
+        for node in range(nodes):
+            outcome = allocate(
+                [claim],
+                NodeView(f"node-{node:05d}", {}),
+                inventory,
+                in_use,
+                features=features,
+                budget_steps=BUDGET_STEPS,
+                share_ids=share_ids(),
+            )
+            assert isinstance(outcome, Allocated)
+        passes.append((time.perf_counter() - started) / nodes * 1e6)
+    return {
+        "devices": nodes * devices,
+        "slices": nodes,
+        "ingest_s": ingested,
+        "first_us_per_node": passes[0],
+        "next_us_per_node": passes[1],
+        "max_rss_mib_before": before / 1024,
+        "max_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def print_rows(rows: list[dict[str, Any]]) -> None:
+    print(
+        f"{'case':42} {'outcome':>10} {'steps':>7} {'us':>9} {'first us':>9} {'Go us':>10} {'Go steps':>9} {'Go/ours':>8}"
+    )
+    for row in rows:
+        go_us = row.get("go_us")
+        print(
+            f"{row['case']:42} {row['outcome']:>10} {row['steps']:>7} {row['us']:9.1f} {row['first_us']:9.0f} "
+            + (f"{go_us:10.1f}" if go_us is not None else f"{row.get('go_outcome', '-'):>10}")
+            + f" {row.get('go_steps') or '-':>9} "
+            + (f"{row['go_over_ours']:8.2f}" if row.get("go_over_ours") else f"{'-':>8}")
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-go", action="store_true", help="leave the Go allocator out")
+    parser.add_argument("--ingest", action="store_true", help="measure taking in 80,000 devices instead")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    options = parser.parse_args()
+    if options.ingest:
+        print(json.dumps(ingest(), indent=2))
+        return
+    rows = compare(with_go=not options.no_go)
+    if options.output == "json":
+        json.dump(rows, sys.stdout, indent=2)
+    else:
+        print_rows(rows)
+
+
+if __name__ == "__main__":
+    main()
