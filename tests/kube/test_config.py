@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from scheduler.config import Config, ConfigError, ProfileConfig, load_config
 
+ROOT = Path(__file__).resolve().parents[2]
 HEAD = "apiVersion: dra-scheduler/v1alpha1\nkind: DraSchedulerConfiguration\n"
 
 
@@ -66,6 +70,14 @@ featureGates:
     assert config.core_settings().unschedulable_ms_max == 120_000
     features = config.features()
     assert (features.consumable_capacity, features.device_taints, features.kubernetes) == (False, True, "1.37")
+
+
+def test_shipped_configuration_is_accepted(config_file):
+    manifest = yaml.safe_load((ROOT / "manifests" / "base" / "configmap.yaml").read_text())
+    config = load_config(config_file(manifest["data"]["config.yaml"]))
+
+    assert config.scheduler_names == ("dra-scheduler",)
+    assert config.health_port == 10259
 
 
 def test_python_names_serve_in_code():
