@@ -39,6 +39,8 @@ _CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims"
 _PODS: Final = "/api/v1/namespaces/{}/pods"
 _OWNER: Final = "owner of"
 """First half of the keys under which the claim index has a pod's claims; no namespace has this name."""
+_USER: Final = "user of"
+"""The same for the pods that use a claim, in the pod index."""
 _WORKERS: Final = 4
 _DELETED_UIDS_MAX: Final = 500
 _RETRY_FIRST_S: Final = 0.05
@@ -153,6 +155,10 @@ class ClaimController:
         async def stop(**_: Any) -> None:
             await self.close()
 
+        def index_pod(name: str | None, namespace: str | None, body: kopf.Body, **_: Any) -> dict[Any, Obj]:
+            pod = dict(body)
+            return {(namespace, name): pod, **{(_USER, namespace, used): pod for used in claim_names(pod)}}
+
         def index(name: str | None, namespace: str | None, body: kopf.Body, **_: Any) -> dict[Any, Obj]:
             return {(namespace, name): dict(body)}
 
@@ -170,7 +176,7 @@ class ClaimController:
             ("resource.k8s.io", "v1", "resourceclaims"),
             ("resource.k8s.io", "v1", "resourceclaimtemplates"),
         )
-        kopf.index("", "v1", "pods", id="pods", registry=registry, when=needs_claims)(index)
+        kopf.index("", "v1", "pods", id="pods", registry=registry, when=needs_claims)(index_pod)
         kopf.index(*claims, id="claims", registry=registry)(index_claim)
         kopf.index(*templates, id="templates", registry=registry)(index)
 
@@ -218,21 +224,25 @@ class ClaimController:
         if pod_name:
             # The index knows it now, or knows that it is gone.
             self._generated.pop((pod_uid, (metadata.get("annotations") or {}).get(POD_CLAIM_ANNOTATION, "")), None)
-            # A deleted claim is made again; an allocated one may lack the reservation of a bound pod.
+            # A deleted claim is made again.
             self.enqueue(("pod", metadata["namespace"], pod_name))
+        # An allocated claim may lack the reservation of a pod that was bound without a scheduler.
+        for pod in self._pod_index.get((_USER, metadata["namespace"], metadata["name"]), ()):
+            if pod["spec"].get("nodeName"):
+                self.enqueue(("pod", metadata["namespace"], pod["metadata"]["name"]))
 
     def template_changed(self, template: Obj) -> None:
         """A template was added or changed: pods may have waited for it."""
         namespace, name = template["metadata"]["namespace"], template["metadata"]["name"]
-        for (pod_namespace, pod_name), pods in list(self._pod_index.items()):
-            if pod_namespace != namespace:
+        for key, pods in list(self._pod_index.items()):
+            if key[0] != namespace:
                 continue
             for pod in pods:
                 if any(
                     reference.get("resourceClaimTemplateName") == name
                     for reference in pod["spec"].get("resourceClaims") or ()
                 ):
-                    self.enqueue(("pod", pod_namespace, pod_name))
+                    self.enqueue(("pod", namespace, pod["metadata"]["name"]))
 
     def _remember_deleted(self, uid: str) -> None:
         self._deleted_uids[uid] = None

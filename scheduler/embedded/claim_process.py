@@ -35,8 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     from scheduler.embedded.claim_controllers import ClaimController, settings  # noqa: PLC0415
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    stop, ready = threading.Event(), threading.Event()
-    threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
+    ready = threading.Event()
+    threading.Thread(target=_end_with_input, daemon=True).start()
     threading.Thread(target=_say_ready, args=(ready,), daemon=True).start()
     registry = kopf.OperatorRegistry()
     ClaimController(options.server).register(registry)
@@ -46,17 +46,18 @@ def main(arguments: list[str] | None = None) -> int:
             settings=settings(),
             clusterwide=True,
             standalone=True,
-            stop_flag=stop,
             ready_flag=ready,
         )
     )
     return 0
 
 
-def _stop_at_end_of_input(stop: threading.Event) -> None:
+def _end_with_input() -> None:
     while os.read(0, 4096):
         pass
-    stop.set()
+    # kopf takes seconds to stop in order. There is nothing to put in order: all that these controllers know is
+    # in the API, and each of their writes may be the last one.
+    os._exit(0)
 
 
 def _say_ready(ready: threading.Event) -> None:

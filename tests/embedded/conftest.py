@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from scheduler.embedded import EmbeddedCluster
 from tests.controlplane.build import built_or_skip
@@ -77,12 +78,19 @@ async def api(request: pytest.FixtureRequest) -> AsyncIterator[RestClient]:
         yield client
 
 
-@pytest.fixture(params=BOTH)
-async def cluster_api(request: pytest.FixtureRequest) -> AsyncIterator[RestClient]:
-    """A server with the controllers of claims, owners and namespaces."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def busy_cluster() -> AsyncIterator[EmbeddedCluster]:
+    """An embedded cluster with its controllers; they take a moment to start, so tests share it."""
+    async with EmbeddedCluster() as cluster:
+        yield cluster
+
+
+@pytest_asyncio.fixture(params=BOTH, loop_scope="module")
+async def cluster_api(request: pytest.FixtureRequest, busy_cluster: EmbeddedCluster) -> AsyncIterator[RestClient]:
+    """A server with the controllers of claims, owners and namespaces; the test runs in the module's loop."""
     if request.param == "real":
         async for client in _real(request):
             yield client
         return
-    async for client in _embedded(EmbeddedCluster()):
+    async for client in _connected(Target("embedded", busy_cluster.url), busy_cluster.restart):
         yield client

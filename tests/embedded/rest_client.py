@@ -19,7 +19,7 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 DRA = "/apis/resource.k8s.io/v1"
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @dataclass(slots=True)

@@ -9,6 +9,8 @@ import pytest
 from scheduler.embedded.claim_controllers import generate_name
 from tests.embedded.rest_client import Answer, RestClient, allocation, claim, consumer, pod, request
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 FINALIZER = "resource.kubernetes.io/delete-protection"
 ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 
@@ -202,19 +204,6 @@ async def test_a_namespace_is_emptied_before_it_goes(cluster_api: RestClient) ->
     assert deleted["status"]["phase"] == "Terminating"
     await api.eventually(f"{inside}/c", _is_gone)
     await api.eventually(f"/api/v1/namespaces/{api.namespace}-x", _is_gone)
-
-
-@pytest.mark.parametrize(
-    ("pod_name", "claim_name", "wanted"),
-    [
-        ("pod", "gpu", "pod-gpu-"),
-        ("p" * 26, "c" * 29, "p" * 26 + "-" + "c" * 29 + "-"),
-        ("p" * 60, "c" * 40, "p" * 33 + "-" + "c" * 22),
-        ("p" * 200, "c" * 63, "p" * 43 + "-" + "c" * 13),
-    ],
-)
-def test_generated_names_keep_a_part_of_both(pod_name: str, claim_name: str, wanted: str) -> None:
-    assert generate_name(pod_name, claim_name) == wanted
 
 
 async def test_long_names_are_cut_alike(cluster_api: RestClient) -> None:
