@@ -9,7 +9,7 @@ from allocator.explain import Census, Explanation, blame, report_candidates, sum
 from allocator.features import ALL_SHORTCUTS, Features, Shortcuts
 from allocator.in_use import InUse
 from allocator.inventory import Inventory
-from allocator.model import Claim, NodeView
+from allocator.model import AllocationError, Claim, NodeView
 from allocator.observer import SILENT, Observer
 from allocator.outcome import Allocated, BudgetExhausted, Outcome, Unsatisfiable
 from allocator.problem import Problem
@@ -65,6 +65,9 @@ def allocate(
         found = search.run()
     except ExhaustedError:
         return BudgetExhausted(search.steps)
+    except AllocationError as error:
+        error.steps = search.steps
+        raise
     if not found:
         return Unsatisfiable(blame(problem), search.steps, pools.has_invalid)
     return Allocated(build_allocations(problem, search.picks(), node.name, share_ids), search.steps)
