@@ -141,6 +141,8 @@ class Invariants:
             leader = group.leader
             if leader is not None and (leader.group is not group or self._queue.find(leader.uid) is not leader):
                 yield f"group {group.shape} is led by {leader.pod.key}, which does not know or is gone"
+            if leader is not None and leader.place in (Place.UNSCHEDULABLE, Place.GATED):
+                yield f"group {group.shape} is led by {leader.pod.key}, which waits itself"
 
     def _binding_problems(self) -> Iterator[str]:
         awakened = self._bindings.awakened()

@@ -345,7 +345,9 @@ class SchedulingQueue:
         if status.is_success:
             queued.rejecters = frozenset()
             self._push_active(queued, now_ms)
-        elif status.is_rejection:
+            return
+        self._follow(queued, now_ms)  # who leads must be tried, and this one will not be soon
+        if status.is_rejection:
             queued.rejecters = frozenset({status.plugin})
             self._place(queued, Place.GATED, now_ms)
             self._index_single(queued)

@@ -61,6 +61,15 @@ class FakeApiServer:
         self.log: list[Input] = []
         self.bindings: list[tuple[str, NodeName]] = []  # pod uid and node, in order
 
+    def copy(self) -> FakeApiServer:
+        """An independent server in the same state, with an empty log but for one entry for each object."""
+        twin = FakeApiServer()
+        twin.revision = self.revision
+        twin.pods, twin.claims, twin.nodes = dict(self.pods), dict(self.claims), dict(self.nodes)
+        twin.slices, twin.classes = dict(self.slices), dict(self.classes)
+        twin.log = [given for given in twin.list_all() if not isinstance(given, RelistFinished)]
+        return twin
+
     # What users and other components do
 
     def put_pod(self, pod: Pod) -> Pod:

@@ -13,7 +13,8 @@ import pytest
 
 from scheduler.core import binding_cycle, claim_writes, claims, feasibility, machine, observation, store, versions
 from scheduler.core import scheduling_queue, timers
-from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown
+from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import Status
 
 
@@ -27,24 +28,16 @@ class Mutant:
 
 
 def _unknown_write_counts_as_failed(patch):
+    """The writer is told that nothing was written, and gives up."""
     original = claim_writes.ClaimWrites._answered
 
     def answered(self, write, answer):
         if isinstance(answer, WriteOutcomeUnknown):
-            self._settle(write, WriteConflicted(answer.id))
+            self._settle(write, WriteRejected(answer.id, 500, "InternalError", "not written"))
         else:
             original(self, write, answer)
 
-    def settled(self, binding, decision, settlement):
-        if isinstance(settlement, WriteConflicted):
-            binding.awaited -= 1
-            self._give_up(binding, Status.error("not written"))
-        else:
-            original_settled(self, binding, decision, settlement)
-
-    original_settled = binding_cycle.BindingCycles._settled
     patch.setattr(claim_writes.ClaimWrites, "_answered", answered)
-    patch.setattr(binding_cycle.BindingCycles, "_settled", settled)
 
 
 def _unknown_write_is_read_not_repeated(patch):
@@ -53,19 +46,16 @@ def _unknown_write_is_read_not_repeated(patch):
 
     def answered(self, write, answer):
         if isinstance(answer, WriteOutcomeUnknown):
-            self._settle(write, WriteConflicted(answer.id))  # the binding cycle reads, then decides anew
+            self._await_sight(write, WriteRejected(answer.id, 500, "InternalError", "not written"))
         else:
             original(self, write, answer)
 
-    def failing(self, binding):
-        if binding.trouble and binding.stage is binding_cycle.Stage.PRE_BIND:
-            self._give_up(binding, Status.error("not written"))
-        else:
-            original_pre_bind(self, binding)
-
-    original_pre_bind = binding_cycle.BindingCycles._pre_bind
     patch.setattr(claim_writes.ClaimWrites, "_answered", answered)
-    patch.setattr(binding_cycle.BindingCycles, "_pre_bind", failing)
+
+
+def _conflict_settles_unseen(patch):
+    """A conflict is taken for proof that our write did not land, though an earlier sending of it may have."""
+    patch.setattr(claim_writes.ClaimWrites, "_await_sight", claim_writes.ClaimWrites._settle)
 
 
 def _hold_ends_when_pod_is_given_up(patch):
@@ -79,15 +69,14 @@ def _hold_ends_when_pod_is_given_up(patch):
 
 
 def _hold_ends_when_write_is_sent(patch):
-    original = claim_writes.ClaimWrites.send
+    original = binding_cycle.BindingCycles._send
 
-    def send(self, decision, owner, settled):
-        original(self, decision, owner, settled)
-        overlay = settled.args[0].cycle and owner is not None and self._accepted.__self__._overlay
-        if overlay:
-            overlay.release(owner)
+    def send(self, binding, decision):
+        original(self, binding, decision)
+        if isinstance(decision, WriteClaimStatus):
+            self._overlay.release(binding.pod.uid)
 
-    patch.setattr(claim_writes.ClaimWrites, "send", send)
+    patch.setattr(binding_cycle.BindingCycles, "_send", send)
 
 
 def _unknown_binding_counts_as_failed(patch):
@@ -246,15 +235,23 @@ def _unknown_writes_are_forgotten(patch):
 
 
 def _forgets_to_look_at_changed_nodes(patch):
-    original = feasibility.ShapeRecord.forget
-    patch.setattr(
-        feasibility.ShapeRecord, "forget", lambda self, name: name in self.rejected or original(self, name)
-    )
+    """A rejection is kept although its node changed."""
+    original = feasibility.Feasibility._read_changes
+
+    def read_changes(self, record, plan, node_names):
+        rejected = dict(record.rejected)
+        original(self, record, plan, node_names)
+        for name, status in rejected.items():
+            if record.changed.pop(name, "") is None:
+                record.reject(name, status)
+
+    patch.setattr(feasibility.Feasibility, "_read_changes", read_changes)
 
 
 MUTANTS = (
     Mutant("unknown-write-counts-as-failed", _unknown_write_counts_as_failed),
     Mutant("unknown-write-is-read-not-repeated", _unknown_write_is_read_not_repeated),
+    Mutant("conflict-settles-unseen", _conflict_settles_unseen),
     Mutant("hold-ends-when-pod-is-given-up", _hold_ends_when_pod_is_given_up),
     Mutant("hold-ends-when-write-is-sent", _hold_ends_when_write_is_sent),
     Mutant("unknown-binding-counts-as-failed", _unknown_binding_counts_as_failed),

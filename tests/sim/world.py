@@ -8,7 +8,12 @@ What is assumed of the shell: decisions that name the same object are executed i
 What is assumed of a restart: requests of the old process have landed or are lost for good when the new one lists. (No
 scheduler can know of writes of its earlier life that land later; the old process's connections are closed by then.)
 
-After every step the server's state must be safe (`check_safety`). When the faults end, progress is owed (`heal`).
+Each world draws which faults it has and how often (swarm testing): a world in which everything fails a little finds less
+than one in which a few things fail all the time.
+
+After every step the server's state must be safe (`check_safety`). When the faults end, progress is owed: first no pod may
+wait that a machine started afresh would bind (`check_nothing_missed`), then there is room for all (`heal`), and when all
+pods are gone nothing may be left (`clean_up`).
 """
 
 from __future__ import annotations
@@ -46,6 +51,7 @@ from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Answered, BindPod, Decision, PatchPodStatus, ReadPod, RecordEvent
 from scheduler.model.claim import FINALIZER
 from scheduler.model.keys import ClaimKey, NodeName, PodKey
+from scheduler.model.resources import node_allocatable, pod_requests
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.sim.api_server import FakeApiServer
@@ -72,23 +78,29 @@ class StuckError(AssertionError):
     """Progress was owed and did not come."""
 
 
+FAULTS = {  # each with the probabilities it may have in a world
+    "request-lost": (0, 0, 0.1, 0.4),
+    "reply-lost": (0, 0, 0.1, 0.4),
+    "throttled": (0, 0, 0.1),
+    "forbidden": (0, 0, 0, 0.05),
+    "event-again": (0, 0.05, 0.2),
+    "watch-restart": (0, 0.01, 0.03),
+    "machine-restart": (0, 0, 0.004, 0.02),
+    "clock-jump": (0, 0.05),
+}
+
+
 @dataclass(frozen=True)
 class Conditions:
-    """How bad the world is.
+    """How the world is.
 
     Args:
-        faults: Scales all fault probabilities; 0 is a perfect network.
-        steps: With faults.
-        nodes, devices: Of the cluster; few devices make contention.
-        pods_max: At once.
+        has_faults: False for a perfect network.
+        steps: Before the faults end.
     """
 
-    faults: float = 1.0
-    steps: int = 350
-    nodes: int = 2
-    devices: int = 2
-    pods_max: int = 7
-    restarts: bool = True
+    has_faults: bool = True
+    steps: int = 400
     is_paranoid: bool = True
     checks_invariants: bool = True
 
@@ -101,8 +113,12 @@ class World:
     conditions: Conditions = field(default_factory=Conditions)
 
     def __post_init__(self) -> None:
-        self.rnd = random.Random(self.seed)
-        self.faults = self.conditions.faults
+        rnd = self.rnd = random.Random(self.seed)
+        self.fault_rates = {name: rnd.choice(rates) * self.conditions.has_faults for name, rates in FAULTS.items()}
+        self.devices = rnd.choice([1, 2, 2, 4])
+        self.pods_max = rnd.choice([4, 8, 16])
+        self.lateness = rnd.choice([0.0, 0.5, 1.0])  # how many lost requests land later
+        self.cruelty = rnd.choice([0.0, 0.5, 0.9])  # how often users pick on pods that are being bound
         self.server = FakeApiServer()
         self.now_ms = START_MS
         self.trace: list[str] = []
@@ -116,8 +132,8 @@ class World:
         self.checked_bindings = 0
         self.promised: dict[str, str] = {}  # uid of every pod bound by the machine: its node
         self.owed_claims: list[tuple[PodKey, str]] = []
-        for index in range(self.conditions.nodes):
-            self.add_node(f"node-{index}", self.conditions.devices)
+        for index in range(2):
+            self.add_node(f"node-{index}", self.devices)
         self.server.put_class(builders.device_class())
         self.start_machine()
 
@@ -136,21 +152,24 @@ class World:
                 feasible_nodes_enough=self.rnd.choice([1, 2, 100]),
                 binding_cycles_max=self.rnd.choice([2, 100]),
                 cycles_per_tick=self.rnd.choice([1, 3, 16]),
+                unschedulable_ms_max=10**9,  # or a wake-up that was missed would go unnoticed
             ),
         )
         self.queues.clear()
         self.replies.clear()
         self.known = {kind: {} for kind in KINDS}
-        self.listed_at = len(self.server.log)  # no watch of this machine shows what was before
-        for kind in self.shuffled(sorted(KINDS)):
-            self.relist(kind, len(self.server.log))
+        self.watched: list[Input] = []
+        self.cursor = dict.fromkeys(KINDS, 0)
+        self.unlisted = self.shuffled(sorted(KINDS))
 
     def tell(self, given: Input) -> None:
         self.trace.append(f"{self.now_ms - START_MS} > {_brief(given)}")
         decisions = self.machine.handle(given, now_ms=self.now_ms)
         for decision in decisions:
             self.trace.append(f"    < {_brief(decision)}")
-            if not isinstance(decision, RecordEvent):
+            if isinstance(decision, RecordEvent):
+                self.check_event(decision)
+            else:
                 self.queues.setdefault(_object_of(decision), deque()).append(decision)
         deadline = self.machine.next_deadline_ms()
         if deadline is not None and deadline > self.now_ms + 3_600_000:
@@ -177,19 +196,19 @@ class World:
         if not self.queues[key]:
             del self.queues[key]
         unknown = WriteOutcomeUnknown(decision.id, "timeout")
-        if self.fault(0.12):
-            if self.chance(0.6):
+        if self.fault("request-lost"):
+            if self.chance(self.lateness):
                 self.late.append(decision)
                 self.trace.append(f"    ~ delayed {decision.id}")
             self.replies.append((key, unknown))
-        elif self.fault(0.04):
+        elif self.fault("throttled"):
             self.replies.append((key, WriteRejected(decision.id, 429, "TooManyRequests", "slow down", is_retriable=True)))
-        elif self.fault(0.02):
+        elif self.fault("forbidden"):
             refusal = WriteRejected(decision.id, 403, "Forbidden", "no permission", is_configuration=True)
             self.replies.append((key, refusal))
         else:
             answer = self.land(decision)
-            self.replies.append((key, unknown if self.fault(0.12) else answer))
+            self.replies.append((key, unknown if self.fault("reply-lost") else answer))
 
     def land(self, decision: Answered) -> Input:
         answer = self.server.execute(decision)
@@ -211,11 +230,12 @@ class World:
     def watch_one(self) -> None:
         """One event of one kind arrives, or an earlier one again."""
         log = self.server.log
+        if self.unlisted:
+            self.relist(self.unlisted.pop(), len(log))
+            return
         kinds = [kind for kind in sorted(KINDS) if self.cursor[kind] < len(log)]
-        if self.fault(0.05) and self.listed_at < max(self.cursor.values()):
-            again = self.rnd.randrange(self.listed_at, max(self.cursor.values()))
-            if again < self.cursor[KIND_OF[type(log[again])]]:
-                self.tell(log[again])
+        if self.watched and self.fault("event-again"):
+            self.tell(self.rnd.choice(self.watched))
         elif kinds:
             self.watch(self.rnd.choice(kinds))
 
@@ -226,6 +246,7 @@ class World:
             self.cursor[kind] += 1
             if KIND_OF[type(event)] == kind:
                 _fold(self.known[kind], event)
+                self.watched.append(event)
                 self.tell(event)
                 return
 
@@ -259,14 +280,15 @@ class World:
                 self.meddle_with_claim,
                 self.change_node,
                 self.change_slice,
+                self.bind_by_somebody_else,
             ],
-            weights=[10, 4, 3, 8, 6, 1, 2, 2, 2],
+            weights=[14, 4, 3, 10, 6, 1, 2, 2, 1, 0.5],
         )[0]
         action()
 
     def create_pod(self) -> None:
         alive = [pod for pod in self.server.pods.values() if not pod.is_terminal]
-        if len(alive) >= self.conditions.pods_max:
+        if len(alive) >= self.pods_max:
             return
         name = f"pod-{next(self.names)}"
         kind = self.rnd.choices(["template", "shared", "two", "plain", "big"], weights=[6, 4, 2, 1, 1])[0]
@@ -276,7 +298,7 @@ class World:
             self.server.put_pod(builders.pod(name, templates={"gpu": None}, priority=priority))
             self.owed_claims.append((PodKey("default", name), kind))
         elif kind == "plain":
-            self.server.put_pod(builders.pod(name, requests={"cpu": "100m"}))
+            self.server.put_pod(builders.pod(name, requests={"cpu": "3"}, priority=priority))
         else:
             names = [f"shared-{self.rnd.randrange(3)}"]
             if kind == "two":
@@ -306,7 +328,7 @@ class World:
         pod = self.any_pod()
         if pod is None:
             return
-        if pod.node_name is not None and not pod.is_deleting and self.chance(0.5):
+        if not pod.is_deleting and self.chance(0.5 if pod.node_name is not None else 0.1):
             meta = msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-01-01T00:01:00Z")
             self.server.put_pod(msgspec.structs.replace(pod, metadata=meta))
         else:
@@ -319,6 +341,12 @@ class World:
                         )
                     )
                 )
+
+    def bind_by_somebody_else(self) -> None:
+        pod = self.any_pod()
+        if pod is not None and pod.node_name is None and not pod.is_deleting and pod.spec.resource_claims:
+            spec = msgspec.structs.replace(pod.spec, node_name=self.rnd.choice(sorted(self.server.nodes)))
+            self.server.put_pod(msgspec.structs.replace(pod, spec=spec))
 
     def finish_pod(self) -> None:
         pod = self.any_pod()
@@ -359,7 +387,7 @@ class World:
         else:
             generation = next(self.uids)
             self.server.put_slice(
-                builders.resource_slice(slice_name, node=name, devices=self.conditions.devices, generation=generation)
+                builders.resource_slice(slice_name, node=name, devices=self.devices, generation=generation)
             )
 
     def add_node(self, name: str, devices: int) -> None:
@@ -370,7 +398,7 @@ class World:
 
     def pass_time(self) -> None:
         self.now_ms += self.rnd.choice([0, 1, 50, 500, 2_000])
-        if self.fault(0.03):
+        if self.fault("clock-jump"):
             self.now_ms += self.rnd.choice([-3_600_000, -1_000, 700_000])
         self.fire()
 
@@ -387,25 +415,26 @@ class World:
             weights=[10, 10, 14, 5, 8, 1],
         )[0]
         action()
-        if self.fault(0.01):
+        if not self.unlisted and self.fault("watch-restart"):
             # Usually from now; sometimes from a list that is older than what was seen.
             age = self.rnd.choice([0, 0, 1, 5])
             self.relist(self.rnd.choice(sorted(KINDS)), max(0, len(self.server.log) - age))
-        if self.conditions.restarts and self.fault(0.004):
+        if self.fault("machine-restart"):
             self.restart()
         self.check_safety()
 
     def run(self) -> World:
         for _ in range(self.conditions.steps):
             self.step()
+        self.end_faults()
+        self.check_nothing_missed()
         self.heal()
         self.clean_up()
         return self
 
-    def heal(self) -> None:
-        """The faults end and there is room for all: every pod must be bound."""
-        self.trace.append("heal")
-        self.faults = 0.0
+    def end_faults(self) -> None:
+        self.trace.append("the faults end")
+        self.fault_rates = dict.fromkeys(FAULTS, 0.0)
         while self.late:
             if self.chance(0.5):
                 self.land_late()
@@ -413,11 +442,35 @@ class World:
                 self.late.pop()
         while self.owed_claims:
             self.generate_claim()
-        for name in list(self.server.nodes):
-            node = self.server.nodes[name]
-            self.server.put_node(msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=False)))
-            devices = builders.resource_slice(f"slice-{name}", node=name, devices=12, generation=next(self.uids))
-            self.server.put_slice(devices)
+        while self.unlisted:
+            self.watch_one()
+        self.settle()
+
+    def check_nothing_missed(self) -> None:
+        """No pod waits that a machine started now would bind."""
+        twin = World(self.seed, replace(self.conditions, has_faults=False))
+        twin.server = self.server.copy()
+        twin.promised = dict(self.promised)
+        twin.now_ms = self.now_ms
+        twin.start_machine()
+        while twin.unlisted:
+            twin.watch_one()
+        twin.settle()
+        for key, pod in twin.server.pods.items():
+            ours = self.server.pods.get(key)
+            if pod.node_name is not None and ours is not None and ours.uid == pod.uid and ours.node_name is None:
+                raise StuckError(f"pod {key} waits, but a new machine binds it to {pod.node_name}: {ours.status.conditions}")
+
+    def heal(self) -> None:
+        """There is room for all: every pod must be bound."""
+        self.trace.append("heal")
+        for name, node in list(self.server.nodes.items()):
+            spec = msgspec.structs.replace(node.spec, unschedulable=False)
+            status = msgspec.structs.replace(node.status, allocatable={"cpu": "100", "memory": "100Gi", "pods": "110"})
+            self.server.put_node(msgspec.structs.replace(node, spec=spec, status=status))
+            self.server.put_slice(
+                builders.resource_slice(f"slice-{name}", node=name, devices=40, generation=next(self.uids))
+            )
         self.settle()
         for pod in self.server.pods.values():
             if pod.node_name is None and not pod.is_deleting and self.can_ever_run(pod):
@@ -442,9 +495,9 @@ class World:
         return len(places) < 2
 
     def settle(self) -> None:
-        """Let everything happen that is bound to happen, as time passes."""
-        idle = 0
-        for _ in range(3_000):
+        """Let everything happen that is bound to happen within a few minutes."""
+        until_ms = self.now_ms + 240_000
+        for _ in range(5_000):
             before = len(self.trace), len(self.server.log)
             self.server.collect_garbage()
             while any(cursor < len(self.server.log) for cursor in self.cursor.values()):
@@ -458,9 +511,8 @@ class World:
             self.fire()
             if before == (len(self.trace), len(self.server.log)) and not self.queues and not self.replies:
                 deadline = self.machine.next_deadline_ms()
-                if deadline is None or idle > 30:
+                if deadline is None or deadline > until_ms:
                     return
-                idle += 1
                 self.now_ms = max(self.now_ms, deadline)
         raise StuckError("the machine does not come to rest")
 
@@ -468,8 +520,7 @@ class World:
         """All pods go: nothing may be left held, assumed, queued or in use."""
         for key in list(self.server.pods):
             self.server.delete_pod(key)
-        for _ in range(3):
-            self.settle()
+        self.settle()
         machine = self.machine
         left = {
             "in use": [str(device) for device in machine.overlay.in_use.devices() if not device.pool.startswith("foreign")],
@@ -514,19 +565,37 @@ class World:
                 if _place_of(claim) != node:
                     raise UnsafeError(f"pod {pod.key} is bound to {node}, its claim {key} is on {_place_of(claim)}")
 
+        for name, node in self.server.nodes.items():
+            running = [pod for pod in self.server.pods.values() if pod.node_name == name and not pod.is_terminal]
+            used = sum(pod_requests(pod).get("cpu", 0) for pod in running)
+            if used > node_allocatable(node)["cpu"]:
+                raise UnsafeError(f"node {name} is overcommitted: {[str(pod.key) for pod in running]} use {used}m cpu")
+
+    def check_event(self, event: RecordEvent) -> None:
+        """No pod is said to be scheduled that is not bound there."""
+        pod = self.server.pods.get(PodKey(event.namespace, event.name))
+        if event.reason == "Scheduled" and pod is not None and pod.uid == event.uid:
+            if not event.note.endswith(f" to {pod.node_name}"):
+                raise UnsafeError(f"pod {pod.key} is on {pod.node_name}, but the event says: {event.note}")
+
     # Chance
 
     def chance(self, probability: float) -> bool:
         return self.rnd.random() < probability
 
-    def fault(self, probability: float) -> bool:
-        return self.rnd.random() < probability * self.faults
+    def fault(self, name: str) -> bool:
+        return self.rnd.random() < self.fault_rates[name]
 
     def shuffled(self, items: list) -> list:
         self.rnd.shuffle(items)
         return items
 
     def any_pod(self):
+        pods = self.server.pods
+        if self.chance(self.cruelty):
+            busy = [one.pod.key for one in self.machine.bindings.all() if one.pod.key in pods]
+            if busy:
+                return pods[self.rnd.choice(busy)]
         return self.server.pods[self.rnd.choice(sorted(self.server.pods))] if self.server.pods else None
 
 
