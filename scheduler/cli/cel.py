@@ -1,0 +1,411 @@
+"""`dra-scheduler cel check` and `cel eval`: is a selector valid, what does it cost, which devices match.
+
+Exit codes: 0 valid, or evaluated on every device; 1 invalid, too expensive, or failed on a device; 2 wrong
+use.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from cel.environments import Environment
+    from scheduler.cli.cel_inputs import PublishedDevice
+    from scheduler.cli.manifests import Document
+
+EXPRESSION_BYTES_MAX: Final = 10_240
+"""CELSelectorExpressionMaxLength of resource.k8s.io/v1."""
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@click.group()
+def cel() -> None:
+    """Check and evaluate CEL device selectors."""
+
+
+def _environment_options(kind: str) -> Callable[[_Command], _Command]:
+    def decorate(command: _Command) -> _Command:
+        for option in (
+            click.option("--kubernetes", default="1.36", show_default=True, help="Kubernetes version, 1.34 to 1.37."),
+            click.option(
+                "--env",
+                type=click.Choice(["new", "stored"]),
+                default=kind,
+                show_default=True,
+                help="new: what an API server accepts; stored: what a scheduler evaluates.",
+            ),
+            click.option(
+                "--feature-gates",
+                default="",
+                help="DRAListTypeAttributes=true, DRAConsumableCapacity=false, comma-separated.",
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@cel.command()
+@click.argument("expression", required=False)
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Check the selectors of DeviceClasses, ResourceClaims and templates in this file (repeatable; - is stdin).",
+)
+@_environment_options("new")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def check(
+    *, expression: str | None, files: tuple[str, ...], kubernetes: str, env: str, feature_gates: str, output: str
+) -> None:
+    """Say whether a selector is valid, what it costs, and what is likely to go wrong with it.
+
+    \b
+    dra-scheduler cel check 'device.attributes["gpu.example.com"].model == "A100"'
+    dra-scheduler cel check -f claims.yaml --kubernetes 1.37
+    """
+    if (expression is None) == (not files):
+        raise click.UsageError("Give either an EXPRESSION or files with -f.")
+    environment = _find_environment(kubernetes, env, feature_gates)
+    if expression is not None:
+        verdicts = [check_expression_text(expression, environment)]
+    else:
+        verdicts = _check_files(files, environment)
+        if not verdicts:
+            raise click.ClickException(
+                "no selectors in these files (DeviceClass, ResourceClaim, ResourceClaimTemplate)"
+            )
+    if output == "json":
+        click.echo(json.dumps({"kind": "SelectorVerdicts", "items": [verdict.as_json() for verdict in verdicts]}))
+    else:
+        click.echo("\n\n".join(verdict.as_text(environment) for verdict in verdicts))
+    sys.exit(0 if all(verdict.is_valid for verdict in verdicts) else 1)
+
+
+@dataclass
+class Verdict:
+    """What `cel check` says about one expression.
+
+    error: why it is refused, with Kubernetes' text, or None.
+    warnings: code, line, column, message, advice of each known trap.
+    """
+
+    expression: str
+    source: str | None = None
+    field_path: str | None = None
+    error: str | None = None
+    hint: str | None = None
+    output_type: str | None = None
+    cost: int | None = None
+    cost_limit: int = 0
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def is_valid(self) -> bool:
+        return self.error is None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "expression": self.expression,
+            **({"source": self.source, "field": self.field_path} if self.source is not None else {}),
+            "valid": self.is_valid,
+            "error": self.error,
+            "hint": self.hint,
+            "type": self.output_type,
+            "cost": self.cost,
+            "costLimit": self.cost_limit,
+            "warnings": self.warnings,
+        }
+
+    def as_text(self, environment: Environment) -> str:
+        lines = [f"{self.source}: {self.field_path}"] if self.source is not None else []
+        where = f"Kubernetes {environment.version}, {environment.kind} expressions"
+        if self.error is None:
+            lines.append(f"valid: type {self.output_type}, cost at most {self.cost} of {self.cost_limit} ({where})")
+        else:
+            lines += [f"invalid ({where})", self.error]
+            if self.hint is not None:
+                lines.append(f"hint: {self.hint}")
+        for warning in self.warnings:
+            lines += [
+                f"warning: {warning['line']}:{warning['column']}: {warning['message']} [{warning['code']}]",
+                warning["snippet"],
+                f"   {warning['advice']}",
+            ]
+        return "\n".join(lines)
+
+
+def check_expression_text(expression: str, environment: Environment) -> Verdict:
+    """The verdict on one selector, as an API server or a scheduler would have it."""
+    from cel.cost import LIMIT, estimate
+    from cel.cost_units import MAXIMUM
+    from cel.errors import CompileError, Issue, locate, render
+    from cel.lint import find_traps, hint_for
+    from cel.program import check_expression, compile_selector
+
+    verdict = Verdict(expression, cost_limit=LIMIT)
+    length = len(expression.encode("utf-8", "replace"))
+    if length > EXPRESSION_BYTES_MAX:
+        verdict.error = f"Too long: may not be more than {EXPRESSION_BYTES_MAX} bytes (it has {length})"
+        return verdict
+    try:
+        compile_selector(expression, environment)
+        checked = check_expression(expression, environment)
+    except CompileError as error:
+        verdict.error = str(error)
+        verdict.hint = hint_for(verdict.error)
+        return verdict
+    verdict.output_type = str(checked.output_type)
+    verdict.cost = estimate(checked).max
+    for trap in find_traps(checked):
+        line, column, _ = locate(expression, trap.offset)
+        verdict.warnings.append(
+            {
+                "code": trap.code,
+                "line": line,
+                "column": column + 1,
+                "message": trap.message,
+                "advice": trap.advice,
+                "snippet": render(expression, Issue(trap.offset, "")).partition("\n")[2],
+            }
+        )
+    if verdict.cost > LIMIT:
+        is_unbounded = verdict.cost >= MAXIMUM // 100
+        size = "of unknown size, so without bound" if is_unbounded else str(verdict.cost)
+        verdict.error = f"too complex, exceeds cost limit: estimated cost {size}, limit {LIMIT}"
+        verdict.hint = (
+            "the estimate multiplies the sizes of what is iterated or compared; compare fewer or smaller values"
+        )
+    return verdict
+
+
+def _check_files(files: Sequence[str], environment: Environment) -> list[Verdict]:
+    from scheduler.cli.cel_inputs import selectors_of
+
+    verdicts = []
+    for selector in selectors_of(_read(files)):
+        verdict = check_expression_text(selector.expression, environment)
+        verdict.source = f"{selector.document.place(selector.path)}: {selector.document.name}"
+        verdict.field_path = selector.field
+        verdicts.append(verdict)
+    return verdicts
+
+
+@cel.command(name="eval")
+@click.argument("expression", required=False)
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Evaluate on the devices of the ResourceSlices in this file (repeatable; - is stdin).",
+)
+@click.option(
+    "--device",
+    "device_file",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Evaluate on the one device in this file: driver, attributes, capacity, as YAML or JSON.",
+)
+@_environment_options("stored")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--jsonl", is_flag=True, help="Answer questions from standard input, one JSON object a line.")
+@click.option(
+    "--engine",
+    type=click.Choice(["own", "celpy"]),
+    default="own",
+    show_default=True,
+    help="celpy: also ask cel-python (if installed) and show where it differs.",
+)
+def evaluate(
+    *,
+    expression: str | None,
+    files: tuple[str, ...],
+    device_file: str | None,
+    kubernetes: str,
+    env: str,
+    feature_gates: str,
+    output: str,
+    jsonl: bool,
+    engine: str,
+) -> None:
+    """Evaluate a selector on devices: true, false or the error, for each.
+
+    \b
+    dra-scheduler cel eval 'device.driver == "gpu.example.com"' -f slices.yaml
+    dra-scheduler cel eval 'device.allowMultipleAllocations' --device device.yaml -o json
+    dra-scheduler cel eval '[1, 2, 3].map(x, x * 2)'
+    echo '{"expression": "1 + 1", "result": "any"}' | dra-scheduler cel eval --jsonl
+    """
+    if jsonl:
+        if expression is not None or files or device_file is not None:
+            raise click.UsageError("--jsonl reads expressions and devices from standard input; give neither here.")
+        _answer_lines()
+        return
+    if expression is None:
+        raise click.UsageError("Missing argument 'EXPRESSION' (or --jsonl).")
+    environment = _find_environment(kubernetes, env, feature_gates)
+    if not files and device_file is None:
+        _evaluate_alone(expression, environment, output)
+        return
+    devices = _find_devices(files, device_file, environment)
+    if not devices:
+        raise click.ClickException("no devices: the files have no ResourceSlice with devices")
+    _evaluate_on(expression, environment, devices, output, engine)
+
+
+def _answer_lines() -> None:
+    from scheduler.cli.cel_answers import answer_line
+
+    is_all_read = True
+    for line in sys.stdin:
+        if not line.strip():
+            continue
+        reply = answer_line(line)
+        is_all_read = is_all_read and "input_error" not in reply
+        sys.stdout.write(json.dumps(reply) + "\n")
+        sys.stdout.flush()
+    sys.exit(0 if is_all_read else 1)
+
+
+def _evaluate_alone(expression: str, environment: Environment, output: str) -> None:
+    from cel.encoding import encode_value
+    from cel.errors import CompileError, EvaluationError
+    from cel.program import evaluate as evaluate_expression
+
+    try:
+        value = encode_value(evaluate_expression(expression, environment))
+    except CompileError as error:
+        if output == "json":
+            click.echo(json.dumps({"compile_error": str(error)}))
+            sys.exit(1)
+        raise click.ClickException(str(error)) from None
+    except EvaluationError as error:
+        if output == "json":
+            click.echo(json.dumps({"runtime_error": str(error)}))
+            sys.exit(1)
+        raise click.ClickException(str(error)) from None
+    click.echo(json.dumps({"value": value}) if output == "json" else json.dumps(value, ensure_ascii=False))
+
+
+def _evaluate_on(
+    expression: str, environment: Environment, devices: Sequence[PublishedDevice], output: str, engine: str
+) -> None:
+    from cel.errors import CompileError
+    from cel.program import compile_selector
+
+    try:
+        selector = compile_selector(expression, environment)
+    except CompileError as error:
+        if output == "json":
+            click.echo(json.dumps({"compile_error": str(error)}))
+            sys.exit(1)
+        raise click.ClickException(str(error)) from None
+    matchers = [selector.matches]
+    if engine == "celpy":
+        matchers.append(_celpy_matcher(expression))
+    answers = [[_answer(match, device) for match in matchers] for device in devices]
+    if output == "json":
+        _print_json(devices, answers)
+    else:
+        _print_table(devices, answers)
+    sys.exit(0 if all("runtime_error" not in row[0] for row in answers) else 1)
+
+
+def _celpy_matcher(expression: str) -> Callable[[Any], bool]:
+    from scheduler.cli.cel_engines import EngineError, celpy_matcher
+
+    try:
+        return celpy_matcher(expression)
+    except EngineError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _answer(matches: Callable[[Any], bool], device: PublishedDevice) -> dict[str, Any]:
+    from cel.errors import EvaluationError
+
+    try:
+        return {"value": matches(device.view)}
+    except EvaluationError as error:
+        return {"runtime_error": str(error)}
+
+
+def _print_json(devices: Sequence[PublishedDevice], answers: Sequence[Sequence[dict[str, Any]]]) -> None:
+    items = []
+    for device, (own, *others) in zip(devices, answers, strict=True):
+        item = {"driver": device.driver, "pool": device.pool, "device": device.name, **own}
+        if others:
+            item["celpy"] = others[0]
+        items.append(item)
+    click.echo(json.dumps({"kind": "SelectorAnswers", "items": items}))
+
+
+def _print_table(devices: Sequence[PublishedDevice], answers: Sequence[Sequence[dict[str, Any]]]) -> None:
+    header = ["DRIVER", "POOL", "DEVICE", "ANSWER", *["CELPY"] * (len(answers[0]) - 1)]
+    rows = [header]
+    for device, row in zip(devices, answers, strict=True):
+        rows.append([device.driver or "-", device.pool or "-", device.name or "-", *map(_shown, row)])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header) - 1)]
+    for line in rows:
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
+        click.echo("   ".join([*cells, line[-1]]).rstrip())
+
+
+def _shown(answer: dict[str, Any]) -> str:
+    if "runtime_error" in answer:
+        return f"error: {answer['runtime_error']}"
+    return "true" if answer["value"] else "false"
+
+
+def _find_environment(version: str, kind: str, gates: str) -> Environment:
+    from scheduler.cli.cel_inputs import InputError, find_environment, parse_gates
+
+    try:
+        return find_environment(version, kind, parse_gates(gates))
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _find_devices(files: Sequence[str], device_file: str | None, environment: Environment) -> list[PublishedDevice]:
+    from scheduler.cli.cel_inputs import InputError, PublishedDevice, devices_of, read_device
+
+    try:
+        devices = list(devices_of(_read(files), environment))
+        if device_file is not None:
+            fields = _read_plain(device_file)
+            name = str(fields.get("name", "")) if isinstance(fields, dict) else ""
+            view = read_device(fields, environment)
+            devices.append(PublishedDevice(view.driver, "", name, view))
+    except InputError as error:
+        raise click.ClickException(str(error)) from None
+    return devices
+
+
+def _read(files: Iterable[str]) -> list[Document]:
+    from scheduler.cli.manifests import ManifestError, read_manifests
+
+    try:
+        return read_manifests(list(files))
+    except ManifestError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _read_plain(path: str) -> object:
+    """One YAML or JSON document that is no API object."""
+    import yaml
+
+    try:
+        with click.open_file(path, encoding="utf-8") as file:
+            return yaml.safe_load(file)
+    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{path}: {error}") from None

@@ -1,0 +1,134 @@
+"""Answers of `dra-scheduler cel eval --jsonl`: one JSON object in, one out.
+
+| in | |
+|---|---|
+| `expression` | required |
+| `device` | `driver`, `attributes` (`{"model": {"string": "A100"}}`), `capacity` (`{"memory": "80Gi"}`), `allowMultipleAllocations` |
+| `kubernetes` | "1.34" to "1.37", default "1.36" |
+| `env` | "stored" (default) or "new" |
+| `gates` | `{"consumableCapacity": true, "listTypeAttributes": false}` (the defaults here) |
+| `cost` | true: add the estimate |
+| `result` | "bool" (default) or "any": no bool demanded, `device` may be null |
+
+Out: `{"value": true}`, `{"compile_error": text}` or `{"runtime_error": text}`; with `cost` also `max_cost`
+(and the same as `cost`). With "any" the value carries its type, as in `cel.encoding`, and compile errors are
+those of the bare CEL environment, without the words Kubernetes puts before them. A line that cannot be
+read gets `{"input_error": text}`.
+
+Not here: reading lines (`cel`).
+"""  # noqa: E501 - a table
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from cel.checker import Checked
+from cel.cost import estimate
+from cel.encoding import encode_value
+from cel.environments import DEFAULT_VERSION, Environment
+from cel.errors import CompileError, EvaluationError
+from cel.program import Selector, check_constants, check_expression, compile_selector
+from cel.walker import Plan, plan
+from scheduler.cli.cel_inputs import InputError, find_environment, parse_gates, read_device
+
+_FIELDS: Final = frozenset(("expression", "device", "kubernetes", "env", "gates", "cost", "result"))
+_REMEMBERED: Final = 256
+
+Answer = dict[str, Any]
+
+
+def answer_line(line: str | bytes) -> Answer:
+    """The answer to one line; whatever the line holds, there is one."""
+    try:
+        question = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return {"input_error": f"not JSON: {error}"}
+    if not isinstance(question, dict):
+        return {"input_error": 'a question is an object, like {"expression": "device.driver == \\"x\\"", "device": {}}'}
+    return answer(question)
+
+
+def answer(question: Mapping[str, Any]) -> Answer:
+    """The answer to one question."""
+    try:
+        return _answer(question)
+    except InputError as error:
+        return {"input_error": str(error)}
+
+
+def _answer(question: Mapping[str, Any]) -> Answer:
+    expression = question.get("expression")
+    if not isinstance(expression, str):
+        raise InputError("expression: must be a text")
+    unknown = sorted(set(question) - _FIELDS)
+    if unknown:
+        raise InputError(f"{unknown[0]}: no such field; there are {', '.join(sorted(_FIELDS))}")
+    result = question.get("result") or "bool"
+    if result not in ("bool", "any"):
+        raise InputError(f"result: must be 'bool' or 'any', not {result!r}")
+    version = question.get("kubernetes") or DEFAULT_VERSION
+    if not isinstance(version, str):
+        raise InputError(f'kubernetes: must be a text like "1.36", not {version!r}')
+    gates = {"consumablecapacity": True, **parse_gates(question.get("gates"))}
+    environment = find_environment(version, question.get("env") or "stored", gates)
+    device = question.get("device")
+    if device is None and result == "bool":
+        raise InputError('device: is missing; without one, ask with "result": "any"')
+    view = None if device is None else read_device(device, environment)
+    compiled = _compiled(expression, environment, is_selector=result == "bool")
+    if isinstance(compiled, CompileError):
+        return {"compile_error": str(compiled) if result == "bool" else _bare(str(compiled))}
+    reply: Answer = {}
+    try:
+        if view is not None and view.problem is not None:
+            raise EvaluationError(view.problem)
+        if compiled.selector is not None:
+            assert view is not None
+            reply["value"] = compiled.selector.matches(view)
+        else:
+            reply["value"] = encode_value(compiled.plan().evaluate({} if view is None else {"device": view.fields}))
+    except EvaluationError as error:
+        reply["runtime_error"] = str(error)
+    if question.get("cost"):
+        reply["max_cost"] = reply["cost"] = compiled.max_cost()
+    return reply
+
+
+class _Compiled:
+    """A compiled expression; what not every question needs is made when it is asked for."""
+
+    __slots__ = ("_cost", "_plan", "checked", "selector")
+
+    def __init__(self, checked: Checked, selector: Selector | None) -> None:
+        self.checked = checked
+        self.selector = selector
+        self._plan: Plan | None = None
+        self._cost: int | None = None
+
+    def plan(self) -> Plan:
+        if self._plan is None:
+            self._plan = plan(self.checked)
+        return self._plan
+
+    def max_cost(self) -> int:
+        if self._cost is None:
+            self._cost = estimate(self.checked).max
+        return self._cost
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _compiled(expression: str, environment: Environment, *, is_selector: bool) -> _Compiled | CompileError:
+    try:
+        selector = compile_selector(expression, environment) if is_selector else None
+        checked = check_expression(expression, environment)
+        check_constants(checked)
+    except CompileError as error:
+        return error.with_traceback(None)
+    return _Compiled(checked, selector)
+
+
+def _bare(text: str) -> str:
+    return text.removeprefix("compilation failed: ").replace("program instantiation failed: ", "program: ")
