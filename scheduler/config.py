@@ -211,6 +211,8 @@ def load_config(path: str | Path) -> Config:
         raise ConfigError(f"{name}{place}: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: {error}") from error
+    if values is None:
+        return Config()  # an empty file sets nothing
     if not isinstance(values, dict):
         raise ConfigError(f"{name}:1:1: a mapping is needed that begins with apiVersion: {API_VERSION}, kind: {KIND}")
     missing = [

@@ -80,6 +80,11 @@ def test_shipped_configuration_is_accepted(config_file):
     assert config.health_port == 10259
 
 
+@pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
+def test_empty_file_sets_nothing(config_file, text):
+    assert load_config(config_file(text)) == Config()
+
+
 def test_python_names_serve_in_code():
     assert Config(health_port=None, profiles=(ProfileConfig(scheduler_name="a"),)).scheduler_names == ("a",)
 
@@ -152,7 +157,6 @@ def test_python_names_serve_in_code():
         ),
         pytest.param(HEAD + "profiles: []\n", "config.yaml:1:1: profiles: at least one is needed", id="no-profile"),
         pytest.param("- a\n", "config.yaml:1:1: a mapping is needed that begins with apiVersion", id="a-list"),
-        pytest.param("", "config.yaml:1:1: a mapping is needed", id="empty"),
         pytest.param(HEAD + "profiles: [\n", "config.yaml:4:1: expected the node content", id="no-yaml"),
     ],
 )
