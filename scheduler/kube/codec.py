@@ -9,7 +9,8 @@ Rules of this module
 
 Not here: HTTP and resuming (`watch`), what is written (`executor`), the allocator's own formats (`allocator.decode_*`).
 
-Cost (3.11, 2-core machine): see benchmarks/kube_codec.py.
+Cost, measured on 3.11 with `python -m tests.kube.measure decode`: pod 4 us, claim 8 us (21 with an allocation not seen
+before), slice 10 us a device, nearly all of it in `allocator.decode_slice`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Rules of this module
 
 Not here: what a reply means for one request (`requests.classify`), how events are counted (`event_records`).
 
-Cost: see benchmarks/kube_writes.py.
+Cost, measured with `python -m tests.kube.measure write`: 0.15 ms of CPU a binding, 0.22 ms a claim write without TLS.
 """
 
 from __future__ import annotations
