@@ -1,0 +1,102 @@
+"""Random cases, answered by us and by the released Go allocator, compared.
+
+    python -m tests.allocator.differential --cases 200000 --seed 1     # a long run; prints what differs
+
+`compare` says what a pair of answers means:
+  equal            the same outcome, error text and allocations
+  go-late          Go did not answer in time
+  distinct-forgets, intersection-not-restored
+                   a listed difference (docs/adr/0003-allocator-oddities.md): the case can show it, and ours
+                   breaks no rule of the API
+  unsound          our allocation breaks a rule of the API, whatever Go says
+  different        anything else: a bug here, or a difference that must be decided on
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
+from tests.allocator.cases import ask
+from tests.allocator.generator import Generator
+from tests.allocator.rules import violations
+
+BATCH = 200
+GO_TIMEOUT_MS = 400
+
+
+def compare(case: Mapping[str, Any], ours: Mapping[str, Any], go: Mapping[str, Any]) -> str:
+    if ours["outcome"] == "allocated" and violations(case, ours["allocations"]):
+        return "unsound"
+    if "deadline" in go.get("error", ""):
+        return "go-late"
+    if all(ours.get(key) == go.get(key) for key in ("outcome", "allocations", "error")):
+        return "equal"
+    if case.get("differs"):
+        return str(case["differs"][0])
+    return "different"
+
+
+def run(
+    oracle: Any, seed: int, cases: int, shortcuts: Shortcuts = ALL_SHORTCUTS
+) -> Iterator[tuple[str, Any, Any, Any]]:
+    """(what `compare` says, case, our answer, Go's) for random cases."""
+    done = 0
+    while done < cases:
+        generator = Generator(seed)
+        batch = [generator.case() for _ in range(min(BATCH, cases - done))]
+        answers: Sequence[Any] = oracle.ask_all(
+            [{**case, "kind": "allocate", "timeout_ms": GO_TIMEOUT_MS} for case in batch]
+        )
+        for case, go in zip(batch, answers, strict=True):
+            ours = ask(case, shortcuts=shortcuts, budget_steps=200_000)
+            yield compare(case, ours, go), case, ours, go
+        done += len(batch)
+        seed += 1
+
+
+def main() -> None:
+    from tests.oracle.client import Oracle
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--plain", action="store_true", help="all shortcuts off")
+    parser.add_argument("--keep", type=Path, help="folder for cases that differ")
+    options = parser.parse_args()
+    started = time.monotonic()
+    verdicts: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
+    with Oracle() as oracle:
+        shortcuts = NO_SHORTCUTS if options.plain else ALL_SHORTCUTS
+        for verdict, case, ours, go in run(oracle, options.seed, options.cases, shortcuts):
+            verdicts[verdict] += 1
+            outcomes[str(go["outcome"])] += 1
+            if verdict in ("different", "unsound"):
+                print(json.dumps({"case": case["name"], "ours": ours, "go": go})[:2000], flush=True)
+                if options.keep is not None:
+                    (options.keep / f"{case['name']}.json").write_text(json.dumps({**case, "expect": go}))
+            if sum(verdicts.values()) % 10_000 == 0:
+                print(dict(verdicts), f"{time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    print(
+        json.dumps(
+            {
+                "cases": sum(verdicts.values()),
+                "verdicts": verdicts,
+                "go_outcomes": outcomes,
+                "first_seed": options.seed,
+                "seconds": round(time.monotonic() - started),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
