@@ -22,7 +22,7 @@ class Record(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """Base of all decoded objects. `gc=False`: they form trees, never cycles."""
 
 
-class OwnerReference(Record):
+class OwnerReference(Record, frozen=True):
     kind: str = ""
     name: str = ""
     uid: str = ""
@@ -30,7 +30,7 @@ class OwnerReference(Record):
     controller: bool | None = None
 
 
-class ObjectMeta(Record):
+class ObjectMeta(Record, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -50,7 +50,7 @@ class ObjectMeta(Record):
         return int(self.resource_version or 0)
 
 
-class Toleration(Record):
+class Toleration(Record, frozen=True):
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -58,64 +58,64 @@ class Toleration(Record):
     toleration_seconds: int | None = None
 
 
-class Taint(Record):
+class Taint(Record, frozen=True):
     key: str
     value: str = ""
     effect: str = ""
 
 
-class NodeSelectorRequirement(Record):
+class NodeSelectorRequirement(Record, frozen=True):
     key: str
     operator: str
     values: tuple[str, ...] | None = None
 
 
-class NodeSelectorTerm(Record):
+class NodeSelectorTerm(Record, frozen=True):
     match_expressions: tuple[NodeSelectorRequirement, ...] | None = None
     match_fields: tuple[NodeSelectorRequirement, ...] | None = None
 
 
-class NodeSelector(Record):
+class NodeSelector(Record, frozen=True):
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
 
 
-class PreferredSchedulingTerm(Record):
+class PreferredSchedulingTerm(Record, frozen=True):
     weight: int
     preference: NodeSelectorTerm
 
 
-class NodeAffinity(Record):
+class NodeAffinity(Record, frozen=True):
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: tuple[PreferredSchedulingTerm, ...] | None = msgspec.field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
-class Affinity(Record):
+class Affinity(Record, frozen=True):
     """Only node affinity is read so far; pod (anti-)affinity arrives with its plugin."""
 
     node_affinity: NodeAffinity | None = None
 
 
-class ContainerClaim(Record):
+class ContainerClaim(Record, frozen=True):
     name: str
     request: str = ""
 
 
-class ResourceRequirements(Record):
+class ResourceRequirements(Record, frozen=True):
     # A quantity is usually a string; hand-made objects carry bare numbers, which the API server accepts too.
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
     claims: tuple[ContainerClaim, ...] | None = None
 
 
-class ContainerPort(Record):
+class ContainerPort(Record, frozen=True):
     host_port: int = 0
     protocol: str = "TCP"
     host_ip: str = msgspec.field(default="", name="hostIP")
 
 
-class Container(Record):
+class Container(Record, frozen=True):
     name: str = ""
     image: str = ""
     restart_policy: str | None = None
@@ -123,11 +123,11 @@ class Container(Record):
     ports: tuple[ContainerPort, ...] | None = None
 
 
-class SchedulingGate(Record):
+class SchedulingGate(Record, frozen=True):
     name: str = ""
 
 
-class PodResourceClaim(Record):
+class PodResourceClaim(Record, frozen=True):
     """One entry of `spec.resourceClaims`: a claim by name, or one generated from a template."""
 
     name: str
@@ -135,7 +135,7 @@ class PodResourceClaim(Record):
     resource_claim_template_name: str | None = None
 
 
-class PodSpec(Record):
+class PodSpec(Record, frozen=True):
     scheduler_name: str = "default-scheduler"
     node_name: str = ""
     node_selector: dict[str, str] | None = None
@@ -152,28 +152,28 @@ class PodSpec(Record):
     resource_claims: tuple[PodResourceClaim, ...] | None = None
 
 
-class PodCondition(Record):
+class PodCondition(Record, frozen=True):
     type: str
     status: str = ""
     reason: str = ""
     message: str = ""
 
 
-class PodResourceClaimStatus(Record):
+class PodResourceClaimStatus(Record, frozen=True):
     """Which generated claim an entry of `spec.resourceClaims` got; a null name means none is needed."""
 
     name: str
     resource_claim_name: str | None = None
 
 
-class PodStatus(Record):
+class PodStatus(Record, frozen=True):
     phase: str = ""
     conditions: tuple[PodCondition, ...] | None = None
     nominated_node_name: str = ""
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] | None = None
 
 
-class Pod(Record):
+class Pod(Record, frozen=True):
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
@@ -201,17 +201,17 @@ class Pod(Record):
         return self.metadata.deletion_timestamp is not None
 
 
-class NodeSpec(Record):
+class NodeSpec(Record, frozen=True):
     unschedulable: bool = False
     taints: tuple[Taint, ...] | None = None
 
 
-class NodeStatus(Record):
+class NodeStatus(Record, frozen=True):
     allocatable: dict[str, str | int | float] | None = None
     capacity: dict[str, str | int | float] | None = None
 
 
-class Node(Record):
+class Node(Record, frozen=True):
     metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
@@ -225,5 +225,5 @@ class Node(Record):
         return self.metadata.labels or {}
 
 
-class Namespace(Record):
+class Namespace(Record, frozen=True):
     metadata: ObjectMeta
