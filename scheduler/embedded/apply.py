@@ -3,6 +3,8 @@
 Source: k8s.io/apiserver v0.36.3 pkg/endpoints/handlers/patch.go (applyPatcher), sigs.k8s.io/structured-merge-diff/v6.
 """
 
+from typing import Final
+
 import orjson
 
 from scheduler.embedded.field_managers import (
@@ -22,6 +24,9 @@ from scheduler.embedded.rest import Api, WriteOptions
 from scheduler.embedded.statuses import ApiError, Json, apply_conflict, bad_request, not_found
 from scheduler.embedded.store import Stored
 from scheduler.embedded.strategy import Object
+
+KUBECTL: Final = "kubectl"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def apply_configuration(
@@ -58,12 +63,22 @@ def apply_configuration(
         configuration["metadata"]["managedFields"] = encode_managers([manager])
         return api.create(kind, namespace, configuration, options), True
 
+    def owner_before(live: Object, manager: Manager) -> Manager:
+        """Who owns what is there when the first apply comes."""
+        client_side = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+        if client_side and manager.name == KUBECTL:
+            # kubectl goes on with what it applied from the client's side, as its own migration would have it.
+            try:
+                paths = owned_paths(orjson.loads(client_side), rules)
+            except orjson.JSONDecodeError:
+                paths = set()
+            return Manager(KUBECTL, "Apply", "", kind.api_version, manager.time, paths)
+        return Manager(BEFORE_FIRST_APPLY, "Update", "", kind.api_version, manager.time, owned_paths(live, rules))
+
     def change(live: Object) -> Object:
         managers = decode_managers(live)
         if not managers:
-            managers = [
-                Manager(BEFORE_FIRST_APPLY, "Update", "", kind.api_version, manager.time, owned_paths(live, rules))
-            ]
+            managers = [owner_before(live, manager)]
         previous = next((entry for entry in managers if entry.key == manager.key), None)
         others = [entry for entry in managers if entry.key != manager.key]
         conflicts = find_conflicts(live, configuration, paths, others)
@@ -77,7 +92,9 @@ def apply_configuration(
             remove_given_up(merged, previous.paths - paths, paths | owned_by_others)
             if previous.paths == paths:
                 manager.time = previous.time
-        merged["metadata"]["managedFields"] = encode_managers([*others, manager])
+        # In its old place, so that an apply that changes nothing writes nothing.
+        place = managers.index(previous) if previous is not None else len(others)
+        merged["metadata"]["managedFields"] = encode_managers([*others[:place], manager, *others[place:]])
         return merged
 
     stored = api.update(kind, namespace, name, change, sub_resource=sub_resource, manages_fields=True, options=options)

@@ -20,6 +20,7 @@ from aiohttp import web
 
 from scheduler.embedded import discovery
 from scheduler.embedded.apply import apply_configuration
+from scheduler.embedded.catalog import CLAIM
 from scheduler.embedded.faults import Effect, Fault, Faults
 from scheduler.embedded.kinds import Kind
 from scheduler.embedded.list_params import parse_list_params
@@ -35,13 +36,16 @@ from scheduler.embedded.patches import (
     apply_strategic_merge_patch,
 )
 from scheduler.embedded.pod_requests import bind_pod, evict_pod
+from scheduler.embedded.protobuf import PROTOBUF, decode_object
 from scheduler.embedded.rest import Api, DeleteOptions, WriteOptions
 from scheduler.embedded.scales import read_scale, write_scale
 from scheduler.embedded.statuses import (
     ApiError,
     Json,
     bad_request,
+    forbidden,
     forbidden_request,
+    invalid_object,
     method_not_allowed,
     no_such_path,
     not_found,
@@ -91,7 +95,7 @@ class Incoming:
         return WriteOptions(dry_run=dry_run == "All", manager=manager)
 
     def json_body(self) -> Json:
-        """The body as JSON (or YAML, for clients that send it).
+        """The body as JSON (or YAML, or the protobuf that kubectl sends).
 
         Raises:
             ApiError: 400 or 415.
@@ -107,6 +111,8 @@ class Incoming:
                 return yaml.safe_load(self.body)
             except yaml.YAMLError as error:
                 raise bad_request(f"the object provided is not valid YAML: {error}") from error
+        if media == PROTOBUF:
+            return decode_object(self.body)
         raise unsupported_media_type(media, (JSON_TYPE, "application/yaml"))
 
     def object_body(self) -> Object:
@@ -380,7 +386,7 @@ class HttpServer:
             kind,
             target.namespace,
             target.name,
-            lambda old: shaped,
+            self._needing_permission(target, incoming, lambda old: shaped),
             sub_resource=target.sub_resource,
             is_replacement=True,
             options=options,
@@ -410,9 +416,36 @@ class HttpServer:
             return self._stored_shape(kind, new)
 
         stored = self._api.update(
-            kind, target.namespace, target.name, change, sub_resource=target.sub_resource, options=options
+            kind,
+            target.namespace,
+            target.name,
+            self._needing_permission(target, incoming, change),
+            sub_resource=target.sub_resource,
+            options=options,
         )
         return self._written(kind, stored, incoming)
+
+    def _needing_permission(
+        self, target: Target, incoming: Incoming, change: Callable[[Object], Object]
+    ) -> Callable[[Object], Object]:
+        """Claims: who changes allocation or reservedFor needs `resourceclaims/binding` too (Kubernetes 1.36)."""
+        kind, verb = target.kind, self._verb(target, incoming)
+        if kind is not CLAIM or not self._faults.is_denied(verb, kind.group, kind.plural, "binding"):
+            return change
+
+        def guarded(old: Object) -> Object:
+            before = orjson.dumps([(old.get("status") or {}).get(field) for field in ("allocation", "reservedFor")])
+            new = change(old)
+            after = orjson.dumps([(new.get("status") or {}).get(field) for field in ("allocation", "reservedFor")])
+            if target.sub_resource == "status" and before != after:
+                text = (
+                    "changing status.allocation or status.reservedFor requires "
+                    f'resource="resourceclaims/binding", verb="{verb}" permission'
+                )
+                raise invalid_object(kind.group, kind.kind, target.name, [forbidden("status.allocation", text)])
+            return new
+
+        return guarded
 
     def _apply(self, target: Target, incoming: Incoming, configuration: Json) -> web.Response:
         if not isinstance(configuration, dict):
