@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Taint, decode_slice
@@ -50,6 +50,7 @@ def test_rules_add_taints(rules, first, second) -> None:
     assert tainted(*rules) == {"gpu-0": first, "gpu-1": second}
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([None, DRIVER, "other"]), min_size=1, max_size=3))
 def test_a_slice_that_no_rule_touches_is_the_same_object(drivers) -> None:
     published = decode_slice(node_slice("node", gpu()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Features
@@ -280,6 +280,7 @@ def test_pre_bind_without_reserve_is_refused() -> None:
         plugin.pre_bind(cycle, "node", view)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["step", "lose reply", "conflict", "touch"]), max_size=12))
 def test_pre_bind_ends_in_the_same_state_whatever_happens_on_the_way(events) -> None:
     """Lost replies, conflicts and foreign changes of other fields cost time and nothing else."""

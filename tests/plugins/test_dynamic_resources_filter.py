@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Features
@@ -502,6 +502,7 @@ def test_pods_that_share_an_allocated_claim_share_their_shape() -> None:
     assert shape_of(view, pod_with("claim", name="a")) == shape_of(view, pod_with("claim", name="b"))
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["free", "two", "here", "elsewhere", "anywhere"]), min_size=1, max_size=3, unique=True),
     st.lists(st.sampled_from(["gpu-0", "gpu-1", "gpu-2"]), unique=True),
@@ -534,6 +535,7 @@ models = st.sampled_from(["a", "b", None])
 wanted_models = st.sampled_from(["'a'", "'b'", "'c'", None])
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(models, max_size=3), min_size=1, max_size=5),
     st.lists(st.tuples(st.integers(1, 3), wanted_models), min_size=1, max_size=2),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.plugins.normalize import normalize
@@ -29,6 +29,7 @@ def test_normalize(scores, reverse, want) -> None:
     assert list(by_node.values()) == want
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**63), min_size=1), st.booleans())
 def test_normalized_scores_keep_their_order_and_range(scores, reverse) -> None:
     by_node = {f"n{index}": score for index, score in enumerate(scores)}

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model.node_info import NodeInfo
@@ -187,17 +187,20 @@ def slow_requests(model):
     return want
 
 
+@settings(deadline=None)
 @given(pods())
 def test_agrees_with_the_slow_rule(model) -> None:
     assert pod_requests(as_json(model)) == slow_requests(model)
 
 
+@settings(deadline=None)
 @given(pods())
 def test_scoring_never_counts_less_than_is_requested(model) -> None:
     wanted, scored = pod_requests(as_json(model)), pod_amounts(as_json(model)).scoring
     assert all(scored[name] >= amount for name, amount in wanted.items())
 
 
+@settings(deadline=None)
 @given(st.lists(pods(), max_size=5), st.randoms(use_true_random=False))
 def test_node_sums_do_not_remember_who_came_and_went(models, rnd) -> None:
     stay = [as_json(model, f"p{index}") for index, model in enumerate(models)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model.objects import NodeSelector, PreferredSchedulingTerm, Taint, Toleration
@@ -267,6 +267,7 @@ requirements = st.one_of(
 OPPOSITE = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
 
 
+@settings(deadline=None)
 @given(labels, st.lists(st.lists(requirements, min_size=1, max_size=3), max_size=3))
 def test_selector_is_any_of_all_of_its_requirements(found, terms) -> None:
     host = node(labels=found)
@@ -279,6 +280,7 @@ def test_selector_is_any_of_all_of_its_requirements(found, terms) -> None:
     assert whole.matches(host) is any(all(single(requirement) for requirement in term) for term in terms)
 
 
+@settings(deadline=None)
 @given(labels, requirements.filter(lambda requirement: requirement[1] in OPPOSITE))
 def test_opposite_operators_never_agree(found, requirement) -> None:
     key, operator, wanted = requirement
@@ -288,6 +290,7 @@ def test_opposite_operators_never_agree(found, requirement) -> None:
     assert one.matches(host) is not other.matches(host)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=8), st.text(max_size=8), st.lists(st.text(max_size=4), max_size=2), st.text(max_size=8))
 def test_compiling_never_raises_and_tells_what_is_wrong_or_matches(key, operator, wanted, label) -> None:
     compiled = compile_node_selector(selector(expressions((key, operator, wanted))))
