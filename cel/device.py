@@ -22,6 +22,8 @@ from cel.semver import Semver
 from cel.values import DefaultMap
 
 UNSUPPORTED_VALUE: Final = "unsupported attribute value"
+_SCALAR_CLASSES: Final = frozenset((bool, int, str, Semver))
+_ATTRIBUTE_CLASSES: Final = _SCALAR_CLASSES | {list}
 
 
 class UnsupportedAttribute:
@@ -52,7 +54,18 @@ class DeviceView:
     fields: the same as the CEL map `device`.
     """
 
-    __slots__ = ("allow_multiple_allocations", "attributes", "capacity", "driver", "fields", "problem")
+    __slots__ = (
+        "_attributes",
+        "_capacity",
+        "_driver",
+        "_multiple",
+        "allow_multiple_allocations",
+        "attributes",
+        "capacity",
+        "driver",
+        "fields",
+        "problem",
+    )
 
     def __init__(
         self,
@@ -73,6 +86,13 @@ class DeviceView:
             "capacity": capacity,
             "allowMultipleAllocations": allow_multiple_allocations,
         }
+        if problem is None:
+            # What generated code reads. A device with a problem has none of it, so that code fails and the
+            # exact evaluator says why.
+            self._driver: Final = driver
+            self._attributes: Final = attributes
+            self._capacity: Final = capacity
+            self._multiple: Final = allow_multiple_allocations
 
 
 def device_view(
@@ -93,19 +113,22 @@ def device_view(
     problem = None
     by_domain = DefaultMap()
     for name, value in attributes.items():
-        cls = value.__class__
-        if cls is UnsupportedAttribute:
-            # Go reports the first it meets in a map's random order; names in order are as good.
-            text = f"attribute {name}: {value.problem}"  # type: ignore[attr-defined]
+        decoded = [*value] if isinstance(value, tuple) else value  # CEL lists are lists
+        if decoded.__class__ not in _ATTRIBUTE_CLASSES or not _are_scalars(decoded):
+            reason = decoded.problem if isinstance(decoded, UnsupportedAttribute) else UNSUPPORTED_VALUE
+            # Go reports the first it meets in a map's random order; the first by name is as good.
+            text = f"attribute {name}: {reason}"
             problem = text if problem is None or text < problem else problem
             continue
-        if cls is tuple:
-            value = [*value]  # type: ignore[misc] # noqa: PLW2901 - CEL lists are lists
-        _put(by_domain, driver, name, value)
+        _put(by_domain, driver, name, decoded)
     amounts = DefaultMap()
     for name, amount in capacity.items():
         _put(amounts, driver, name, amount)
     return DeviceView(driver, by_domain, amounts, allow_multiple_allocations, problem)
+
+
+def _are_scalars(value: object) -> bool:
+    return not isinstance(value, list) or all(element.__class__ in _SCALAR_CLASSES for element in value)
 
 
 def _put(by_domain: DefaultMap, driver: str, name: str, value: object) -> None:

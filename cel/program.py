@@ -13,13 +13,12 @@ from typing import Any, Final
 
 from cel import environments
 from cel.checker import Checked, check
+from cel.codegen import generate
 from cel.device import DeviceView
 from cel.environments import Environment
 from cel.errors import CompileError, EvaluationError
 from cel.frontend import parse
 from cel.readset import ReadSet, read_set
-
-EXACT_ONLY: Final = "exact"
 
 
 class Selector:
@@ -37,13 +36,19 @@ class Selector:
         self._checked: Final = checked
         self._plan: Any = None
         self._reads: ReadSet | None = None
-        self.matches: Callable[[DeviceView], bool] = self.matches_exactly
+        generated = generate(checked, self.matches_exactly)
+        self.matches: Callable[[DeviceView], bool] = self.matches_exactly if generated is None else generated
 
     @property
     def reads(self) -> ReadSet:
         if self._reads is None:
             self._reads = read_set(self._checked)
         return self._reads
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether `matches` is generated code (else it is the exact evaluator)."""
+        return self.matches != self.matches_exactly
 
     def matches_exactly(self, device: DeviceView) -> bool:
         """The answer of the exact evaluator."""

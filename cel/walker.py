@@ -140,6 +140,11 @@ def plan(checked: Checked) -> Plan:
     return Plan(planner.plan(checked.expr, {}), planner.slots)
 
 
+def implementation_of(checked: Checked, node: Call, count: int) -> Implementation:
+    """What a call of a function or operator with `count` operands calls."""
+    return _Planner(checked).implementation(node, count)
+
+
 def _charge(frame: Frame, cost: int) -> None:
     frame.cost += cost
     if frame.cost > COST_LIMIT:
@@ -289,7 +294,7 @@ class _Planner:
                     key = step(frame)  # noqa: PLW2901 - a key computed by the expression
                 is_optional = is_optional or optional
                 tests = is_optional or (is_test and not left)
-                value = _qualified(value, key, tests=tests)
+                value = qualified(value, key, tests=tests)
                 if value is MISSING:
                     return False if is_test else NONE
             if is_test:
@@ -743,7 +748,7 @@ def _alternative(first: Step, second: Step, *, is_value: bool) -> Step:
     return choose
 
 
-def _qualified(value: Any, key: Any, *, tests: bool) -> Any:
+def qualified(value: Any, key: Any, *, tests: bool) -> Any:
     """`value[key]`; when nothing is there, MISSING if that was the question and an error otherwise."""
     if key.__class__ not in _KEY_CLASSES:
         raise EvaluationError(f"invalid qualifier type: {go_type(key)}")

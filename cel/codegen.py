@@ -1,0 +1,791 @@
+"""Generated Python: a checked selector as one function of the device.
+
+    device.driver == "d" && device.attributes["d"].model == "A100"
+
+becomes
+
+    def matches(d, ...):
+        try:
+            return (d._driver == 'd') and ((t1 := d._attributes['d']['model']) == 'A100' or t1.__class__ is S and R())
+        except X:
+            return E(d)
+
+Rules of this module
+  1. Generated code either gives the answer of the exact evaluator or raises; on anything it raises, `E`
+     (the exact evaluator) answers. So it may fail early and often, and must never guess.
+  2. Only `repr` of literals the parser made (str, int, bool, bytes, None) and names made here reach the
+     source; everything else is a parameter. The code runs without builtins.
+  3. `Code.kind` says what a value is known to be. The values of attributes are "attribute": bool, int,
+     str, Semver or list, and nothing else (see `device`).
+  4. What might run long (folds over lists that are no literals, texts that grow) is generated only when
+     the estimated cost is within the limit, because generated code counts nothing.
+
+`Unsupported` means: leave it to the exact evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, NoReturn
+
+from cel.checker import Checked
+from cel.declarations import (
+    BOOL_KIND,
+    BYTES_KIND,
+    DOUBLE_KIND,
+    INT_KIND,
+    LIST_KIND,
+    MAP_KIND,
+    NULL_KIND,
+    OPAQUE_KIND,
+    STRING_KIND,
+    STRUCT_KIND,
+    UINT_KIND,
+    Type,
+    is_optional,
+)
+from cel.errors import EvaluationError
+from cel.semver import Semver
+from cel.stdlib import Implementation
+from cel.syntax import (
+    INDEX,
+    OPTIONAL_INDEX,
+    OPTIONAL_SELECT,
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+)
+from cel.values import MAP_CLASSES, MISSING, NONE, AbortedError, Optional, equal, make_map
+
+DEPTH_MAX: Final = 40
+NODES_MAX: Final = 500
+UNROLLED_MAX: Final = 32
+
+_GROWING: Final = frozenset(("_+_", "replace", "join", "format", "lists.range", "flatten"))
+_COMPARISONS: Final = {"_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
+_MIRRORED: Final = {"_<_": "_>_", "_<=_": "_>=_", "_>_": "_<_", "_>=_": "_<=_", "_==_": "_==_", "_!=_": "_!=_"}
+_DECIDED_BY_SIGN: Final = {**_COMPARISONS, "_==_": "==", "_!=_": "!="}
+_SCALARS: Final = {
+    BOOL_KIND: "bool",
+    INT_KIND: "int",
+    UINT_KIND: "uint",
+    DOUBLE_KIND: "double",
+    STRING_KIND: "string",
+    BYTES_KIND: "bytes",
+    NULL_KIND: "null",
+    LIST_KIND: "list",
+    MAP_KIND: "map",
+}
+_DEVICE_FIELDS: Final = {
+    "driver": ("d._driver", "string"),
+    "attributes": ("d._attributes", "attributes"),
+    "capacity": ("d._capacity", "capacity"),
+    "allowMultipleAllocations": ("d._multiple", "bool"),
+}
+_INNER: Final = {"attributes": "attribute_domain", "capacity": "capacity_domain"}
+_VALUE: Final = {"attribute_domain": "attribute", "capacity_domain": "quantity"}
+
+
+class Unsupported(Exception):  # noqa: N818 - control flow inside of this module, not an error
+    """The expression is left to the exact evaluator."""
+
+
+class Code(NamedTuple):
+    """Source of a Python expression and what is known of its value.
+
+    kind: "bool", "int", "string", ... for a static type; "attribute", "attributes", "attribute_domain",
+        "capacity", "capacity_domain", "quantity", "device", "optional"; "any" when nothing is known.
+    constant: the value when it is one, else MISSING.
+    """
+
+    text: str
+    kind: str
+    constant: Any = MISSING
+
+
+Scope = Mapping[str, Code]
+
+
+def _fail() -> NoReturn:
+    """Give up: the exact evaluator answers."""
+    raise Unsupported
+
+
+def _iterable(value: Any) -> Any:
+    if value.__class__ is list or value.__class__ in MAP_CLASSES:
+        return value
+    _fail()
+
+
+def _exactly_one(answers: Any) -> bool:
+    return [*answers].count(True) == 1
+
+
+def _not_equal(left: Any, right: Any) -> bool:
+    try:
+        return not equal(left, right)
+    except AbortedError:
+        raise
+    except EvaluationError:
+        return True
+
+
+def _contains(element: Any, collection: Any) -> bool:
+    from cel.values import contains  # noqa: PLC0415
+
+    return contains(element, collection)
+
+
+def _optional_get(value: Any, key: Any) -> Optional:
+    """`value.?key`, and `optional.key`."""
+    from cel.walker import qualified  # noqa: PLC0415 - rare
+
+    if value.__class__ is Optional:
+        if not value.has_value:
+            return NONE
+        value = value.value
+    found = qualified(value, key, tests=True)
+    return NONE if found is MISSING else Optional(found)
+
+
+def _get(value: Any, key: Any) -> Any:
+    """`value[key]` of anything but an optional."""
+    from cel.walker import qualified  # noqa: PLC0415 - rare
+
+    return qualified(value, key, tests=False)
+
+
+_RUNTIME: Final[dict[str, Any]] = {
+    "R": _fail,
+    "S": Semver,
+    "M": MISSING,
+    "ANY": any,
+    "ALL": all,
+    "ONE": _exactly_one,
+    "IN": _contains,
+    "EQ": equal,
+    "NE": _not_equal,
+    "GET": _get,
+    "OPT": _optional_get,
+    "ITER": _iterable,
+    "LEN": len,
+    "INT": int,
+    "STR": str,
+    "BOOL": bool,
+    "X": Exception,
+}
+
+
+def generate(checked: Checked, exact: Callable[[Any], bool]) -> Callable[[Any], bool] | None:
+    """A function of the device for a checked selector, or None when it is one for the exact evaluator."""
+    generator = _Generator(checked)
+    try:
+        condition = generator.condition(checked.expr, {}, 0)
+        if generator.is_costly and not generator.is_affordable():
+            return None
+    except Unsupported:
+        return None
+    return generator.build(condition, exact)
+
+
+def source_of(checked: Checked) -> str | None:
+    """The generated source, for people and tests."""
+    generator = _Generator(checked)
+    try:
+        return generator.source(generator.condition(checked.expr, {}, 0))
+    except Unsupported:
+        return None
+
+
+class _Generator:
+    def __init__(self, checked: Checked) -> None:
+        self.checked: Final = checked
+        self.types: Final = checked.types
+        self.constants: Final[dict[str, Any]] = {}
+        self.used: Final[set[str]] = set()
+        self.lazy: Final[dict[str, Any]] = {}
+        self.temporaries = 0
+        self.emitted = 0
+        self.is_costly = False
+        self.reads_device = False
+
+    # --- the function
+
+    def source(self, condition: str) -> str:
+        names = sorted({*self.constants, *self.used, "E", "X"})
+        parameters = ", ".join(f"{name}={name}" for name in names)
+        touch = "" if self.reads_device else "        d._driver\n"
+        return (
+            f"def matches(d, {parameters}):\n    try:\n{touch}        return {condition}\n"
+            "    except X:\n        return E(d)\n"
+        )
+
+    def build(self, condition: str, exact: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        namespace: dict[str, Any] = {"__builtins__": {}, **_RUNTIME, **self.constants, "E": exact}
+        code = compile(self.source(condition), "<cel selector>", "exec", dont_inherit=True)
+        exec(code, namespace)  # noqa: S102 - see rule 2
+        function: Any = namespace["matches"]
+        for name, pattern in self.lazy.items():
+            _bind_pattern(function, name, pattern)
+        matches: Callable[[Any], bool] = function
+        return matches
+
+    def is_affordable(self) -> bool:
+        from cel.cost import LIMIT, estimate  # noqa: PLC0415 - few selectors have loops
+
+        return estimate(self.checked).max <= LIMIT
+
+    def use(self, name: str) -> str:
+        self.used.add(name)
+        return name
+
+    def constant(self, value: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def temporary(self) -> str:
+        self.temporaries += 1
+        return f"t{self.temporaries}"
+
+    # --- expressions
+
+    def condition(self, node: Expr, scope: Scope, depth: int) -> str:
+        """Source of an expression that is True or False, or raises."""
+        code = self.emit(node, scope, depth)
+        if code.kind == "bool":
+            return code.text
+        if code.kind in ("attribute", "any"):
+            name = self.temporary()
+            return f"(({name} := {code.text}) is True or {name} is not False and {self.use('R')}())"
+        raise Unsupported
+
+    def emit(self, node: Expr, scope: Scope, depth: int) -> Code:
+        self.emitted += 1
+        if depth > DEPTH_MAX or self.emitted > NODES_MAX:
+            raise Unsupported
+        match node:
+            case Literal(value):
+                return self.literal(value)
+            case Ident(name):
+                return self.ident(node, name, scope)
+            case Select():
+                return self.select(node, scope, depth)
+            case Call():
+                return self.call(node, scope, depth)
+            case ListExpr():
+                return self.list_literal(node, scope, depth)
+            case Comprehension():
+                return self.comprehension(node, scope, depth)
+            case MapExpr():
+                return self.map_literal(node, scope, depth)
+            case _:
+                raise Unsupported
+
+    def literal(self, value: Any) -> Code:
+        if value.__class__ in (str, int, bool, bytes, type(None)):
+            kind = {str: "string", int: "int", bool: "bool", bytes: "bytes", type(None): "null"}[value.__class__]
+            text = repr(value)
+            return Code(f"({text})" if text[0] == "-" else text, kind, value)
+        return Code(self.constant(value), "double" if value.__class__ is float else "uint", value)
+
+    def ident(self, node: Expr, name: str, scope: Scope) -> Code:
+        local = scope.get(name)
+        if local is not None:
+            return local
+        if name.removeprefix(".") == "device" and self.types[node.id].kind == STRUCT_KIND:
+            self.reads_device = True
+            return Code("d.fields", "device")
+        raise Unsupported
+
+    def list_literal(self, node: ListExpr, scope: Scope, depth: int) -> Code:
+        if node.optional_indices:
+            raise Unsupported
+        codes = [self.emit(element, scope, depth + 1) for element in node.elements]
+        if all(code.constant is not MISSING for code in codes):
+            values = [code.constant for code in codes]
+            return Code(self.constant(values), "list", values)
+        return Code(f"[{', '.join(code.text for code in codes)}]", "list")
+
+    def map_literal(self, node: MapExpr, scope: Scope, depth: int) -> Code:
+        pairs = []
+        for entry in node.entries:
+            key = self.emit(entry.key, scope, depth + 1)
+            value = self.emit(entry.value, scope, depth + 1)
+            if entry.optional or key.constant is MISSING or value.constant is MISSING:
+                raise Unsupported
+            pairs.append((key.constant, value.constant))
+        constant = make_map(pairs)
+        return Code(self.constant(constant), "map", constant)
+
+    # --- selection
+
+    def select(self, node: Select, scope: Scope, depth: int) -> Code:
+        operand = self.emit(node.operand, scope, depth + 1)
+        key = Code(repr(node.field), "string", node.field)
+        return self.presence(operand, key) if node.test_only else self.lookup(operand, key)
+
+    def lookup(self, operand: Code, key: Code) -> Code:
+        if operand.kind == "device":
+            return Code(*_DEVICE_FIELDS[key.constant])
+        if operand.kind in _INNER and key.kind == "string":
+            return Code(f"{operand.text}[{key.text}]", _INNER[operand.kind])
+        if operand.kind in _VALUE and key.kind == "string":
+            return Code(f"{operand.text}[{key.text}]", _VALUE[operand.kind])
+        if operand.kind == "attribute":
+            return Code(f"{self.use('GET')}({operand.text}, {key.text})", "attribute")
+        if operand.kind == "optional":
+            return Code(f"{self.use('OPT')}({operand.text}, {key.text})", "optional")
+        raise Unsupported
+
+    def presence(self, operand: Code, key: Code) -> Code:
+        """`has(operand.key)`."""
+        if operand.kind in _VALUE:
+            return Code(f"({key.text} in {operand.text})", "bool")
+        raise Unsupported
+
+    # --- calls
+
+    def call(self, node: Call, scope: Scope, depth: int) -> Code:
+        special = _SPECIAL.get(node.function)
+        if special is not None:
+            code = special(self, node, scope, depth + 1)
+            if code is not None:
+                return code
+        return self.function(node, scope, depth + 1)
+
+    def function(self, node: Call, scope: Scope, depth: int) -> Code:
+        """Any function, by calling what the exact evaluator calls."""
+        operands = node.args if node.target is None else (node.target, *node.args)
+        if node.function in _GROWING:
+            self.is_costly = True
+        codes = [self.emit(operand, scope, depth) for operand in operands]
+        if any(code.kind in ("device", *_INNER) for code in codes):
+            raise Unsupported
+        name = self.constant(self.implementation(node, len(operands)))
+        return Code(f"{name}({', '.join(code.text for code in codes)})", self.result_kind(node))
+
+    def result_kind(self, node: Call) -> str:
+        """What the overloads that may be called say themselves.
+
+        A type the checker inferred for a type parameter can be wrong: `[1] + [device.attributes["d"].x]`
+        is a list of int to it.
+        """
+        chosen = self.checked.references.get(node.id, ())
+        overloads = self.checked.environment.functions(node.function) or ()
+        kinds = {_kind_of(overload.result) for overload in overloads if overload.id in chosen}
+        return kinds.pop() if len(kinds) == 1 else "any"
+
+    def implementation(self, node: Call, count: int) -> Implementation:
+        from cel.walker import implementation_of  # noqa: PLC0415 - the usual selectors call nothing
+
+        return implementation_of(self.checked, node, count)
+
+    def logical(self, node: Call, scope: Scope, depth: int) -> Code:
+        from_terms = [self.condition(term, scope, depth) for term in _terms(node)]
+        operator = " and " if node.function == "_&&_" else " or "
+        return Code(f"({operator.join(from_terms)})", "bool")
+
+    def negation(self, node: Call, scope: Scope, depth: int) -> Code:
+        return Code(f"(not {self.condition(node.args[0], scope, depth)})", "bool")
+
+    def conditional(self, node: Call, scope: Scope, depth: int) -> Code:
+        condition = self.condition(node.args[0], scope, depth)
+        truthy, falsy = (self.emit(branch, scope, depth) for branch in node.args[1:])
+        kind = truthy.kind if truthy.kind == falsy.kind else "any"
+        if kind == "any" and {truthy.kind, falsy.kind} & {*_INNER, *_VALUE, "device"}:
+            raise Unsupported
+        return Code(f"({truthy.text} if {condition} else {falsy.text})", kind)
+
+    def dyn(self, node: Call, scope: Scope, depth: int) -> Code:
+        code = self.emit(node.args[0], scope, depth)
+        if code.kind in ("device", *_INNER, *_VALUE):
+            raise Unsupported
+        return code
+
+    def index(self, node: Call, scope: Scope, depth: int) -> Code:
+        operand = self.emit(node.args[0], scope, depth)
+        key = self.emit(node.args[1], scope, depth)
+        if operand.kind == "device":
+            raise Unsupported
+        return self.lookup(operand, key)
+
+    def optional_index(self, node: Call, scope: Scope, depth: int) -> Code:
+        operand = self.emit(node.args[0], scope, depth)
+        key = self.emit(node.args[1], scope, depth)
+        if key.kind != "string" or operand.kind not in ("attribute_domain", "capacity_domain", "optional"):
+            raise Unsupported
+        return Code(f"{self.use('OPT')}({operand.text}, {key.text})", "optional")
+
+    def or_value(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        """`m.?k.orValue(c)` is a plain `get` when `m` is a domain and `c` a constant."""
+        assert node.target is not None
+        default = self.emit(node.args[0], scope, depth)
+        target = node.target
+        if type(target) is Call and target.function in (OPTIONAL_SELECT, OPTIONAL_INDEX):
+            operand = self.emit(target.args[0], scope, depth)
+            key = self.emit(target.args[1], scope, depth)
+            if operand.kind in _VALUE and key.kind == "string":
+                kind = _VALUE[operand.kind]
+                if default.kind not in (kind, "string", "int", "bool") or (kind == "quantity" != default.kind):
+                    raise Unsupported
+                if default.constant is not MISSING:
+                    return Code(f"{operand.text}.get({key.text}, {default.text})", kind)
+                name = self.temporary()
+                found = f"({name} := {operand.text}.get({key.text}, {self.use('M')})) is not M"
+                return Code(f"({name} if {found} else {default.text})", kind)
+        optional = self.emit(target, scope, depth)
+        if optional.kind != "optional" or default.kind in ("device", *_INNER, *_VALUE):
+            raise Unsupported
+        name = self.temporary()
+        return Code(f"({name}.value if ({name} := {optional.text}).has_value else {default.text})", "any")
+
+    def has_value(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        target = node.target
+        if type(target) is Call and target.function in (OPTIONAL_SELECT, OPTIONAL_INDEX):
+            operand = self.emit(target.args[0], scope, depth)
+            key = self.emit(target.args[1], scope, depth)
+            if operand.kind in _VALUE and key.kind == "string":
+                return self.presence(operand, key)
+        return None
+
+    # --- comparison
+
+    def equality(self, node: Call, scope: Scope, depth: int) -> Code:
+        left, right = node.args
+        signed = self.sign_comparison(node, scope, depth)
+        if signed is not None:
+            return signed
+        first = self.emit(left, scope, depth)
+        second = self.emit(right, scope, depth)
+        if {first.kind, second.kind} & {"device", *_INNER, *_VALUE}:
+            raise Unsupported
+        wanted = node.function == "_==_"
+        if first.kind == second.kind and first.kind in ("string", "int", "uint", "double", "bool", "bytes"):
+            return Code(f"({first.text} {'==' if wanted else '!='} {second.text})", "bool")
+        if second.kind == "attribute" and first.constant.__class__ in (str, int, bool):
+            return Code(self.equal_to_constant(second, first.constant, is_left=False, wanted=wanted), "bool")
+        if first.kind == "attribute" and second.constant.__class__ in (str, int, bool):
+            return Code(self.equal_to_constant(first, second.constant, is_left=True, wanted=wanted), "bool")
+        if first.kind == "attribute" and second.kind == "string" and not wanted:
+            return Code(f"({first.text} != {second.text})", "bool")
+        function = self.use("EQ" if wanted else "NE")
+        return Code(f"{function}({first.text}, {second.text})", "bool")
+
+    def equal_to_constant(self, value: Code, constant: Any, *, is_left: bool, wanted: bool) -> str:
+        """An attribute against a text, number or bool; a version on the left of == is an error."""
+        name = self.temporary()
+        if constant.__class__ is bool:
+            test = f"({name} := {value.text}) is {constant!r}"
+        elif constant.__class__ is int:
+            test = f"(({name} := {value.text}) == {constant!r} and {name}.__class__ is not {self.use('BOOL')})"
+        elif not wanted:
+            return f"({value.text} != {constant!r})"
+        elif not is_left:
+            return f"({constant!r} == {value.text})"
+        else:
+            test = f"({name} := {value.text}) == {constant!r}"
+        if not wanted:
+            return f"(not ({test}))"
+        return f"({test} or {name}.__class__ is {self.use('S')} and {self.use('R')}())" if is_left else f"({test})"
+
+    def ordering(self, node: Call, scope: Scope, depth: int) -> Code:
+        signed = self.sign_comparison(node, scope, depth)
+        if signed is not None:
+            return signed
+        first = self.emit(node.args[0], scope, depth)
+        second = self.emit(node.args[1], scope, depth)
+        operator = _COMPARISONS[node.function]
+        if first.kind == second.kind and first.kind in ("string", "int", "uint"):
+            return Code(f"({first.text} {operator} {second.text})", "bool")
+        for value, other, sign in ((first, second, operator), (second, first, _COMPARISONS[_MIRRORED[node.function]])):
+            if value.kind == "attribute" and other.constant.__class__ in (str, int):
+                name = self.temporary()
+                cls = self.use("INT" if other.constant.__class__ is int else "STR")
+                test = f"({name} := {value.text}).__class__ is {cls} and {name} {sign} {other.constant!r}"
+                return Code(f"({test} or {name}.__class__ is not {cls} and {self.use('R')}())", "bool")
+        if {first.kind, second.kind} & {"device", *_INNER, *_VALUE}:
+            raise Unsupported
+        name = self.constant(self.implementation(node, 2))
+        return Code(f"{name}({first.text}, {second.text})", "bool")
+
+    def sign_comparison(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        """`a.compareTo(b) >= 0` with a constant b: one comparison of the numbers or keys behind."""
+        function = node.function
+        left, right = node.args
+        if type(left) is Literal and left.value.__class__ is int and left.value == 0:
+            left, right = right, left
+            function = _MIRRORED[function]
+        if not (type(left) is Call and left.function == "compareTo" and left.target is not None):
+            return None
+        if not (type(right) is Literal and right.value.__class__ is int and right.value == 0):
+            return None
+        return self.versus(left.target, _DECIDED_BY_SIGN[function], left.args[0], scope, depth)
+
+    def greater_or_less(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        assert node.target is not None
+        return self.versus(node.target, ">" if node.function == "isGreaterThan" else "<", node.args[0], scope, depth)
+
+    def versus(self, receiver: Expr, operator: str, argument: Expr, scope: Scope, depth: int) -> Code | None:
+        """A quantity or version compared with a constant one; only these types have `nano` and `key`."""
+        constant = self.folded(argument)
+        if constant is MISSING:
+            return None
+        code = self.emit(receiver, scope, depth)
+        if code.kind not in ("attribute", "quantity", "semver"):
+            return None
+        if constant.__class__ is Semver:
+            return Code(f"({code.text}.key {operator} {self.constant(constant.key)})", "bool")
+        return Code(f"({code.text}.nano {operator} {constant.nano})", "bool")
+
+    def folded(self, node: Expr) -> Any:
+        """The value of `quantity("...")` or `semver("...")`, or MISSING."""
+        if type(node) is not Call or node.function not in ("quantity", "semver") or node.target is not None:
+            return MISSING
+        values: list[Any] = [argument.value for argument in node.args if type(argument) is Literal]
+        if len(values) != len(node.args):
+            return MISSING
+        from cel.kube_library import quantity, semver  # noqa: PLC0415
+
+        try:
+            return quantity(values[0]) if node.function == "quantity" else semver(*values)
+        except EvaluationError:
+            return MISSING
+
+    def constant_call(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        value = self.folded(node)
+        if value is MISSING:
+            return None
+        return Code(self.constant(value), node.function, value)
+
+    def membership(self, node: Call, scope: Scope, depth: int) -> Code:
+        element = self.emit(node.args[0], scope, depth)
+        collection = self.emit(node.args[1], scope, depth)
+        if element.kind in ("device", *_INNER, *_VALUE) or collection.kind == "device":
+            raise Unsupported
+        if collection.kind in (*_INNER, *_VALUE):
+            if element.kind != "string":
+                raise Unsupported
+            return Code(f"({element.text} in {collection.text})", "bool")
+        values = collection.constant
+        if values.__class__ is list and element.kind in ("string", "int", "attribute"):
+            return Code(self.one_of(element, values), "bool")
+        if values is not MISSING:
+            raise Unsupported
+        return Code(f"{self.use('IN')}({element.text}, {collection.text})", "bool")
+
+    def one_of(self, element: Code, values: list[Any]) -> str:
+        """`x in [constants]`: all texts or all ints; numbers of other types are the exact evaluator's."""
+        classes = {value.__class__ for value in values}
+        if classes not in ({str}, {int}):
+            raise Unsupported
+        members = self.constant(frozenset(values))
+        if element.kind != "attribute":
+            return f"({element.text} in {members})"
+        name = self.temporary()
+        test = f"({name} := {element.text}) in {members}"
+        if classes == {int}:
+            test = f"({test} and {name}.__class__ is not {self.use('BOOL')})"
+        return f"({test} or {name}.__class__ is {self.use('S')} and {self.use('R')}())"
+
+    # --- texts
+
+    def text_method(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        """`startsWith`, `endsWith`, `contains` with a constant: only texts have these Python methods."""
+        assert node.target is not None
+        argument = node.args[0]
+        if type(argument) is not Literal or argument.value.__class__ is not str:
+            return None
+        code = self.emit(node.target, scope, depth)
+        if code.kind not in ("string", "attribute"):
+            return None
+        if node.function == "contains":
+            return Code(f"({code.text}.find({argument.value!r}) >= 0)", "bool")
+        method = "startswith" if node.function == "startsWith" else "endswith"
+        return Code(f"{code.text}.{method}({argument.value!r})", "bool")
+
+    def matches(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        operands = node.args if node.target is None else (node.target, *node.args)
+        pattern = operands[1]
+        if type(pattern) is not Literal or pattern.value.__class__ is not str:
+            return None
+        code = self.emit(operands[0], scope, depth)
+        if code.kind not in ("string", "attribute"):
+            return None
+        from cel.regex import RegexError, compile_regex  # noqa: PLC0415 - many selectors have no pattern
+
+        try:
+            regex = compile_regex(pattern.value)
+        except RegexError:
+            raise Unsupported from None
+        if regex.is_bounded:
+            name = self.constant(None)
+            self.lazy[name] = regex
+            return Code(f"({name}({code.text}) is not None)", "bool")
+        name = self.temporary()
+        search = self.constant(regex.search)
+        cls = self.use("STR")
+        return Code(
+            f"(({name} := {code.text}).__class__ is {cls} and {search}({name}) "
+            f"or {name}.__class__ is not {cls} and {self.use('R')}())",
+            "bool",
+        )
+
+    # --- macros
+
+    def comprehension(self, node: Comprehension, scope: Scope, depth: int) -> Code:
+        if node.iter_var2 is not None:
+            raise Unsupported
+        if type(node.iter_range) is ListExpr and not node.iter_range.elements:
+            return self.bind(node, scope, depth + 1)
+        elements = self.constant_elements(node.iter_range)
+        if elements is not None and (unrolled := self.unrolled(node, elements, scope, depth + 1)) is not None:
+            return unrolled
+        self.is_costly = True
+        return self.fold(node, scope, depth + 1)
+
+    def bind(self, node: Comprehension, scope: Scope, depth: int) -> Code:
+        """`cel.bind`: the value is computed at once; should that fail, the exact evaluator is as lazy as CEL."""
+        init = self.emit(node.accu_init, scope, depth)
+        if init.constant is not MISSING:
+            return self.emit(node.result, {**scope, node.accu_var: init}, depth)
+        name = self.temporary()
+        body = self.emit(node.result, {**scope, node.accu_var: Code(name, init.kind)}, depth)
+        return Code(f"(({name} := {init.text}) is not {self.use('M')} and {body.text})", body.kind)
+
+    def constant_elements(self, node: Expr) -> list[Literal] | None:
+        if type(node) is not ListExpr or node.optional_indices or len(node.elements) > UNROLLED_MAX:
+            return None
+        literals = [element for element in node.elements if type(element) is Literal]
+        return literals if len(literals) == len(node.elements) else None
+
+    def unrolled(self, node: Comprehension, elements: list[Literal], scope: Scope, depth: int) -> Code | None:
+        """`exists` and `all` over a literal list: the predicate once per element."""
+        shape = _quantifier(node)
+        if shape is None or not elements:
+            return None
+        function, predicate = shape
+        terms = [
+            self.condition(predicate, {**scope, node.iter_var: self.literal(element.value)}, depth)
+            for element in elements
+        ]
+        return Code(f"({(' or ' if function == '_||_' else ' and ').join(terms)})", "bool")
+
+    def fold(self, node: Comprehension, scope: Scope, depth: int) -> Code:
+        source = self.emit(node.iter_range, scope, depth)
+        if source.kind in ("device", *_INNER, "capacity_domain") or ":=" in source.text:
+            raise Unsupported
+        name = self.temporary()
+        kind: str | None = {"attribute": "attribute", "attribute_domain": "string"}.get(source.kind)
+        if kind is None:
+            kind = _element_kind(source.constant)
+        inner = {**scope, node.iter_var: Code(name, kind)}
+        loop = f"for {name} in {self.use('ITER')}({source.text})"
+        shape = _quantifier(node)
+        if shape is not None:
+            function, predicate = shape
+            quantifier = self.use("ANY" if function == "_||_" else "ALL")
+            return Code(f"{quantifier}({self.condition(predicate, inner, depth)} {loop})", "bool")
+        step = node.loop_step
+        if type(step) is Call and step.function == "_?_:_":
+            condition = self.condition(step.args[0], inner, depth)
+            if type(node.accu_init) is Literal:
+                return Code(f"{self.use('ONE')}({condition} {loop})", "bool")
+            loop += f" if {condition}"
+            step = step.args[1]
+        if not (type(step) is Call and step.function == "_+_" and type(step.args[1]) is ListExpr):
+            raise Unsupported
+        element = self.emit(step.args[1].elements[0], inner, depth)
+        if element.kind in ("device", *_INNER, *_VALUE):
+            raise Unsupported
+        return Code(f"[{element.text} {loop}]", "list")
+
+
+def _kind_of(type_: Type) -> str:
+    if type_.kind == STRUCT_KIND:
+        return {"kubernetes.Quantity": "quantity", "kubernetes.Semver": "semver"}.get(type_.name, "any")
+    if type_.kind == OPAQUE_KIND and is_optional(type_):
+        return "optional"
+    return _SCALARS.get(type_.kind, "any")
+
+
+def _element_kind(constant: Any) -> str:
+    """What all elements of a constant list are."""
+    classes = {element.__class__ for element in constant} if constant.__class__ is list else set()
+    return {str: "string", int: "int"}.get(classes.pop(), "any") if len(classes) == 1 else "any"
+
+
+def _terms(node: Call) -> list[Expr]:
+    terms: list[Expr] = []
+    pending: list[Expr] = [node]
+    while pending:
+        current = pending.pop()
+        if type(current) is Call and current.function == node.function:
+            pending += reversed(current.args)
+        else:
+            terms.append(current)
+    return terms
+
+
+def _quantifier(node: Comprehension) -> tuple[str, Expr] | None:
+    """The operator and the predicate of `exists` (`||`) or `all` (`&&`)."""
+    step = node.loop_step
+    if type(node.accu_init) is not Literal or node.accu_init.value.__class__ is not bool:
+        return None
+    if type(step) is Call and step.function in ("_||_", "_&&_") and type(step.args[0]) is Ident:
+        return step.function, step.args[1]
+    return None
+
+
+def _bind_pattern(function: Any, name: str, regex: Any) -> None:
+    """Have the pattern compiled when it is first needed: Python takes longer for that than we for the rest."""
+    code = function.__code__
+    position = code.co_varnames.index(name) - 1
+
+    def replace(search: Any) -> None:
+        defaults = [*function.__defaults__]
+        defaults[position] = search
+        function.__defaults__ = tuple(defaults)
+
+    def first_search(text: Any) -> Any:
+        search = regex.python().search
+        replace(search)
+        return search(text)
+
+    replace(first_search)
+
+
+_Special = Callable[[_Generator, Call, Scope, int], Code | None]
+
+_SPECIAL: Final[dict[str, _Special]] = {
+    "_&&_": _Generator.logical,
+    "_||_": _Generator.logical,
+    "!_": _Generator.negation,
+    "_?_:_": _Generator.conditional,
+    "dyn": _Generator.dyn,
+    INDEX: _Generator.index,
+    OPTIONAL_INDEX: _Generator.optional_index,
+    OPTIONAL_SELECT: _Generator.optional_index,
+    "orValue": _Generator.or_value,
+    "hasValue": _Generator.has_value,
+    "_==_": _Generator.equality,
+    "_!=_": _Generator.equality,
+    "_<_": _Generator.ordering,
+    "_<=_": _Generator.ordering,
+    "_>_": _Generator.ordering,
+    "_>=_": _Generator.ordering,
+    "isGreaterThan": _Generator.greater_or_less,
+    "isLessThan": _Generator.greater_or_less,
+    "quantity": _Generator.constant_call,
+    "semver": _Generator.constant_call,
+    "@in": _Generator.membership,
+    "startsWith": _Generator.text_method,
+    "endsWith": _Generator.text_method,
+    "contains": _Generator.text_method,
+    "matches": _Generator.matches,
+}
