@@ -124,7 +124,7 @@ def _check(parsed: Parsed, environment: Environment) -> Checked:
     if checker.issues:
         raise compilation_failed(parsed.source, checker.issues)
     types = checker.types
-    if checker.variables_made:
+    if checker.has_variables:
         for node_id, type_ in types.items():
             if not type_.is_ground:
                 types[node_id] = checker.substitute(type_, to_dyn=True)
@@ -156,6 +156,7 @@ class _Checker:
         "bindings",
         "environment",
         "has_constants",
+        "has_variables",
         "issues",
         "references",
         "replacements",
@@ -175,6 +176,7 @@ class _Checker:
         self.bindings: dict[str, Type] = {}
         self.scopes: list[dict[str, Type]] = []
         self.variables_made = 0
+        self.has_variables = False
         # Nodes `literals` has to look at: lists and maps that might mix types, calls of functions whose
         # literal arguments are checked.
         self.suspects: list[Expr] = []
@@ -345,7 +347,11 @@ class _Checker:
         matched: list[str] = []
         result = None
         for overload in overloads:
-            if overload.is_member is not is_member or len(overload.arguments) != count:
+            if overload.is_member is not is_member:
+                continue
+            if len(overload.arguments) != count:
+                # cel-go makes its variables before it counts; messages show their numbers.
+                self.variables_made += len(overload.parameters)
                 continue
             parameters: tuple[Type, ...] | list[Type] = overload.arguments
             overload_result = overload.result
@@ -400,6 +406,7 @@ class _Checker:
         if left is not right and not self.assignable(right, left) and not left.is_exact(right):
             return None
         self.references[node.id] = _EQUALITY[node.function]
+        self.variables_made += 1  # as many as `resolve` would make
         return BOOL
 
     def index(self, node: Call, arg_types: list[Type]) -> Type | None:
@@ -410,6 +417,7 @@ class _Checker:
         if index is not key and not self.assignable(index, key):
             return None
         self.references[node.id] = _INDEX_MAP
+        self.variables_made += 6
         return value
 
     # Literals of lists and maps.
@@ -530,6 +538,7 @@ class _Checker:
 
     def fresh_variable(self) -> Type:
         self.variables_made += 1
+        self.has_variables = True
         return Type(PARAM_KIND, f"_var{self.variables_made - 1}")
 
     def unify(self, left: Type, right: Type) -> bool:

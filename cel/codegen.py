@@ -320,7 +320,10 @@ class _Generator:
             if entry.optional or key.constant is MISSING or value.constant is MISSING:
                 raise Unsupported
             pairs.append((key.constant, value.constant))
-        constant = make_map(pairs)
+        try:
+            constant = make_map(pairs)
+        except EvaluationError:
+            raise Unsupported from None  # a key that is none: the exact evaluator says it when it gets there
         return Code(self.constant(constant), "map", constant)
 
     # --- selection

@@ -239,6 +239,8 @@ def _zone_offset(seconds: int, zone: str) -> int:
         return (hours * 60 - minutes if zone[0] == "-" else hours * 60 + minutes) * 60
     if zone in ("", "UTC"):
         return 0
+    if ".." in zone or zone[0] in "/\\":
+        raise EvaluationError("time: invalid location name")
     import datetime  # noqa: PLC0415 - only for named zones
     import zoneinfo  # noqa: PLC0415
 

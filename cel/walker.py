@@ -402,7 +402,8 @@ class _Planner:
                 return _not_strictly_false(self.plan(operands[0], scope))
             case "or" | "orValue" if len(operands) == 2:
                 is_value = node.function == "orValue"
-                return _alternative(*(self.plan(operand, scope) for operand in operands), is_value=is_value)
+                first, second = (self.plan(operand, scope) for operand in operands)
+                return _alternative(first, second, is_value=is_value, is_strict=self.environment.minor >= 37)
             case "@in":
                 return self.membership(node, operands, scope)
             case _:
@@ -734,13 +735,18 @@ def _not_strictly_false(operand: Step) -> Step:
     return test
 
 
-def _alternative(first: Step, second: Step, *, is_value: bool) -> Step:
-    """`a.or(b)`, `a.orValue(b)`: b is evaluated only when a has no value."""
+def _alternative(first: Step, second: Step, *, is_value: bool, is_strict: bool) -> Step:
+    """`a.or(b)`, `a.orValue(b)`: b is evaluated only when a has no value.
+
+    is_strict: an `a` that is no optional is an error (cel-go 0.29) and not the answer.
+    """
 
     def choose(frame: Frame) -> Any:
         optional = first(frame)
         if optional.__class__ is not Optional:
-            no_such_overload()
+            if is_strict:
+                no_such_overload()
+            return optional
         if not optional.has_value:
             return second(frame)
         return optional.value if is_value else optional
