@@ -1,7 +1,10 @@
-"""The few request bodies that kubectl sends as protobuf: access reviews, evictions, delete options, namespaces.
+"""The few request bodies that kubectl sends as protobuf: access reviews, evictions, and what `create KIND` makes.
 
-Its typed clients (`kubectl auth can-i`, `drain`, `create namespace`) encode requests so and take JSON answers.
-Everything else kubectl sends is JSON; a message that is not in the table is refused with a hint.
+Its typed clients (`kubectl auth can-i`, `drain`, `create namespace|configmap|deployment|job`) encode requests so and
+take JSON answers. Everything else kubectl sends is JSON.
+
+Rules of this module
+  1. Nothing is dropped: a kind or a field with a value that is not in the table is refused, with a hint.
 
 Source: protobuf wire format; k8s.io/api v0.36.3 and k8s.io/apimachinery v0.36.3 generated.proto (field numbers).
 """
@@ -9,14 +12,28 @@ Source: protobuf wire format; k8s.io/api v0.36.3 and k8s.io/apimachinery v0.36.3
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scheduler.embedded.statuses import Json, bad_request, unsupported_media_type
+from scheduler.embedded.statuses import ApiError, Json, bad_request, unsupported_media_type
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
 _MAGIC: Final = b"k8s\x00"
 
 Fields = Mapping[int, tuple[str, str]]
-"""Field number -> (JSON name, type): a scalar, `[string]`, `{string}` or the name of another message."""
+"""Field number -> (JSON name, type): a scalar, another message, `[one of these]`, `{string}`, or `-`: not read."""
+
+_KINDS: Final = frozenset(
+    {
+        "ConfigMap",
+        "DeleteOptions",
+        "Deployment",
+        "Eviction",
+        "Job",
+        "Namespace",
+        "PriorityClass",
+        "SelfSubjectAccessReview",
+        "ServiceAccount",
+    }
+)
 
 _MESSAGES: Final[dict[str, Fields]] = {
     "Unknown": {1: ("typeMeta", "TypeMeta"), 2: ("raw", "bytes")},
@@ -27,12 +44,37 @@ _MESSAGES: Final[dict[str, Fields]] = {
         3: ("namespace", "string"),
         5: ("uid", "string"),
         6: ("resourceVersion", "string"),
+        8: ("creationTimestamp", "-"),
         11: ("labels", "{string}"),
         12: ("annotations", "{string}"),
         14: ("finalizers", "[string]"),
     },
-    "Namespace": {1: ("metadata", "ObjectMeta")},
-    "SelfSubjectAccessReview": {1: ("metadata", "ObjectMeta"), 2: ("spec", "ReviewSpec")},
+    "Namespace": {1: ("metadata", "ObjectMeta"), 2: ("spec", "-"), 3: ("status", "-")},
+    "ServiceAccount": {1: ("metadata", "ObjectMeta")},
+    "ConfigMap": {1: ("metadata", "ObjectMeta"), 2: ("data", "{string}"), 4: ("immutable", "bool")},
+    "PriorityClass": {
+        1: ("metadata", "ObjectMeta"),
+        2: ("value", "int"),
+        3: ("globalDefault", "bool"),
+        4: ("description", "string"),
+        5: ("preemptionPolicy", "string"),
+    },
+    "Deployment": {1: ("metadata", "ObjectMeta"), 2: ("spec", "DeploymentSpec"), 3: ("status", "-")},
+    "DeploymentSpec": {1: ("replicas", "int"), 2: ("selector", "LabelSelector"), 3: ("template", "PodTemplate")},
+    "Job": {1: ("metadata", "ObjectMeta"), 2: ("spec", "JobSpec"), 3: ("status", "-")},
+    "JobSpec": {6: ("template", "PodTemplate")},
+    "LabelSelector": {1: ("matchLabels", "{string}")},
+    "PodTemplate": {1: ("metadata", "ObjectMeta"), 2: ("spec", "PodSpec")},
+    "PodSpec": {2: ("containers", "[Container]"), 3: ("restartPolicy", "string"), 10: ("nodeName", "string")},
+    "Container": {
+        1: ("name", "string"),
+        2: ("image", "string"),
+        3: ("command", "[string]"),
+        4: ("args", "[string]"),
+        6: ("ports", "[ContainerPort]"),
+    },
+    "ContainerPort": {3: ("containerPort", "int"), 4: ("protocol", "string")},
+    "SelfSubjectAccessReview": {1: ("metadata", "ObjectMeta"), 2: ("spec", "ReviewSpec"), 3: ("status", "-")},
     "ReviewSpec": {1: ("resourceAttributes", "ResourceAttributes"), 2: ("nonResourceAttributes", "PathAttributes")},
     "ResourceAttributes": {
         1: ("namespace", "string"),
@@ -67,9 +109,8 @@ def decode_object(body: bytes) -> dict[str, Json]:
     envelope = _decode("Unknown", body[len(_MAGIC) :])
     said = envelope.get("typeMeta") or {}
     kind = said.get("kind", "")
-    if kind not in ("Namespace", "SelfSubjectAccessReview", "Eviction", "DeleteOptions"):
-        hint = "application/json (the embedded server reads protobuf of few kinds: use kubectl apply or create -f)"
-        raise unsupported_media_type(f"{PROTOBUF}, kind {kind or 'unknown'}", (hint, "application/yaml"))
+    if kind not in _KINDS:
+        raise _refused(f"kind {kind or 'unknown'}")
     return {"apiVersion": said.get("apiVersion", ""), "kind": kind, **_decode(kind, envelope.get("raw") or b"")}
 
 
@@ -78,8 +119,12 @@ def _decode(message: str, data: bytes) -> dict[str, Json]:
     decoded: dict[str, Json] = {}
     for number, value in _wire(data):
         if number not in fields:
+            if not _is_unset(value):
+                raise _refused(f"field {number} of {message}")
             continue
         name, kind = fields[number]
+        if kind == "-":
+            continue
         if kind == "[string]":
             decoded.setdefault(name, []).append(_text(value))
         elif kind == "{string}":
@@ -91,11 +136,28 @@ def _decode(message: str, data: bytes) -> dict[str, Json]:
                 decoded[name] = text
         elif kind == "bytes":
             decoded[name] = value
+        elif kind.startswith("["):
+            decoded.setdefault(name, []).append(_decode(kind[1:-1], _bytes(value)))
         elif kind in ("int", "bool"):
             decoded[name] = bool(value) if kind == "bool" else value
         else:
             decoded[name] = _decode(kind, _bytes(value))
     return decoded
+
+
+def _is_unset(value: bytes | int) -> bool:
+    """Go writes what is not set as well: as a zero, or as a message of unset fields."""
+    if isinstance(value, int):
+        return value == 0
+    try:
+        return all(_is_unset(below) for _, below in _wire(value))
+    except ApiError:
+        return False  # A text.
+
+
+def _refused(what: str) -> ApiError:
+    hint = "application/json (the embedded server reads protobuf of few kinds: use kubectl apply or create -f)"
+    return unsupported_media_type(f"{PROTOBUF}, {what}", (hint, "application/yaml"))
 
 
 def _bytes(value: bytes | int) -> bytes:
