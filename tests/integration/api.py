@@ -161,26 +161,36 @@ class Api:
             "resourceVersion": listed["metadata"]["resourceVersion"],
             "allowWatchBookmarks": "true",
         }
+        async for lines in self.stream(path, params):
+            changed = False
+            for line in lines:
+                event = json.loads(line)
+                match event["type"]:
+                    case "ADDED" | "MODIFIED":
+                        objects[_key(event["object"], namespace)] = event["object"]
+                        changed = True
+                    case "DELETED":
+                        objects.pop(_key(event["object"], namespace), None)
+                        changed = True
+                    case "ERROR":
+                        raise ExpiredError
+            if changed:
+                yield objects
+
+    async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
+        """The lines of a watch, as many at a time as have come.
+
+        Raises:
+            ExpiredError: the server refuses this watch; list again.
+        """
         async with self._session.get(self.url + path, params=params) as answer:
             if answer.status >= 400:
                 raise ExpiredError
             buffer = b""
             async for chunk in answer.content.iter_any():
                 *lines, buffer = (buffer + chunk).split(b"\n")
-                changed = False
-                for line in filter(None, lines):
-                    event = json.loads(line)
-                    match event["type"]:
-                        case "ADDED" | "MODIFIED":
-                            objects[_key(event["object"], namespace)] = event["object"]
-                            changed = True
-                        case "DELETED":
-                            objects.pop(_key(event["object"], namespace), None)
-                            changed = True
-                        case "ERROR":
-                            raise ExpiredError
-                if changed:
-                    yield objects
+                if lines := list(filter(None, lines)):
+                    yield lines
 
 
 def _key(item: Object, namespace: str | None) -> str:
@@ -201,11 +211,13 @@ def _short(item: Object) -> Object:
 
 
 @asynccontextmanager
-async def connected(url: str, token: str | None = None, context: ssl.SSLContext | None = None) -> AsyncIterator[Api]:
+async def connected(
+    url: str, token: str | None = None, context: ssl.SSLContext | None = None, *, limit: int = 32
+) -> AsyncIterator[Api]:
     """An `Api` with a connection pool of its own."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=32, ssl=context or True),
+        connector=aiohttp.TCPConnector(limit=limit, ssl=context or True),
         headers=headers,
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
         read_bufsize=2**20,

@@ -84,8 +84,7 @@ async def test_a_claim_deleted_in_the_middle_sends_the_pod_back_to_wait(world: W
     fault = world.fault("before", "claim", action=delete)
     await world.start_scheduler()
     await world.add_pod("pod", claim="claim")
-    async with asyncio.timeout(60):
-        await fault.happened.wait()
+    await world.wait_fault(fault)
 
     await world.add_claim("claim")
     await world.wait_bound("pod")
@@ -121,8 +120,7 @@ async def test_a_claim_allocated_by_somebody_else_in_the_middle_is_accepted(
     fault = world.fault("before", "claim status", action=allocate)
     await world.start_scheduler()
     await world.add_pod("pod", claim="claim")
-    async with asyncio.timeout(60):
-        await fault.happened.wait()
+    await world.wait_fault(fault)
     await world.wait_unschedulable("pod")
     assert devices_of(await world.claim_of("pod")) == [(first, "gpu-0")]
 
@@ -141,8 +139,7 @@ async def test_a_pod_deleted_in_the_middle_gives_its_device_back(world: World) -
     fault = world.fault("before", "binding", action=delete)
     await world.start_scheduler()
     await world.add_pod("pod", template="one-gpu")
-    async with asyncio.timeout(60):
-        await fault.happened.wait()
+    await world.wait_fault(fault)
     await world.wait_for("pods", lambda pods: "pod" not in pods, what="the pod's deletion")
 
     await world.add_pod("next", template="one-gpu")

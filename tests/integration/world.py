@@ -33,6 +33,9 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 # ask for no more than Kubernetes does (real control plane only).
 UNDER_TEST: Final = os.environ.get("DRA_TEST_SCHEDULER", "ours")
 
+# More options for it, such as --paranoid.
+MORE_ARGUMENTS: Final = os.environ.get("DRA_TEST_SCHEDULER_ARGUMENTS", "").split()
+
 
 class Cluster(Protocol):
     """What a cluster must offer beside its API."""
@@ -87,7 +90,8 @@ class World:
         with self.log.open("ab") as output:
             self._scheduler = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "scheduler", "run"),
-                *(f"--kubeconfig={kubeconfig}", f"--scheduler-name={SCHEDULER_NAME}", *arguments),
+                *(f"--kubeconfig={kubeconfig}", f"--scheduler-name={SCHEDULER_NAME}", "--no-health"),
+                *(*MORE_ARGUMENTS, *arguments),
                 cwd=ROOT,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
@@ -251,6 +255,17 @@ class World:
         found = condition_of(pods[name])
         assert found is not None
         return found
+
+    async def wait_fault(self, fault: Fault, *, seconds: float = 60) -> None:
+        """Until the fault has had its first request."""
+        try:
+            async with asyncio.timeout(seconds):
+                await fault.happened.wait()
+        except TimeoutError:
+            raise AssertionError(
+                f"no request like {fault.method} {fault.path} within {seconds:g} s; seen: {dict(self.proxy.seen)}\n"
+                f"--- the scheduler's log ends:\n{self.log_tail()}"
+            ) from None
 
     async def claim_of(self, pod_name: str) -> Object:
         """The claim of a pod made by `add_pod`."""

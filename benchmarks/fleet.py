@@ -1,0 +1,208 @@
+"""The objects of a benchmark: nodes, slices, a class, a claim template, pods, and what bare writes would write.
+
+Everything follows from a workload (workloads.yaml) and three numbers; nothing is random.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+Object = dict[str, Any]
+
+NAMESPACE: Final = "bench"
+DRIVER: Final = "gpu.example.com"
+CLASS: Final = "gpu.example.com"
+TEMPLATE: Final = "claim"
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One entry of workloads.yaml; its text says what the fields mean."""
+
+    name: str
+    what: str
+    devices: Object
+    claim: Object | None = None
+    extended: str | None = None
+    class_spec: Object | None = None
+    bare: Object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large: nodes, devices a node, pods."""
+
+    nodes: int
+    devices: int
+    pods: int
+
+    def __post_init__(self) -> None:
+        if min(self.nodes, self.devices, self.pods) < 1:
+            raise ValueError(f"nodes, devices and pods must be at least 1, not {self}")
+
+
+WORKLOADS: Final = Path(__file__).with_name("workloads.yaml")
+
+
+def workloads() -> dict[str, Workload]:
+    """All workloads by name, in the file's order."""
+    entries = yaml.safe_load(WORKLOADS.read_text())
+    found = [Workload(**{("class_spec" if key == "class" else key): entry[key] for key in entry}) for entry in entries]
+    return {workload.name: workload for workload in found}
+
+
+class Fleet:
+    """The cluster's objects for one workload and size."""
+
+    def __init__(self, workload: Workload, size: Size) -> None:
+        self.workload = workload
+        self.size = size
+
+    def nodes(self) -> Iterator[Object]:
+        for number in range(self.size.nodes):
+            offer = {"cpu": "64", "memory": "512Gi", "pods": "250"}
+            yield {
+                "metadata": {"name": node_name(number), "labels": {"kubernetes.io/hostname": node_name(number)}},
+                "status": {
+                    "capacity": offer,
+                    "allocatable": offer,
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            }
+
+    def slices(self) -> Iterator[Object]:
+        for number in range(self.size.nodes):
+            if self.workload.devices["kind"] == "partition":
+                yield from self._partitionable(number)
+            else:
+                devices = [self._device(number, index) for index in range(self.size.devices)]
+                yield _slice(node_name(number), node_name(number), {"devices": devices})
+
+    def _device(self, node: int, index: int) -> Object:
+        attributes: Object = {
+            "index": {"int": index},
+            "uuid": {"string": f"gpu-{node}-{index}"},
+            "model": {"string": "A100" if self.matches(node * self.size.devices + index) else "T4"},
+            "driverVersion": {"version": "1.0.0"},
+            "numa": {"int": index // 4},
+            "resource.kubernetes.io/pcieRoot": {"string": f"pci{node:04x}:{index // 2:02x}"},
+        }
+        device: Object = {"name": f"gpu-{index}", "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}}
+        if self.workload.devices["kind"] == "shared":
+            device["allowMultipleAllocations"] = True
+        return device
+
+    def _partitionable(self, node: int) -> Iterator[Object]:
+        """One pool a GPU: a slice with the counters, and one with halves and quarters that draw on them."""
+        for index in range(self.size.devices):
+            pool = f"{node_name(node)}-gpu-{index}"
+            counters = {"memory": {"value": "80Gi"}, **{f"slice-{part}": {"value": "1"} for part in range(4)}}
+            yield _slice(
+                pool, node_name(node), {"sharedCounters": [{"name": "gpu", "counters": counters}]}, 2, "counters"
+            )
+            parts = [("half", (0, 1)), ("half", (2, 3)), *(("quarter", (part,)) for part in range(4))]
+            devices = []
+            for number, (profile, taken) in enumerate(parts):
+                memory = f"{20 * len(taken)}Gi"
+                consumed = {"memory": {"value": memory}, **{f"slice-{part}": {"value": "1"} for part in taken}}
+                devices.append(
+                    {
+                        "name": f"part-{number}",
+                        "attributes": {"profile": {"string": profile}},
+                        "capacity": {"memory": {"value": memory}},
+                        "consumesCounters": [{"counterSet": "gpu", "counters": consumed}],
+                    }
+                )
+            yield _slice(pool, node_name(node), {"devices": devices}, 2)
+
+    def matches(self, index: int) -> bool:
+        """Does the index-th device of the cluster have the model that is selected?"""
+        if self.workload.devices.get("matching") != "pods":
+            return True
+        every = max(self.size.nodes * self.size.devices // self.size.pods, 1)
+        return index % every == 0
+
+    def device_class(self) -> Object:
+        selectors = [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]
+        return {"metadata": {"name": CLASS}, "spec": {"selectors": selectors, **(self.workload.class_spec or {})}}
+
+    def template(self) -> Object | None:
+        if self.workload.claim is None:
+            return None
+        return {
+            "metadata": {"namespace": NAMESPACE, "name": TEMPLATE},
+            "spec": {"spec": self.workload.claim},
+        }
+
+    def pod(self, name: str, scheduler_name: str) -> Object:
+        container: Object = {"name": "main", "image": "registry.example.com/work:1"}
+        resources: Object = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+        spec: Object = {
+            "schedulerName": scheduler_name,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{**container, "resources": resources}],
+        }
+        if self.workload.claim is not None:
+            spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": TEMPLATE}]
+            resources["claims"] = [{"name": "gpu"}]
+        if self.workload.extended is not None:
+            resources["limits"] = {self.workload.extended: "1"}
+            resources["requests"][self.workload.extended] = "1"
+        return {"metadata": {"namespace": NAMESPACE, "name": name, "labels": {"app": "bench"}}, "spec": spec}
+
+    # -- what a loop that decides nothing writes --------------------------------------------------------------
+
+    def can_write_bare(self) -> bool:
+        return self.workload.bare is not None
+
+    def bare_places(self) -> Iterator[tuple[str, list[Object]]]:
+        """A node and allocation results, pod after pod, without looking at anything."""
+        bare = self.workload.bare or {}
+        take = bare.get("take", 0)
+        if not take:
+            number = 0
+            while True:
+                yield node_name(number % self.size.nodes), []
+                number += 1
+        batch: list[Object] = []
+        for node, pool, device in self._places(bare):
+            result: Object = {"request": bare["request"], "driver": DRIVER, "pool": pool, "device": device}
+            if "share" in bare:
+                result |= {"shareID": str(uuid.uuid4()), "consumedCapacity": {"memory": bare["share"]}}
+            batch.append(result)
+            if len(batch) == take:
+                yield node, batch
+                batch = []
+
+    def _places(self, bare: Object) -> Iterator[tuple[str, str, str]]:
+        for node in range(self.size.nodes):
+            for index in range(self.size.devices):
+                name = node_name(node)
+                if self.workload.devices["kind"] == "partition":
+                    yield from ((name, f"{name}-gpu-{index}", part) for part in ("part-0", "part-1"))
+                elif self.matches(node * self.size.devices + index):
+                    times = 4 if "share" in bare else 1
+                    yield from [(name, name, f"gpu-{index}")] * times
+
+
+def node_name(number: int) -> str:
+    return f"node-{number:04}"
+
+
+def _slice(pool: str, node: str, content: Object, slices: int = 1, suffix: str = "devices") -> Object:
+    return {
+        "metadata": {"name": f"{pool}-{suffix}"},
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": node,
+            "pool": {"name": pool, "generation": 1, "resourceSliceCount": slices},
+            **content,
+        },
+    }

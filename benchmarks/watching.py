@@ -1,0 +1,90 @@
+"""Sees pods get bound: a watch that looks at each line's bytes only, so that it costs the machine little.
+
+The API server filters: with the field selector `spec.nodeName!=` a pod's binding is its first event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import suppress
+from types import TracebackType
+
+from benchmarks.fleet import NAMESPACE
+from tests.integration.api import Api, path_of
+
+_NAME = re.compile(rb'"metadata":\{"name":"([^"]+)"')
+_CHECK_SECONDS = 1.0
+
+
+class BoundPods:
+    """Async context manager. `at` maps a pod's name to when its binding was seen (time.monotonic)."""
+
+    def __init__(self, api: Api) -> None:
+        self.at: dict[str, float] = {}
+        self._api = api
+        self._news = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> BoundPods:
+        listed = await self._api.request("GET", path_of("pods", NAMESPACE), params={"limit": "1"})
+        version = listed["metadata"]["resourceVersion"]
+        self._task = asyncio.create_task(self._watch(version))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _watch(self, version: str) -> None:
+        params = {"watch": "true", "resourceVersion": version, "fieldSelector": "spec.nodeName!="}
+        async for lines in self._api.stream(path_of("pods", NAMESPACE), params):
+            now = time.monotonic()
+            for line in lines:
+                if (found := _NAME.search(line)) is not None:
+                    self.at.setdefault(found[1].decode(), now)
+            async with self._news:
+                self._news.notify_all()
+
+    async def _wait(self, until: Callable[[], bool], seconds: float, check: Callable[[], None]) -> None:
+        async with asyncio.timeout(seconds):
+            while not until():
+                check()
+                assert self._task is not None
+                if self._task.done():
+                    await self._task  # raises what ended it
+                    raise RuntimeError("the watch on bound pods ended")
+                async with self._news:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._news.wait(), _CHECK_SECONDS)
+
+    async def wait_count(self, count: int, *, seconds: float, check: Callable[[], None]) -> float:
+        """Until `count` pods are bound; returns when the first was. `check` runs every second and may raise.
+
+        Raises:
+            TimeoutError: not within `seconds`.
+        """
+        await self._wait(lambda: len(self.at) >= count, seconds, check)
+        return min(self.at.values())
+
+    async def wait_names(self, names: Collection[str], *, seconds: float, check: Callable[[], None]) -> None:
+        """Until these pods are bound."""
+        await self._wait(lambda: all(name in self.at for name in names), seconds, check)
+
+    async def names(self) -> AsyncIterator[str]:
+        """Every bound pod, once, as it comes; for ever."""
+        given = 0
+        while True:
+            known = list(self.at)
+            for name in known[given:]:
+                yield name
+            given = len(known)
+            async with self._news:
+                if len(self.at) == given:
+                    await self._news.wait()
