@@ -26,14 +26,14 @@ from typing import Any
 from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
 from tests.allocator.cases import ask
 from tests.allocator.generator import Generator
-from tests.allocator.rules import violations
+from tests.allocator.rules import has_one_generation, violations
 
 BATCH = 200
 GO_TIMEOUT_MS = 400
 
 
 def compare(case: Mapping[str, Any], ours: Mapping[str, Any], go: Mapping[str, Any]) -> str:
-    if ours["outcome"] == "allocated" and violations(case, ours["allocations"]):
+    if ours["outcome"] == "allocated" and has_one_generation(case) and violations(case, ours["allocations"]):
         return "unsound"
     if "deadline" in go.get("error", ""):
         return "go-late"

@@ -27,20 +27,54 @@ def pool_slices(case: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[
             yield slice_["spec"], device
 
 
+def has_one_generation(case: Mapping[str, Any]) -> bool:
+    """Whether no pool is being replaced: which generation counts for a node is not judged here."""
+    generations = {
+        (slice_["spec"]["driver"], slice_["spec"]["pool"]["name"], slice_["spec"]["pool"]["generation"])
+        for slice_ in case["slices"]
+    }
+    return len(generations) == len({pool[:2] for pool in generations})
+
+
 def device_of(case: Mapping[str, Any], id_: Id) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Slices of the newest generation that publish the device for the node.
 
     A newer generation for other nodes only does not count: the API leaves the old one in force until it is
     replaced.
     """
-    node = case["node"]["metadata"]["name"]
+    node = case["node"]["metadata"]
     found = [
         (spec, device)
         for spec, device in pool_slices(case)
-        if (spec["driver"], spec["pool"]["name"], device["name"]) == id_ and spec.get("nodeName", node) == node
+        if (spec["driver"], spec["pool"]["name"], device["name"]) == id_
+        and selects(device if spec.get("perDeviceNodeSelection") else spec, node)
     ]
     newest = max((spec["pool"]["generation"] for spec, _ in found), default=0)
     return [(spec, device) for spec, device in found if spec["pool"]["generation"] == newest]
+
+
+def selects(what: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+    """The node selection of a slice or a device; only what the generators use."""
+    if "nodeName" in what:
+        return bool(what["nodeName"] == node["name"])
+    if what.get("allNodes"):
+        return True
+    (term,) = what["nodeSelector"]["nodeSelectorTerms"]
+    return all(_meets(node["labels"].get(entry["key"]), entry) for entry in term["matchExpressions"])
+
+
+def _meets(value: str | None, requirement: Mapping[str, Any]) -> bool:
+    match requirement["operator"]:
+        case "In":
+            return value in requirement["values"]
+        case "NotIn":
+            return value not in requirement["values"]
+        case "Exists":
+            return value is not None
+        case "Gt":
+            return value is not None and int(value) > int(requirement["values"][0])
+        case operator:
+            raise ValueError(operator)
 
 
 def attribute(device: Mapping[str, Any], driver: str, name: str) -> Any:

@@ -1,0 +1,49 @@
+"""Live: random cases that draw all features together, asked here and at the released Go allocator."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from allocator import ALL_SHORTCUTS, NO_SHORTCUTS
+from tests.allocator.differential import run
+from tests.oracle.client import Oracle
+from tests.oracle.fixture import oracle  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.oracle
+ALLOWED = {"equal", "go-late", "distinct-forgets", "intersection-not-restored"}
+
+
+def test_random_cases_get_the_go_allocators_answers(oracle: Oracle) -> None:  # noqa: F811
+    verdicts = Counter[str]()
+    wrong = []
+    for verdict, case, ours, go in run(oracle, 2_000_000, 3_000, ALL_SHORTCUTS):
+        verdicts[verdict] += 1
+        if verdict not in ALLOWED:
+            wrong.append((case["name"], ours, go))
+
+    assert wrong == []
+    assert verdicts["equal"] > 2_800
+
+
+def test_the_plain_search_gets_them_too(oracle: Oracle) -> None:  # noqa: F811
+    """Without shortcuts the same; where Go needs many steps the budget may end first, which is no answer."""
+    wrong = [
+        (case["name"], ours, go)
+        for verdict, case, ours, go in run(oracle, 3_000_000, 1_000, NO_SHORTCUTS)
+        if verdict not in ALLOWED and ours["outcome"] != "exhausted"
+    ]
+
+    assert wrong == []
+
+
+@pytest.mark.nightly
+def test_two_hundred_thousand_random_cases(oracle: Oracle) -> None:  # noqa: F811
+    wrong = [
+        (case["name"], ours, go)
+        for verdict, case, ours, go in run(oracle, 4_000_000, 200_000, ALL_SHORTCUTS)
+        if verdict not in ALLOWED
+    ]
+
+    assert wrong == []
