@@ -64,7 +64,7 @@ class Semver:
         """
         parts = text.removeprefix("v").split(".", 2)
         for i, part in enumerate(parts):
-            if len(part) > 1:
+            if len(part.encode()) > 1:  # Go counts bytes
                 stripped = part.lstrip("0")
                 parts[i] = stripped if stripped and stripped[0] in _DIGITS else "0" + stripped
         if len(parts) < 3:

@@ -417,10 +417,12 @@ class _Planner:
         if chosen == ("in_list",) and constant is not MISSING:
             members = _member_set(constant)
             if members is not None:
+                if not members:
+                    return _constant_step(False)  # cel-go does not even look at the element
 
                 def is_member(frame: Frame) -> bool:
                     value = element(frame)
-                    return (value.__class__, hashable_key(value)) in members if members else False
+                    return (value.__class__, hashable_key(value)) in members
 
                 return is_member
         contains = SINGLETONS[IN]
