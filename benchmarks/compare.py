@@ -126,7 +126,10 @@ async def backlog(cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender,
         await claims_generated(api, count)
     async with BoundPods(api) as bound:
         await one.start(cluster, api, fleet)
-        began = await bound.wait_count(1, seconds=120, check=one.check_alive)
+        try:
+            began = await bound.wait_count(1, seconds=60, check=one.check_alive)
+        except TimeoutError:
+            raise ContenderError("no pod bound within 60 s of its start") from None
         cpu_began, cluster_began = one.cpu_seconds(), cluster_cpu(cluster)
         sampler = asyncio.create_task(sample(one))
         failure = ""
@@ -134,9 +137,10 @@ async def backlog(cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender,
             await bound.wait_count(count, seconds=BACKLOG_SECONDS, check=one.check_alive)
         except TimeoutError:
             failure = f"{len(bound.at)} of {count} bound after {BACKLOG_SECONDS:.0f} s"
+        finally:
+            sampler.cancel()
         cpu, cluster_cpu_s = one.cpu_seconds() - cpu_began, cluster_cpu(cluster) - cluster_began
         resident = one.resident_bytes()
-        sampler.cancel()
     times = sorted(at - began for at in bound.at.values())
     # The first pod starts the clock and is not work done in that time.
     done, took = len(times) - 1, max(times[-1], 1e-9)

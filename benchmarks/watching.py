@@ -13,24 +13,30 @@ from contextlib import suppress
 from types import TracebackType
 
 from benchmarks.fleet import NAMESPACE
-from tests.integration.api import Api, path_of
+from tests.integration.api import Api, ExpiredError, path_of
 
 _NAME = re.compile(rb'"metadata":\{"name":"([^"]+)"')
+_BOUND = {"fieldSelector": "spec.nodeName!="}
 _CHECK_SECONDS = 1.0
 
 
 class BoundPods:
-    """Async context manager. `at` maps a pod's name to when its binding was seen (time.monotonic)."""
+    """Async context manager.
+
+    Attributes:
+        at: when a pod's binding was seen (time.monotonic), by its name.
+        interruptions: how often the watch had to be taken up again.
+    """
 
     def __init__(self, api: Api) -> None:
         self.at: dict[str, float] = {}
+        self.interruptions = 0
         self._api = api
         self._news = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> BoundPods:
-        listed = await self._api.request("GET", path_of("pods", NAMESPACE), params={"limit": "1"})
-        version = listed["metadata"]["resourceVersion"]
+        version = await self._see_all()
         self._task = asyncio.create_task(self._watch(version))
         return self
 
@@ -42,13 +48,28 @@ class BoundPods:
             with suppress(asyncio.CancelledError):
                 await self._task
 
+    async def _see_all(self) -> str:
+        """List the bound pods; returns the revision to watch from."""
+        listed = await self._api.request("GET", path_of("pods", NAMESPACE), params=_BOUND)
+        now = time.monotonic()
+        for pod in listed.get("items") or ():
+            self.at.setdefault(pod["metadata"]["name"], now)
+        return str(listed["metadata"]["resourceVersion"])
+
     async def _watch(self, version: str) -> None:
-        params = {"watch": "true", "resourceVersion": version, "fieldSelector": "spec.nodeName!="}
-        async for lines in self._api.stream(path_of("pods", NAMESPACE), params):
-            now = time.monotonic()
-            for line in lines:
-                if (found := _NAME.search(line)) is not None:
-                    self.at.setdefault(found[1].decode(), now)
+        while True:
+            with suppress(ExpiredError):
+                params = {**_BOUND, "watch": "true", "resourceVersion": version}
+                async for lines in self._api.stream(path_of("pods", NAMESPACE), params):
+                    now = time.monotonic()
+                    for line in lines:
+                        if (found := _NAME.search(line)) is not None:
+                            self.at.setdefault(found[1].decode(), now)
+                    async with self._news:
+                        self._news.notify_all()
+            # The API server ends a watch whose reader lags; what came in between is seen late, not lost.
+            self.interruptions += 1
+            version = await self._see_all()
             async with self._news:
                 self._news.notify_all()
 
@@ -59,7 +80,6 @@ class BoundPods:
                 assert self._task is not None
                 if self._task.done():
                     await self._task  # raises what ended it
-                    raise RuntimeError("the watch on bound pods ended")
                 async with self._news:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._news.wait(), _CHECK_SECONDS)

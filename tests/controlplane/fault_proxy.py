@@ -14,6 +14,7 @@ that is passed on. It runs in the caller's event loop. Not here: what the API se
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import json
 import re
@@ -225,7 +226,7 @@ class FaultProxy:
             request.method,
             self.upstream + request.path_qs,
             headers=headers,
-            data=body or None,
+            data=io.BytesIO(body) if body else None,
             allow_redirects=False,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
         ) as answer:
