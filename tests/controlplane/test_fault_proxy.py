@@ -118,7 +118,7 @@ async def test_before_acts_and_then_passes_on(client: aiohttp.ClientSession, pro
 
 
 async def test_a_fault_leaves_other_requests_alone(client: aiohttp.ClientSession, proxy: FaultProxy) -> None:
-    fault = proxy.add(Fault("lose-request", "PATCH", "/pods/", times=-1))
+    fault = proxy.add(Fault("lose-request", "POST", "/pods/", times=-1))
     assert await patch(client, "/api/v1/pods/a") == 201
     assert await patch(client, "/api/v1/nodes/a") == 201
     assert fault.hits == 0
