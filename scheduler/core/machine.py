@@ -17,6 +17,7 @@ See docs/adr/0001-synchronous-core.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from allocator import Features
@@ -54,6 +55,7 @@ from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
+from scheduler.core.story import Entry, Story
 from scheduler.core.timers import Timers
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision
@@ -91,6 +93,10 @@ class Machine:
         self.timers: Final = Timers()
         self.outbox: Final = Outbox()
         self._problems: Final = Problems()
+        self.story: Final = Story(settings.story_entries_max)
+        self._uids: Final[list[str]] = []
+        if settings.story_entries_max:
+            new_uid = partial(self._draw_uid, new_uid)
         view = CoreView(self.store, self.overlay, new_uid)
         self.feasibility: Final = Feasibility(self.store, settings, view)
         self.queue: Final = SchedulingQueue(self.runners, settings, view)
@@ -139,13 +145,23 @@ class Machine:
         )
         self._unlisted = set(KINDS)
 
-    def handle(self, given: Input, *, now_ms: int) -> tuple[Decision, ...]:  # noqa: C901 - one case per kind of input
+    def handle(self, given: Input, *, now_ms: int) -> tuple[Decision, ...]:
         """Take one input; return what the shell must do, in order.
 
         Args:
             now_ms: Unix time. May be set back or forward at any time.
         """
         self.timers.advance(now_ms)
+        self._dispatch(given)
+        if self.settings.checks_invariants:
+            self.check_invariants()
+        decisions = self.outbox.drain()
+        if self.settings.story_entries_max:
+            self.story.tell(Entry(now_ms, given, decisions, tuple(self._uids)))
+            self._uids.clear()
+        return decisions
+
+    def _dispatch(self, given: Input) -> None:  # noqa: C901 - one case for each kind of input
         observed = self._observed
         match given:
             case PodObserved(pod):
@@ -178,9 +194,6 @@ class Machine:
                 self.store.delete_namespace(namespace_name, revision)
             case RelistFinished(kind):
                 self._unlisted.discard(kind)
-        if self.settings.checks_invariants:
-            self.check_invariants()
-        return self.outbox.drain()
 
     def next_deadline_ms(self) -> int | None:
         """When `TimerFired` is due, on the clock of `now_ms`; None: not before the next input."""
@@ -213,6 +226,11 @@ class Machine:
 
     def _can_try(self) -> bool:
         return not self._unlisted and len(self.bindings) < self.settings.binding_cycles_max
+
+    def _draw_uid(self, new_uid: Callable[[], str]) -> str:
+        uid = new_uid()
+        self._uids.append(uid)
+        return uid
 
     def _claim_revision(self, uid: ClaimUid) -> int | None:
         claim = self.store.claims.get(uid)

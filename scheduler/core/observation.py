@@ -19,7 +19,7 @@ import msgspec
 from allocator import DeviceClass, ResourceSlice
 from scheduler.core.binding_cycle import BindingCycle, BindingCycles
 from scheduler.core.claim_writes import ClaimWrites
-from scheduler.core.claims import ClaimOverlay
+from scheduler.core.claims import ClaimOverlay, footprint
 from scheduler.core.inputs import WriteRejected
 from scheduler.core.problems import Problems
 from scheduler.core.scheduling_cycle import SchedulingCycles
@@ -166,9 +166,12 @@ class Observations:
         claim = self._store.delete_claim(uid, revision)
         if claim is None:
             return
+        hold = self._overlay.holds.get(uid)
         self._overlay.forget(uid)
         self.writes.deleted(uid)
         self.bindings.claim_changed(claim.key)
+        if hold is not None and claim.allocation is None:
+            claim = replace(claim, allocation=hold.held.allocation)
         self._change(Resource.CLAIM, Action.DELETE, claim, None)
 
     # What binding cycles tell
@@ -194,9 +197,10 @@ class Observations:
     def devices_released(self, held: Iterable[Held]) -> None:
         for one in held:
             claim = self._store.claims.get(one.uid)
-            if claim is not None and claim.allocation is None:
-                was = replace(claim, allocation=one.allocation)
-                self._change(Resource.CLAIM, Action.UPDATE, was, claim)
+            stored = claim.allocation if claim is not None else None
+            if claim is not None and (stored is None or footprint(stored) != footprint(one.allocation)):
+                with_devices, without = replace(claim, allocation=one.allocation), replace(claim, allocation=None)
+                self._change(Resource.CLAIM, Action.UPDATE, with_devices, without)
 
     def pod_unassumed(self, pod: Pod, node: NodeName) -> None:
         was = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))

@@ -7,7 +7,8 @@ Rules of this module
   1. A change wakes a pod only through a plugin that rejected it, if `wakes_on` matches and `hint` says QUEUE.
   2. Pods that Filter rejected and that have the same shape have the same chance: a change that could help them wakes
      one, the *leader*, by priority. When the leader fits, the next follows; when it fails with the same shape, the rest
-     is proven not to fit either. So a freed device costs two attempts, not one for each of ten thousand pods.
+     is proven not to fit either. So a freed device costs two attempts, not one for each of ten thousand pods. A pod
+     whose own claims or spec change leaves the group: its shape may be another one now.
   3. A pod in backoff after a rejection is tried early when nothing is active (upstream's SchedulerPopFromBackoffQ); one
      in backoff after an error never is.
   4. Whatever nothing has woken for five minutes is tried again, for a shape its leader.
@@ -75,6 +76,11 @@ class QueuedPod:
     @property
     def priority(self) -> int:
         return self.pod.spec.priority or 0
+
+    @property
+    def all_rejecters(self) -> frozenset[str]:
+        """Who rejected it, or its whole group since: what the leader was told holds for all."""
+        return self.rejecters if self.group is None else self.rejecters | self.group.rejecters
 
 
 @dataclass(slots=True, eq=False)
@@ -192,18 +198,16 @@ class SchedulingQueue:
         queued = self._pods[pod.uid]
         queued.pod = pod
         action = pod_changes(old, pod)
-        if action is None or queued.place not in (Place.UNSCHEDULABLE, Place.GATED):
+        if queued.place not in (Place.UNSCHEDULABLE, Place.GATED):
             return
-        event = ClusterEvent(Resource.POD, action, old, pod)
-        for mask, (scheduler_name, name), plugin, _ in self._wakes.get(Resource.POD, ()):
-            if (
-                mask & action
-                and scheduler_name == queued.runner.scheduler_name
-                and name in queued.rejecters
-                and plugin.hint(pod, event, self._view) is Hint.QUEUE
-            ):
-                self._wake(queued, now_ms)
-                return
+        if action is not None:
+            event = ClusterEvent(Resource.POD, action, old, pod)
+            for waker in self._wakes.get(Resource.POD, ()):
+                if waker.actions & action and self._is_helped(queued, waker, event):
+                    self._wake(queued, now_ms)
+                    return
+        if action is not None or old.spec != pod.spec:
+            self._leave_group(queued, now_ms)
 
     def remove(self, uid: PodUid, now_ms: int) -> None:
         """The pod is bound, gone or finished."""
@@ -279,38 +283,60 @@ class SchedulingQueue:
 
     def change(self, event: ClusterEvent, now_ms: int) -> None:
         """Wake the pods that `event` could help."""
-        for mask, key, plugin, targeted in self._wakes.get(event.resource, ()):
-            if not mask & event.action:
+        for waker in self._wakes.get(event.resource, ()):
+            if not waker.actions & event.action:
                 continue
-            singles = self._single_by_plugin.get(key)
-            groups = self._groups_by_plugin.get(key)
-            if not singles and not groups:
-                continue
-            concerned = targeted.concerned(event, self._view) if targeted is not None else None
+            singles = self._single_by_plugin.get(waker.key)
+            groups = self._groups_by_plugin.get(waker.key)
+            concerned = None
+            if waker.targeted is not None and (singles or self._groups):
+                concerned = waker.targeted.concerned(event, self._view)
             if concerned is not None:
-                self._change_for(concerned, key, plugin, event, now_ms)
+                for uid in concerned:
+                    self._change_for(uid, waker, event, now_ms)
                 continue
             for queued in tuple(singles.values()) if singles else ():
-                if plugin.hint(queued.pod, event, self._view) is Hint.QUEUE:
+                if waker.plugin.hint(queued.pod, event, self._view) is Hint.QUEUE:
                     self._wake(queued, now_ms)
             for group in tuple(groups.values()) if groups else ():
                 first = group.first() if group.leader is None else None
-                if first is not None and plugin.hint(first.pod, event, self._view) is Hint.QUEUE:
+                if first is not None and waker.plugin.hint(first.pod, event, self._view) is Hint.QUEUE:
                     self._lead(group, first, now_ms)
 
-    def _change_for(
-        self, uids: Iterable[PodUid], key: tuple[str, str], plugin: Plugin, event: ClusterEvent, now_ms: int
-    ) -> None:
-        for uid in uids:
-            queued = self._pods.get(uid)
-            if (
-                queued is not None
-                and queued.place in (Place.UNSCHEDULABLE, Place.GATED)
-                and key[0] == queued.runner.scheduler_name
-                and key[1] in queued.rejecters
-                and plugin.hint(queued.pod, event, self._view) is Hint.QUEUE
-            ):
-                self._wake(queued, now_ms)
+    def _change_for(self, uid: PodUid, waker: _Waker, event: ClusterEvent, now_ms: int) -> None:
+        """A change that concerns this very pod."""
+        queued = self._pods.get(uid)
+        if (
+            queued is None
+            or queued.place not in (Place.UNSCHEDULABLE, Place.GATED)
+            or waker.key[0] != queued.runner.scheduler_name
+        ):
+            return
+        if self._is_helped(queued, waker, event):
+            self._wake(queued, now_ms)
+        else:
+            self._leave_group(queued, now_ms)
+
+    def _is_helped(self, queued: QueuedPod, waker: _Waker, event: ClusterEvent) -> bool:
+        """Whether the plugin rejected this pod and thinks that `event` could help it."""
+        return (
+            waker.key[0] == queued.runner.scheduler_name
+            and waker.key[1] in queued.all_rejecters
+            and waker.plugin.hint(queued.pod, event, self._view) is Hint.QUEUE
+        )
+
+    def _leave_group(self, queued: QueuedPod, now_ms: int) -> None:
+        """The pod may have another shape now, so what a leader finds out holds for it no more."""
+        group = queued.group
+        if group is None or queued.uid not in group.members:
+            return
+        if group.leader is not None:
+            self._wake(queued, now_ms)  # the change that woke the leader was for this one too
+            return
+        queued.rejecters = queued.all_rejecters
+        self._displace(queued)
+        self._place(queued, Place.UNSCHEDULABLE, now_ms)
+        self._index_single(queued)
 
     # Time
 

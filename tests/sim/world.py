@@ -1,10 +1,10 @@
 """The simulated world: one machine, one API server, and everything unpleasant between them, from one seed.
 
 Faults: lost requests, requests that land late (after their sender was told that nothing is known), lost replies, refusals
-to be repeated, delayed and repeated and late watch events, watches that start over from a list (also from one older than
-what was seen), restarts of the machine, clocks set back and forward, users and other schedulers changing things meanwhile.
+to be repeated, delayed and repeated and late watch events, watches that start over from a list, restarts of the machine, clocks set back and forward, users and other schedulers changing things meanwhile.
 
-What is assumed of the shell: decisions that name the same object are executed in order, one at a time.
+What is assumed of the shell: decisions that name the same object are executed in order, one at a time; a list is not older
+than what its watch has told before.
 What is assumed of a restart: requests of the old process have landed or are lost for good when the new one lists. (No
 scheduler can know of writes of its earlier life that land later; the old process's connections are closed by then.)
 
@@ -90,6 +90,20 @@ FAULTS = {  # each with the probabilities it may have in a world
 }
 
 
+ACTIONS = {  # what users and other components do, and how often; each world does some more and some less
+    "create_pod": 14,
+    "generate_claim": 10,
+    "collect_garbage": 6,
+    "delete_pod": 6,
+    "finish_pod": 3,
+    "change_node": 2,
+    "meddle_with_claim": 2,
+    "change_slice": 1,
+    "delete_claim": 1,
+    "bind_by_somebody_else": 0.5,
+}
+
+
 @dataclass(frozen=True)
 class Conditions:
     """How the world is.
@@ -115,7 +129,8 @@ class World:
     def __post_init__(self) -> None:
         rnd = self.rnd = random.Random(self.seed)
         self.fault_rates = {name: rnd.choice(rates) * self.conditions.has_faults for name, rates in FAULTS.items()}
-        self.devices = rnd.choice([1, 2, 2, 4])
+        self.weights = {name: weight * rnd.choice([0.3, 1, 1, 3]) for name, weight in ACTIONS.items()}
+        self.devices = rnd.choice([1, 1, 2, 4])
         self.pods_max = rnd.choice([4, 8, 16])
         self.lateness = rnd.choice([0.0, 0.5, 1.0])  # how many lost requests land later
         self.cruelty = rnd.choice([0.0, 0.5, 0.9])  # how often users pick on pods that are being bound
@@ -202,7 +217,9 @@ class World:
                 self.trace.append(f"    ~ delayed {decision.id}")
             self.replies.append((key, unknown))
         elif self.fault("throttled"):
-            self.replies.append((key, WriteRejected(decision.id, 429, "TooManyRequests", "slow down", is_retriable=True)))
+            self.replies.append(
+                (key, WriteRejected(decision.id, 429, "TooManyRequests", "slow down", is_retriable=True))
+            )
         elif self.fault("forbidden"):
             refusal = WriteRejected(decision.id, 403, "Forbidden", "no permission", is_configuration=True)
             self.replies.append((key, refusal))
@@ -269,29 +286,18 @@ class World:
     # Users and other components
 
     def act(self) -> None:
-        action = self.rnd.choices(
-            [
-                self.create_pod,
-                self.delete_pod,
-                self.finish_pod,
-                self.generate_claim,
-                self.server.collect_garbage,
-                self.delete_claim,
-                self.meddle_with_claim,
-                self.change_node,
-                self.change_slice,
-                self.bind_by_somebody_else,
-            ],
-            weights=[14, 4, 3, 10, 6, 1, 2, 2, 1, 0.5],
-        )[0]
-        action()
+        name = self.rnd.choices(list(self.weights), weights=list(self.weights.values()))[0]
+        getattr(self, name)()
+
+    def collect_garbage(self) -> None:
+        self.server.collect_garbage()
 
     def create_pod(self) -> None:
         alive = [pod for pod in self.server.pods.values() if not pod.is_terminal]
         if len(alive) >= self.pods_max:
             return
         name = f"pod-{next(self.names)}"
-        kind = self.rnd.choices(["template", "shared", "two", "plain", "big"], weights=[6, 4, 2, 1, 1])[0]
+        kind = self.rnd.choices(["template", "shared", "two", "plain", "big"], weights=[8, 4, 1, 1, 1])[0]
         priority = self.rnd.choice([None, 0, 10])
         self.trace.append(f"create {name} {kind}")
         if kind in ("template", "big"):
@@ -336,9 +342,13 @@ class World:
             if self.chance(0.2):  # a StatefulSet makes the same pod again
                 self.server.put_pod(
                     builders.pod(
-                        pod.metadata.name, uid=f"uid-again-{next(self.uids)}", claims=tuple(
-                            entry.resource_claim_name for entry in pod.spec.resource_claims or () if entry.resource_claim_name
-                        )
+                        pod.metadata.name,
+                        uid=f"uid-again-{next(self.uids)}",
+                        claims=tuple(
+                            entry.resource_claim_name
+                            for entry in pod.spec.resource_claims or ()
+                            if entry.resource_claim_name
+                        ),
                     )
                 )
 
@@ -412,13 +422,13 @@ class World:
     def step(self) -> None:
         action = self.rnd.choices(
             [self.send_one, self.answer_one, self.watch_one, self.act, self.pass_time, self.land_late],
-            weights=[10, 10, 14, 5, 8, 1],
+            weights=[10, 10, 14, 7, 4, 1],
         )[0]
         action()
+        if self.chance(0.5):
+            self.fire()
         if not self.unlisted and self.fault("watch-restart"):
-            # Usually from now; sometimes from a list that is older than what was seen.
-            age = self.rnd.choice([0, 0, 1, 5])
-            self.relist(self.rnd.choice(sorted(KINDS)), max(0, len(self.server.log) - age))
+            self.relist(self.rnd.choice(sorted(KINDS)), len(self.server.log))
         if self.fault("machine-restart"):
             self.restart()
         self.check_safety()
@@ -459,7 +469,9 @@ class World:
         for key, pod in twin.server.pods.items():
             ours = self.server.pods.get(key)
             if pod.node_name is not None and ours is not None and ours.uid == pod.uid and ours.node_name is None:
-                raise StuckError(f"pod {key} waits, but a new machine binds it to {pod.node_name}: {ours.status.conditions}")
+                raise StuckError(
+                    f"pod {key} waits, but a new machine binds it to {pod.node_name}: {ours.status.conditions}"
+                )
 
     def heal(self) -> None:
         """There is room for all: every pod must be bound."""
@@ -523,7 +535,9 @@ class World:
         self.settle()
         machine = self.machine
         left = {
-            "in use": [str(device) for device in machine.overlay.in_use.devices() if not device.pool.startswith("foreign")],
+            "in use": [
+                str(device) for device in machine.overlay.in_use.devices() if not device.pool.startswith("foreign")
+            ],
             "held": list(machine.overlay.holds),
             "assumed": list(machine.store.assumed),
             "queued": [str(queued.pod.key) for queued in machine.queue.all()],
@@ -600,7 +614,9 @@ class World:
 
 
 def _object_of(decision: Decision) -> object:
-    return ("Pod", decision.pod) if isinstance(decision, BindPod | ReadPod | PatchPodStatus) else ("Claim", decision.claim)
+    return (
+        ("Pod", decision.pod) if isinstance(decision, BindPod | ReadPod | PatchPodStatus) else ("Claim", decision.claim)
+    )
 
 
 def _place_of(claim) -> NodeName:
