@@ -131,13 +131,15 @@ class Quantity:
     def _plus(self, other: Quantity, addend: int) -> Quantity:
         format_ = self.format if self._unscaled else other.format
         if not self._is_big and not other._is_big:
-            if addend == 0:
+            # Go negates in 64 bits before it subtracts, and the smallest number is its own negative.
+            small = addend if _is_int64(addend) else -addend
+            if small == 0:
                 return Quantity(self._unscaled, self._scale, False, format_)
             if self._unscaled == 0:
-                return Quantity(addend, other._scale, not _is_int64(addend), format_)
+                return Quantity(small, other._scale, False, format_)
             scale = min(self._scale, other._scale)
             left = self._unscaled * _ten_to(self._scale - scale)
-            right = addend * _ten_to(other._scale - scale)
+            right = small * _ten_to(other._scale - scale)
             if _is_int64(left) and _is_int64(right) and _is_int64(left + right):
                 return Quantity(left + right, scale, False, format_)
         scale = min(self._scale, other._scale)

@@ -56,6 +56,8 @@ def is_comparable(asked: dict[str, Any], theirs: dict[str, Any]) -> bool:
         return False  # Go crashes: a constant map with a key that cannot be one
     if "NamedFormat" in text or "unsupported conversion to ref.Val" in text:
         return False  # prints memory addresses; cannot print a URL inside an optional
+    if "no such key: NaN" in text:
+        return False  # the oracle cannot look up what it prints
     if "internal error: interface conversion" in text:
         return False  # Go panics inside and says so instead of the error that led there
     try:
@@ -66,11 +68,23 @@ def is_comparable(asked: dict[str, Any], theirs: dict[str, Any]) -> bool:
     return not any("optional_type(optional_type" in str(type_) for type_ in checked.types.values())
 
 
+def flattened(value: Any) -> Any:
+    """A value as 1.36 shows it where optionals of optionals passed through ?: or a variable."""
+    if isinstance(value, dict) and isinstance(value.get("optional"), dict):
+        inner = flattened(value["optional"])
+        return inner if "optional" in inner else {"optional": inner}
+    if isinstance(value, dict) and value.get("optional") == "optional.none":
+        return {"optional": {"null_type": "NULL_VALUE"}}
+    return value
+
+
 def normalized(reply: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in reply.items() if key not in ("actual_cost", "output_type", "cost")}
     if "compile_error" in kept:
         kept.pop("max_cost", None)
-    value = kept.get("value")
+    value = flattened(kept.get("value"))
+    if "value" in kept:
+        kept["value"] = value
     if asked.get("result") != "any" and isinstance(value, dict) and "bool" in value:
         kept["value"] = value["bool"] == "true"
     return kept
