@@ -120,10 +120,12 @@ def is_ignored(slice_: ResourceSlice, features: Features) -> bool:
     """Whether a slice does not exist for this set of features."""
     if not features.partitionable_devices and (slice_.per_device_node_selection is not None or slice_.shared_counters):
         return True
-    # 1.37 knows compatibility groups; with that gate off such slices are left out, so their pool is incomplete.
-    return features.is_137 and any(
-        consumed.has_compatibility_groups for device in slice_.devices for consumed in device.consumes_counters
-    )
+    return features.is_137 and _has_compatibility_groups(slice_)
+
+
+def _has_compatibility_groups(slice_: ResourceSlice) -> bool:
+    """1.37 leaves such slices out while that gate is off, so their pool is incomplete."""
+    return any(consumed.has_compatibility_groups for device in slice_.devices for consumed in device.consumes_counters)
 
 
 def gather_pool(
@@ -152,7 +154,7 @@ def gather_pool(
         if slice_.generation == generation:
             same_generation.append(slice_)
     if features.is_137:
-        same_generation = [slice_ for slice_ in same_generation if not is_ignored(slice_, features)]
+        same_generation = [slice_ for slice_ in same_generation if not _has_compatibility_groups(slice_)]
     if len(counts) > 1 or len(same_generation) != count:
         return PoolView(pool_id, is_incomplete=True)
     names = {slice_.name for slice_ in slices}

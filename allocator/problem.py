@@ -215,7 +215,8 @@ class Problem:
                         [
                             (request.name, [self.count(slot) for slot in request.slots])
                             for request in claim_plan.requests
-                            if all(not slot.is_all or slot.index in self.listed for slot in request.slots)
+                            if request.slots
+                            and all(not slot.is_all or slot.index in self.listed for slot in request.slots)
                         ],
                         self.features,
                     )
