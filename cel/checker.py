@@ -130,7 +130,9 @@ def _check(parsed: Parsed, environment: Environment) -> Checked:
                 types[node_id] = checker.substitute(type_, to_dyn=True)
     expr = parsed.expr
     if checker.replacements:
-        expr = _Rewriter(checker.replacements).rewrite(expr)
+        from cel.resolution import with_replacements  # noqa: PLC0415 - most selectors have no names to resolve
+
+        expr = with_replacements(expr, checker.replacements)
     checked = Checked(parsed, expr, environment, types, checker.references, has_constants=checker.has_constants)
     if checker.suspects:
         from cel.literals import literal_issues  # noqa: PLC0415 - most selectors have nothing it looks at
@@ -678,57 +680,3 @@ def _says_less(left: Type, right: Type) -> bool:
     if left.kind in (OPAQUE_KIND, LIST_KIND, MAP_KIND):
         return all(map(_says_less, left.parameters, right.parameters))
     return left.is_exact(right)
-
-
-class _Rewriter:
-    """Puts replacements into a tree; what has none below stays the same object."""
-
-    __slots__ = ("replacements",)
-
-    def __init__(self, replacements: Mapping[int, Expr]) -> None:
-        self.replacements = replacements
-
-    def rewrite(self, node: Expr) -> Expr:
-        node = self.replacements.get(node.id, node)
-        match node:
-            case Select():
-                operand = self.rewrite(node.operand)
-                if operand is node.operand:
-                    return node
-                return Select(node.id, node.offset, operand, node.field, node.test_only)
-            case Call():
-                target = None if node.target is None else self.rewrite(node.target)
-                args = tuple(map(self.rewrite, node.args))
-                return Call(node.id, node.offset, node.function, target, args)
-            case ListExpr():
-                elements = tuple(map(self.rewrite, node.elements))
-                return ListExpr(node.id, node.offset, elements, node.optional_indices)
-            case MapExpr():
-                entries = (
-                    syntax.MapEntry(
-                        entry.id, entry.offset, self.rewrite(entry.key), self.rewrite(entry.value), entry.optional
-                    )
-                    for entry in node.entries
-                )
-                return MapExpr(node.id, node.offset, tuple(entries))
-            case StructExpr():
-                fields = (
-                    syntax.StructField(field.id, field.offset, field.name, self.rewrite(field.value), field.optional)
-                    for field in node.fields
-                )
-                return StructExpr(node.id, node.offset, node.type_name, tuple(fields))
-            case Comprehension():
-                return Comprehension(
-                    node.id,
-                    node.offset,
-                    self.rewrite(node.iter_range),
-                    node.iter_var,
-                    node.iter_var2,
-                    node.accu_var,
-                    self.rewrite(node.accu_init),
-                    self.rewrite(node.loop_condition),
-                    self.rewrite(node.loop_step),
-                    self.rewrite(node.result),
-                )
-            case _:
-                return node

@@ -15,13 +15,13 @@ ll1_analyzer.go, parser_atn_simulator.go at v4.13.0.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from typing import Final
 
 from cel.errors import Issue
-from cel.lexer import BYTES, EOF, ESCAPED_IDENT, FLOAT, IDENT, INT, STRING, UINT, Tokens
+from cel.grammar import DECISION, EPSILON, LOOP_BACK, NAMED, ORDER, STOP, Element, State, grammar
+from cel.lexer import EOF, Tokens
 from cel.parser import RECURSION_LIMIT, DepthError, Parser, UnexpectedTokenError
 
 LARGEST: Final = 1500
@@ -32,241 +32,6 @@ _TOO_MANY: Final = f"Syntax error: More than {_REPORT_LIMIT} syntax errors"
 # Decisions remembered by the tokens that made them, as ANTLR's DFA does.
 _LOOKAHEAD_KEPT: Final = 3
 _PREDICTIONS_KEPT: Final = 2000
-
-_EPSILON: Final = "<epsilon>"
-# In the order of ANTLR's token types, which is the order of "expecting {...}".
-_TOKENS: Final = (
-    EOF, "==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?",
-    ":", "+", "*", "/", "%", "true", "false", "null", FLOAT, INT, UINT, STRING, BYTES, IDENT, ESCAPED_IDENT,
-)  # fmt: skip
-_ORDER: Final = {token: position for position, token in enumerate(_TOKENS)}
-_NAMED: Final = frozenset((EOF, FLOAT, INT, UINT, STRING, BYTES, IDENT, ESCAPED_IDENT))
-
-# How ANTLR's `sync` treats a state.
-_PLAIN, _DECISION, _LOOP_BACK, _STOP = range(4)
-
-
-class _State:
-    """A point in a rule. Exactly one of `tokens`, `rule`, `epsilon` says how to leave it (none at a stop)."""
-
-    __slots__ = ("epsilon", "kind", "owner", "precedence", "rule", "rule_precedence", "target", "tokens")
-
-    def __init__(self, owner: str, kind: int = _PLAIN) -> None:
-        self.owner = owner
-        self.kind = kind
-        self.tokens: frozenset[str] | None = None
-        self.rule: str | None = None
-        self.rule_precedence = 0
-        self.target: _State | None = None
-        self.epsilon: list[_State] = []
-        # Entering needs at least this precedence to be left over (left-recursive rules).
-        self.precedence = 0
-
-
-class _Element:
-    """A piece of a rule with its first state; `run` by `_Run.execute`."""
-
-    __slots__ = ("body", "decides", "kind", "loop_back", "state")
-
-    def __init__(
-        self, kind: str, state: _State, body: Sequence[Sequence[_Element]] = (), *, decides: bool = False
-    ) -> None:
-        self.kind = kind
-        self.state = state
-        self.body = body
-        # Whether generated code asks the predictor here; otherwise the next token alone decides.
-        self.decides = decides
-        self.loop_back = state
-
-
-# The grammar. A string is a token, an upper-case word in _SETS a choice of tokens, "<name>" a rule,
-# "<name:n>" a rule with a precedence; a tuple is (operator, ...) with operators ?, *, +, | as in CEL.g4;
-# "p*" and "p+" ask the predictor, "left" is the loop of a left-recursive rule: (precedence, elements).
-_SETS: Final = {
-    "RELATION": frozenset(("<", "<=", ">=", ">", "==", "!=", "in")),
-    "PRODUCT": frozenset(("*", "/", "%")),
-    "SUM": frozenset(("+", "-")),
-}
-_NAME: Final = (("?", "."), IDENT)
-_RULES: Final[dict[str, Sequence[object]]] = {
-    "start": ("<expr>", EOF),
-    "expr": ("<conditionalOr>", ("?", "?", "<conditionalOr>", ":", "<expr>")),
-    "conditionalOr": ("<conditionalAnd>", ("*", "||", "<conditionalAnd>")),
-    "conditionalAnd": ("<relation>", ("*", "&&", "<relation>")),
-    "relation": ("<calc>", ("left", (1, "RELATION", "<relation:2>"))),
-    "calc": ("<unary>", ("left", (2, "PRODUCT", "<calc:3>"), (1, "SUM", "<calc:2>"))),
-    "unary": (("|", ("<member>",), (("+", "!"), "<member>"), (("p+", "-"), "<member>")),),
-    "member": (
-        "<primary>",
-        (
-            "left",
-            (3, ".", ("?", "?"), "<escapeIdent>"),
-            (2, ".", IDENT, "(", ("?", "<exprList>"), ")"),
-            (1, "[", ("?", "?"), "<expr>", "]"),
-        ),
-    ),
-    "primary": (
-        (
-            "|",
-            _NAME,
-            (*_NAME, "(", ("?", "<exprList>"), ")"),
-            ("(", "<expr>", ")"),
-            ("[", ("?", "<listInit>"), ("?", ","), "]"),
-            ("{", ("?", "<mapInitializerList>"), ("?", ","), "}"),
-            (*_NAME, ("*", ".", IDENT), "{", ("?", "<fieldInitializerList>"), ("?", ","), "}"),
-            ("<literal>",),
-        ),
-    ),
-    "exprList": ("<expr>", ("*", ",", "<expr>")),
-    "listInit": ("<optExpr>", ("p*", ",", "<optExpr>")),
-    "fieldInitializerList": ("<optField>", ":", "<expr>", ("p*", ",", "<optField>", ":", "<expr>")),
-    "optField": (("?", "?"), "<escapeIdent>"),
-    "mapInitializerList": ("<optExpr>", ":", "<expr>", ("p*", ",", "<optExpr>", ":", "<expr>")),
-    "escapeIdent": (("1|", (IDENT,), (ESCAPED_IDENT,)),),
-    "optExpr": (("?", "?"), "<expr>"),
-    "literal": (
-        (
-            "|",
-            (("?", "-"), INT),
-            (UINT,),
-            (("?", "-"), FLOAT),
-            (STRING,),
-            (BYTES,),
-            ("true",),
-            ("false",),
-            ("null",),
-        ),
-    ),
-}
-
-
-class _Grammar:
-    """The network: first states and elements by rule, the states after each rule, sets of next tokens."""
-
-    def __init__(self) -> None:
-        self.starts: dict[str, _State] = {}
-        self.elements: dict[str, list[_Element]] = {}
-        self.followers: dict[str, list[_State]] = {name: [] for name in _RULES}
-        self.next_cache: dict[_State, frozenset[str]] = {}
-        self.predictions: dict[tuple[_State, int], dict[tuple[str, ...], int]] = {}
-        for name, items in _RULES.items():
-            stop = _State(name, _STOP)
-            self.elements[name], self.starts[name] = self.sequence(name, items, stop)
-
-    def sequence(self, owner: str, items: Sequence[object], after: _State) -> tuple[list[_Element], _State]:
-        """Elements for `items`, and the state before the first."""
-        elements: list[_Element] = []
-        for item in reversed(items):
-            element = self.element(owner, item, after)
-            elements.append(element)
-            after = element.state
-        elements.reverse()
-        return elements, after
-
-    def element(self, owner: str, item: object, after: _State) -> _Element:
-        if isinstance(item, str):
-            state = _State(owner)
-            state.target = after
-            if len(item) > 2 and item[0] == "<" and item != EOF:
-                name, _, precedence = item[1:-1].partition(":")
-                state.rule = name
-                state.rule_precedence = int(precedence or 0)
-                self.followers[name].append(after)
-                return _Element("rule", state)
-            state.tokens = _SETS.get(item) or frozenset((item,))
-            return _Element("token", state)
-        assert isinstance(item, tuple)
-        operator, *rest = item
-        if operator in ("|", "1|"):
-            return self.choice(owner, rest, after, decides=operator == "|")
-        if operator == "?":
-            block = _State(owner, _DECISION)
-            body, first = self.sequence(owner, rest, after)
-            block.epsilon = [first, after]
-            return _Element("optional", block, [body])
-        if operator in ("*", "p*"):
-            return self.star(owner, rest, after, decides=operator == "p*")
-        if operator == "left":
-            return self.left_recursion(owner, rest, after)
-        return self.plus(owner, rest, after, decides=operator == "p+")
-
-    def choice(self, owner: str, alternatives: Sequence[object], after: _State, *, decides: bool) -> _Element:
-        block = _State(owner, _DECISION)
-        bodies = []
-        for alternative in alternatives:
-            assert isinstance(alternative, tuple)
-            body, first = self.sequence(owner, alternative, after)
-            bodies.append(body)
-            block.epsilon.append(first)
-        return _Element("choice", block, bodies, decides=decides)
-
-    def star(self, owner: str, items: Sequence[object], after: _State, *, decides: bool) -> _Element:
-        entry = _State(owner, _DECISION)
-        loop_back = _State(owner, _LOOP_BACK)
-        loop_back.epsilon = [entry]
-        body, first = self.sequence(owner, items, loop_back)
-        entry.epsilon = [first, after]
-        element = _Element("star", entry, [body], decides=decides)
-        element.loop_back = loop_back
-        return element
-
-    def plus(self, owner: str, items: Sequence[object], after: _State, *, decides: bool) -> _Element:
-        entry = _State(owner, _DECISION)
-        loop_back = _State(owner, _LOOP_BACK)
-        body, first = self.sequence(owner, items, loop_back)
-        entry.epsilon = [first]
-        loop_back.epsilon = [entry, after]
-        element = _Element("plus", entry, [body], decides=decides)
-        element.loop_back = loop_back
-        return element
-
-    def left_recursion(self, owner: str, alternatives: Sequence[object], after: _State) -> _Element:
-        """A loop whose body is a choice; each alternative needs its precedence to be left over."""
-        entry = _State(owner, _DECISION)
-        loop_back = _State(owner, _LOOP_BACK)
-        loop_back.epsilon = [entry]
-        block = _State(owner, _DECISION)
-        bodies = []
-        for alternative in alternatives:
-            assert isinstance(alternative, tuple)
-            precedence, *items = alternative
-            body, first = self.sequence(owner, items, loop_back)
-            guard = _State(owner)
-            guard.precedence = precedence
-            guard.epsilon = [first]
-            bodies.append(body)
-            block.epsilon.append(guard)
-        entry.epsilon = [block, after]
-        inner = _Element("choice", block, bodies, decides=True)
-        element = _Element("left", entry, [[inner]], decides=True)
-        element.loop_back = loop_back
-        return element
-
-    def next_tokens(self, state: _State) -> frozenset[str]:
-        """Tokens that can come at a state, and `_EPSILON` when its rule can end there."""
-        known = self.next_cache.get(state)
-        if known is None:
-            known = self.next_cache[state] = frozenset(self.look(state, set()))
-        return known
-
-    def look(self, state: _State, seen: set[_State]) -> Iterator[str]:
-        if state in seen:
-            return
-        seen.add(state)
-        if state.kind == _STOP:
-            yield _EPSILON
-        elif state.tokens is not None:
-            yield from state.tokens
-        elif state.rule is not None:
-            # No rule of CEL can be empty.
-            yield from (token for token in self.look(self.starts[state.rule], seen) if token != _EPSILON)
-        for following in state.epsilon:
-            yield from self.look(following, seen)
-
-
-@cache
-def _grammar() -> _Grammar:
-    return _Grammar()
 
 
 class _Mismatch(Exception):  # noqa: N818 - control flow inside a run, ANTLR's name
@@ -293,7 +58,7 @@ class _Frame:
 
     __slots__ = ("after", "precedence", "rule")
 
-    def __init__(self, rule: str, after: _State | None, precedence: int) -> None:
+    def __init__(self, rule: str, after: State | None, precedence: int) -> None:
         self.rule = rule
         self.after = after
         self.precedence = precedence
@@ -301,8 +66,8 @@ class _Frame:
 
 # A configuration of the predictor: the state, what is left on its stack, and whether it has left the rule
 # of the decision (then anything that can follow the rule anywhere may follow).
-_Stack = tuple[_State, ...]
-_Config = tuple[_State, _Stack, bool]
+_Stack = tuple[State, ...]
+_Config = tuple[State, _Stack, bool]
 
 
 class _Run:
@@ -311,7 +76,7 @@ class _Run:
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
         self.kinds = tokens.kinds
-        self.grammar = _grammar()
+        self.grammar = grammar()
         self.position = 0
         self.state = self.grammar.starts["start"]
         self.frames: list[_Frame] = []
@@ -321,11 +86,11 @@ class _Run:
         self.attempts = 0
         self.is_recovering = False
         self.last_error_position = -1
-        self.last_error_states: set[_State] = set()
+        self.last_error_states: set[State] = set()
 
     # Rules and elements.
 
-    def invoke(self, rule: str, after: _State | None, precedence: int) -> None:
+    def invoke(self, rule: str, after: State | None, precedence: int) -> None:
         self.frames.append(_Frame(rule, after, precedence))
         entered = self.enter(rule)
         try:
@@ -348,7 +113,7 @@ class _Run:
         self.depths[rule] = depth
         return 1
 
-    def execute(self, element: _Element) -> int:
+    def execute(self, element: Element) -> int:
         """Run one element; returns how often it entered its rule anew (left recursion)."""
         state = self.state = element.state
         match element.kind:
@@ -382,11 +147,11 @@ class _Run:
                         break
         return 0
 
-    def execute_all(self, elements: Sequence[_Element]) -> None:
+    def execute_all(self, elements: Sequence[Element]) -> None:
         for element in elements:
             self.execute(element)
 
-    def execute_left_recursion(self, element: _Element) -> int:
+    def execute_left_recursion(self, element: Element) -> int:
         entered = 0
         self.sync()
         frame = self.frames[-1]
@@ -405,12 +170,12 @@ class _Run:
             raise
         return entered
 
-    def wants_more(self, element: _Element, state: _State) -> bool:
+    def wants_more(self, element: Element, state: State) -> bool:
         if element.decides:
             return self.predict(state) == 0
         return self.kinds[self.position] in self.grammar.next_tokens(state.epsilon[0])
 
-    def choose(self, element: _Element) -> int:
+    def choose(self, element: Element) -> int:
         if element.decides:
             return self.predict(element.state)
         kind = self.kinds[self.position]
@@ -433,7 +198,7 @@ class _Run:
 
     # Prediction.
 
-    def predict(self, decision: _State) -> int:
+    def predict(self, decision: State) -> int:
         """The alternative (from 0) the input calls for, as ANTLR's simulator finds it.
 
         First with any context that can be around the rule (SLL), and when that leaves a conflict, with
@@ -455,14 +220,14 @@ class _Run:
             known[tuple(self.kinds[self.position : self.position + looked_at])] = found
         return found
 
-    def simulate(self, decision: _State, context: _Stack) -> tuple[int | None, int]:
+    def simulate(self, decision: State, context: _Stack) -> tuple[int | None, int]:
         """The alternative, or None for a conflict without context; and how many tokens decided."""
         is_full = bool(context)
         precedence = self.frames[-1].precedence
         configs: dict[int, set[_Config]] = {}
         for number, first in enumerate(decision.epsilon):
             closed = self.close({(first, context, False)}, len(context), precedence=precedence)
-            if decision.epsilon[0].kind == _DECISION and number > 0 and 0 in configs:
+            if decision.epsilon[0].kind == DECISION and number > 0 and 0 in configs:
                 # A left-recursive loop takes an operator itself rather than leave it to the rules around.
                 own = {config[:2] for config in configs[0]}
                 closed = {config for config in closed if config[:2] not in own}
@@ -476,7 +241,7 @@ class _Run:
             if not reached:
                 # What has come to the end of the rule may at least end it; the error is then found later.
                 for number in sorted(configs):
-                    if any(is_outside or state.kind == _STOP for state, _, is_outside in configs[number]):
+                    if any(is_outside or state.kind == STOP for state, _, is_outside in configs[number]):
                         return number, position - self.position + 1
                 raise _NoViableAlternative(self.position, min(position, len(self.kinds) - 1))
             if len(reached) > 1 and (is_full or kind == EOF):
@@ -517,7 +282,7 @@ class _Run:
             elif state.rule is not None:
                 assert state.target is not None
                 following.append((self.grammar.starts[state.rule], (*stack, state.target), is_outside))
-            elif state.kind == _STOP:
+            elif state.kind == STOP:
                 if stack:
                     following.append((stack[-1], stack[:-1], is_outside or len(stack) <= depth))
                 elif self.grammar.followers[state.owner]:
@@ -545,24 +310,24 @@ class _Run:
     def expected(self) -> frozenset[str]:
         """What may come at the current state, in this very context."""
         following = self.grammar.next_tokens(self.state)
-        if _EPSILON not in following:
+        if EPSILON not in following:
             return following
         expected = set(following)
         for frame in reversed(self.frames):
-            if _EPSILON not in following or frame.after is None:
+            if EPSILON not in following or frame.after is None:
                 break
             following = self.grammar.next_tokens(frame.after)
             expected |= following
-        if _EPSILON in following:
+        if EPSILON in following:
             expected.add(EOF)
-        return frozenset(expected - {_EPSILON})
+        return frozenset(expected - {EPSILON})
 
     def recovery_set(self) -> set[str]:
         tokens: set[str] = set()
         for frame in self.frames:
             if frame.after is not None:
                 tokens |= self.grammar.next_tokens(frame.after)
-        tokens.discard(_EPSILON)
+        tokens.discard(EPSILON)
         return tokens
 
     def end_recovery(self) -> None:
@@ -574,12 +339,12 @@ class _Run:
         if self.is_recovering:
             return
         tokens = self.grammar.next_tokens(self.state)
-        if _EPSILON in tokens or self.kinds[self.position] in tokens:
+        if EPSILON in tokens or self.kinds[self.position] in tokens:
             return
-        if self.state.kind == _DECISION:
+        if self.state.kind == DECISION:
             if not self.delete_one():
                 raise _Mismatch(self.expected())
-        elif self.state.kind == _LOOP_BACK:
+        elif self.state.kind == LOOP_BACK:
             self.report_unwanted()
             self.skip_to(self.expected() | self.recovery_set(), limit=None)
 
@@ -672,8 +437,8 @@ class _Run:
         self.issues.append(Issue(offset, f"Syntax error: {message}"))
 
 
-def _alternatives_by_place(configs: dict[int, set[_Config]]) -> dict[tuple[_State, _Stack], set[int]]:
-    places: dict[tuple[_State, _Stack], set[int]] = {}
+def _alternatives_by_place(configs: dict[int, set[_Config]]) -> dict[tuple[State, _Stack], set[int]]:
+    places: dict[tuple[State, _Stack], set[int]] = {}
     for number, reached in configs.items():
         for state, stack, _ in reached:
             places.setdefault((state, stack), set()).add(number)
@@ -691,7 +456,7 @@ def _conflicts(configs: dict[int, set[_Config]]) -> bool:
     places = _alternatives_by_place(configs)
     if all(len(numbers) == 1 for numbers in places.values()):
         return False
-    by_state: dict[_State, set[int]] = {}
+    by_state: dict[State, set[int]] = {}
     for (state, _), numbers in places.items():
         by_state.setdefault(state, set()).update(numbers)
     return all(len(numbers) > 1 for numbers in by_state.values())
@@ -706,7 +471,7 @@ def _escaped(text: str) -> str:
 
 
 def _verbose(tokens: frozenset[str]) -> str:
-    shown = [token if token in _NAMED else f"'{token}'" for token in sorted(tokens, key=_ORDER.__getitem__)]
+    shown = [token if token in NAMED else f"'{token}'" for token in sorted(tokens, key=ORDER.__getitem__)]
     return shown[0] if len(shown) == 1 else "{" + ", ".join(shown) + "}"
 
 
