@@ -2,7 +2,8 @@
 
 Reads one JSON line a pod on standard input (`node`, `pod`, `uid`, and `claim` with its name and the status to
 write), then sends finalizer, claim status, binding and event for each, with `--in-flight` pods at a time, over uvloop
-and aiohttp. What the API server takes from this loop, it would take from a perfect scheduler.
+and aiohttp. The event follows its binding and holds nobody up. What the API server takes from this loop, it would take
+from a perfect scheduler.
 
     python -m benchmarks.bare_writes --kubeconfig FILE < plan.jsonl
 """
@@ -34,8 +35,8 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/bench/events"
 FINALIZERS = orjson.dumps({"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}})
 
 
-async def write_pod(session: aiohttp.ClientSession, plan: Object) -> None:
-    """The writes of one pod, one after the other, as any scheduler must."""
+async def bind_pod(session: aiohttp.ClientSession, plan: Object) -> None:
+    """The writes that a pod's start waits for, one after the other, as any scheduler must."""
     claim = plan.get("claim")
     if claim is not None:
         path = f"{CLAIMS}/{claim['name']}"
@@ -49,6 +50,10 @@ async def write_pod(session: aiohttp.ClientSession, plan: Object) -> None:
         "target": {"kind": "Node", "name": plan["node"]},
     }
     await _send(session, "POST", f"{PODS}/{name}/binding", orjson.dumps(binding), JSON)
+
+
+async def tell(session: aiohttp.ClientSession, plan: Object) -> None:
+    name, uid = plan["pod"], plan["uid"]
     event = {
         "metadata": {"name": f"{name}.{uid[:8]}", "namespace": "bench"},
         "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
@@ -76,19 +81,20 @@ async def write_all(url: str, token: str, context: ssl.SSLContext, plans: Iterab
         url, connector=aiohttp.TCPConnector(limit=0, ssl=context), headers={"Authorization": f"Bearer {token}"}
     ) as session:
 
-        async def writer() -> None:
+        async def writer(group: asyncio.TaskGroup) -> None:
             for plan in waiting:
-                await write_pod(session, plan)
+                await bind_pod(session, plan)
+                group.create_task(tell(session, plan))
 
         async with asyncio.TaskGroup() as group:
             for _ in range(in_flight):
-                group.create_task(writer())
+                group.create_task(writer(group))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kubeconfig", type=Path, required=True)
-    parser.add_argument("--in-flight", type=int, default=16)
+    parser.add_argument("--in-flight", type=int, default=32)
     arguments = parser.parse_args()
     config = yaml.safe_load(arguments.kubeconfig.read_text())
     cluster = config["clusters"][0]["cluster"]

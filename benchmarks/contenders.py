@@ -153,7 +153,7 @@ class BareWrites:
 
     name: str = "bare writes"
     scheduler_name: str = "bare-writes"
-    in_flight: int = 16
+    in_flight: int = 32
     _process: _Process = field(default_factory=_Process)
     _last: tuple[float, int] = (0.0, 0)
 
