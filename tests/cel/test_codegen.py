@@ -13,6 +13,7 @@ from cel import codegen, environments
 from cel.device import DeviceView, UnsupportedAttribute
 from cel.program import Selector
 from tests.cel.expressions import DEVICES, Generator
+from tests.oracle.fixture import oracle  # noqa: F401
 
 D = "gpu.example.com"
 A = f'device.attributes["{D}"]'
@@ -193,6 +194,11 @@ _TEMPLATES = (
 )
 
 
+def _filled_in(template: str) -> str:
+    expression = template.replace("V", f"{A}.v").replace("W", f"{A}.w")
+    return expression.replace("[D]", f'["{D}"]').replace(", D]", f', "{D}"]')
+
+
 def test_both_tiers_agree_on_every_operator_and_type_of_attribute() -> None:
     devices = [
         cel.device_view(D, {"v": left, "w": right}, {}, False)
@@ -201,10 +207,8 @@ def test_both_tiers_agree_on_every_operator_and_type_of_attribute() -> None:
     ]
     generated = 0
     for template in _TEMPLATES:
-        expression = template.replace("V", f"{A}.v").replace("W", f"{A}.w").replace("[D]", f'["{D}"]')
-        expression = expression.replace(", D]", f', "{D}"]')
         try:
-            selector = cel.compile_selector(expression, environments.get("1.37"))
+            selector = cel.compile_selector(_filled_in(template), environments.get("1.37"))
         except cel.CompileError:
             continue
         generated += selector.is_generated
@@ -372,3 +376,60 @@ def test_code_that_could_run_long_is_left_to_the_evaluator_that_counts() -> None
     assert not selector.is_generated
     with pytest.raises(cel.EvaluationError, match="actual cost limit exceeded"):
         selector.matches(cel.device_view(D, {}, {}, False))
+
+
+# --- the same table, asked of the Go implementation
+
+
+def _as_published(value: object) -> dict[str, object]:
+    match value:
+        case bool():
+            return {"bool": value}
+        case int():
+            return {"int": value}
+        case str():
+            return {"string": value}
+        case cel.Semver():
+            return {"version": str(value)}
+        case tuple():
+            fields = [_as_published(element) for element in value] or [{"int": 0}]
+            return {f"{next(iter(fields[0]))}s": [next(iter(field.values())) for field in fields[: len(value)]]}
+    raise AssertionError(value)
+
+
+@pytest.mark.oracle
+def test_every_operator_and_type_of_attribute_answers_as_go(oracle: Any) -> None:  # noqa: F811
+    environment = environments.get("1.36", list_type_attributes=True)
+    questions, answers = [], []
+    for template in _TEMPLATES:
+        expression = _filled_in(template)
+        try:
+            selector: Selector | cel.CompileError = cel.compile_selector(expression, environment)
+        except cel.CompileError as error:
+            selector = error
+        for value in _VALUES:
+            for other in (1, "b"):
+                attributes = {"v": _as_published(value), "w": _as_published(other)}
+                questions.append(
+                    {
+                        "kind": "cel",
+                        "expression": expression,
+                        "device": {"driver": D, "attributes": attributes},
+                        "gates": {"listTypeAttributes": True},
+                        "cost": False,
+                    }
+                )
+                if isinstance(selector, cel.CompileError):
+                    answers.append(("compile", str(selector)))
+                else:
+                    answers.append(outcome(selector.matches, cel.device_view(D, {"v": value, "w": other}, {}, False)))
+    for question, ours, theirs in zip(questions, answers, oracle.ask_all(questions), strict=True):
+        assert ours == _go_outcome(theirs), question
+
+
+def _go_outcome(answer: dict[str, Any]) -> tuple[str, object]:
+    if answer.get("compile_error"):
+        return "compile", answer["compile_error"]
+    if answer.get("runtime_error"):
+        return "error", answer["runtime_error"]
+    return "matches", answer["value"] == {"bool": "true"}
