@@ -22,7 +22,15 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 import orjson
 
-from allocator import Allocation, ClaimSpec, decode_allocation, decode_claim_spec, decode_class, decode_slice
+from allocator import (
+    Allocation,
+    ClaimSpec,
+    DeviceResult,
+    decode_allocation,
+    decode_claim_spec,
+    decode_class,
+    decode_slice,
+)
 from scheduler.core.inputs import (
     ClaimDeleted,
     ClaimObserved,
@@ -345,6 +353,23 @@ class _DecodedOnce(Generic[Decoded]):
         return found
 
 
+def salvage_allocation(raw: bytes) -> Allocation | None:
+    """The devices of an allocation that cannot be read whole: whatever else it says, they are not free.
+
+    Every result that names a device counts as a dedicated one. None when none does.
+    """
+    try:
+        results = orjson.loads(raw)["devices"]["results"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    devices = []
+    for result in results if isinstance(results, list) else ():
+        named = [result.get(key) for key in ("driver", "pool", "device")] if isinstance(result, dict) else []
+        if named and all(isinstance(name, str) for name in named) and result.get("adminAccess") is not True:
+            devices.append(DeviceResult(str(result.get("request", "")), *named))
+    return Allocation(tuple(devices)) if devices else None
+
+
 class ClaimDecoder:
     """ResourceClaims; keeps the specs and allocations decoded so far."""
 
@@ -362,6 +387,8 @@ class ClaimDecoder:
         raw_allocation = bytes(status.allocation)
         if raw_allocation not in {b"", b"null"}:
             allocation, allocation_problem = self._allocations(raw_allocation)
+            if allocation is None:
+                allocation = salvage_allocation(raw_allocation)
             problem = "; ".join(filter(None, (problem, allocation_problem)))
         return ResourceClaim(
             key=ClaimKey(meta.namespace, meta.name),

@@ -188,6 +188,17 @@ def test_claim_whose_spec_or_allocation_is_broken_is_observed_with_its_problem()
     assert "status.allocation: expected an object" in seen.problem
 
 
+def test_devices_of_an_allocation_that_cannot_be_read_whole_are_not_free():
+    taken = {"request": "r", "driver": "d", "pool": "p", "device": "gpu-0", "consumedCapacity": {"memory": "lots"}}
+    watched = {"request": "r", "driver": "d", "pool": "p", "device": "gpu-1", "adminAccess": True}
+    allocation = {"devices": {"results": [taken, watched, {"request": "r", "device": 3}, None]}}
+
+    seen = Codec().claims.decode_event(line("ADDED", claim("c", allocation=allocation))).input.claim
+
+    assert seen.problem is not None
+    assert [tuple(device) for device in seen.allocation.device_ids()] == [("d", "p", "gpu-0")]
+
+
 @pytest.mark.parametrize(
     ("kind", "obj", "reason"),
     [
