@@ -6,16 +6,31 @@ show it, with the machine's own invariants and the paranoid comparison switched 
 
 from __future__ import annotations
 
+import argparse
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
-from scheduler.core import binding_cycle, claim_writes, claims, feasibility, machine, observation, store, versions
-from scheduler.core import scheduling_queue, timers
+from scheduler.core import (
+    binding_cycle,
+    claim_writes,
+    claims,
+    feasibility,
+    machine,
+    observation,
+    scheduling_queue,
+    store,
+    timers,
+    versions,
+)
 from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import Status
+from tests.sim.world import Conditions, World
+
+NOTICED = (AssertionError, KeyError, ValueError)  # unsafe, stuck, contradictory; or the machine breaks down
 
 
 @dataclass(frozen=True)
@@ -276,3 +291,33 @@ MUTANTS = (
     Mutant("clock-set-back-stops-timers", _clock_set_back_stops_timers),
     Mutant("unknown-writes-are-forgotten", _unknown_writes_are_forgotten),
 )
+
+
+def notice(mutant: Mutant, seed: int) -> str | None:
+    """What betrays the mutant in the world of this seed, None when nothing does."""
+    has_invariants = mutant.net == "invariants"
+    with pytest.MonkeyPatch.context() as patch:
+        mutant.apply(patch)
+        try:
+            World(seed, Conditions(is_paranoid=has_invariants, checks_invariants=has_invariants)).run()
+        except NOTICED as error:
+            return f"{type(error).__name__}: {error}"
+    return None
+
+
+def main() -> None:
+    """Print in how many worlds each mutant is noticed, the first of them, and how."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("names", nargs="*", help="mutants, all unless given")
+    args = parser.parse_args()
+    for mutant in MUTANTS:
+        if args.names and mutant.name not in args.names:
+            continue
+        texts = {seed: text for seed in range(args.seeds) if (text := notice(mutant, seed)) is not None}
+        how = Counter(text[:60] for text in texts.values()).most_common(2)
+        print(f"| {mutant.name} | {len(texts)} of {args.seeds} | {min(texts, default='-')} | {how}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -117,6 +117,7 @@ class Conditions:
     steps: int = 400
     is_paranoid: bool = True
     checks_invariants: bool = True
+    story_entries_max: int = 0
 
 
 @dataclass
@@ -164,6 +165,7 @@ class World:
                 is_strict=True,
                 is_paranoid=self.conditions.is_paranoid,
                 checks_invariants=self.conditions.checks_invariants,
+                story_entries_max=self.conditions.story_entries_max,
                 feasible_nodes_enough=self.rnd.choice([1, 2, 100]),
                 binding_cycles_max=self.rnd.choice([2, 100]),
                 cycles_per_tick=self.rnd.choice([1, 3, 16]),

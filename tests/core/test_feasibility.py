@@ -1,0 +1,329 @@
+"""Remembered verdicts: each question is answered once, and never wrongly."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from scheduler.core.feasibility import RememberedVerdictError
+from scheduler.framework.api import Dependence, PostFilterResult, PreFilterResult, Scope
+from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.keys import PodKey
+from tests import builders
+from tests.core.plugins import Helper, Prefer, Reject, Slots, Zoned
+from tests.core.rig import Rig
+
+
+def test_a_pod_of_a_known_shape_asks_only_about_nodes_that_changed():
+    slots, prefer = Slots(5), Prefer()
+    rig = Rig(slots, prefer, is_paranoid=False)
+    rig.add_nodes(*(f"n{index:02}" for index in range(30)))
+    rig.add_pod("first")
+    rig.settle()
+    assert len(slots.calls) == 30
+    slots.calls.clear()
+    prefer.calls.clear()
+    for index in range(4):
+        rig.add_pod(f"p{index}")
+        rig.settle()
+    taken = [node for _, node in rig.server.bindings]
+    assert slots.calls == taken[:4]
+    assert prefer.calls == taken[:4]
+
+
+def test_a_heartbeat_is_no_change():
+    slots = Slots(1)
+    rig = Rig(slots, is_paranoid=False)
+    rig.add_nodes("a", "b")
+    rig.add_pod("p")
+    rig.settle()
+    slots.calls.clear()
+    rig.add_nodes("a", "b")  # newer revisions of the same
+    rig.add_pod("q")
+    rig.settle()
+    assert slots.calls == [rig.node_of("p")]
+
+
+def test_the_confirmation_of_a_binding_is_no_change():
+    slots = Slots(5)
+    rig = Rig(slots, is_paranoid=False)
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.settle()
+    position = rig.machine.store.changes.position
+    rig.server.put_pod(builders.pod("p", node="a", phase="Running"))
+    rig.watch()
+    assert rig.machine.store.changes.position == position
+
+
+def test_ties_go_to_the_node_that_was_chosen_longest_ago():
+    rig = Rig(Slots(9), Prefer())
+    rig.add_nodes("a", "b", "c")
+    for index in range(6):
+        rig.add_pod(f"p{index}")
+        rig.settle()
+    chosen = [node for _, node in rig.server.bindings]
+    assert sorted(chosen[:3]) == sorted(chosen[3:]) == ["a", "b", "c"]
+
+
+def test_the_best_score_wins_and_is_seen_to_change():
+    rig = Rig(Slots(9), Prefer())
+    rig.add_nodes("a", labels={"score": "10"})
+    rig.add_nodes("b", labels={"score": "90"})
+    rig.add_pod("p")
+    rig.settle()
+    rig.add_nodes("a", labels={"score": "95"})
+    rig.add_pod("q")
+    rig.settle()
+    assert [node for _, node in rig.server.bindings] == ["b", "a"]
+
+
+def test_weights_and_normalized_scores_decide_together():
+    class Most(Prefer):
+        def score(self, cycle, node, view):
+            return int(node.node.labels["most"])
+
+        def normalize_score(self, cycle, scores):
+            largest = max(scores.values())
+            for name, score in scores.items():
+                scores[name] = score * 100 // largest
+
+    rig = Rig(Prefer(weight=1), Most(name="Most", weight=2), Slots(9))
+    rig.add_nodes("a", labels={"score": "60", "most": "1000"})  # 60 + 2 * 50
+    rig.add_nodes("b", labels={"score": "0", "most": "2000"})  # 0 + 2 * 100
+    rig.add_pod("p")
+    rig.settle()
+    assert rig.node_of("p") == "b"
+    rig.add_nodes("b", labels={"score": "0", "most": "1100"})  # now a: 60 + 2 * 90, b: 200
+    rig.add_pod("q")
+    rig.settle()
+    assert rig.node_of("q") == "a"
+
+
+def test_a_score_out_of_range_fails_the_cycle():
+    rig = Rig(Prefer())
+    rig.add_nodes("a", labels={"score": "101"})
+    rig.add_pod("p")
+    rig.settle()
+    assert rig.condition_of("p") == (
+        "SchedulerError",
+        'plugin "Prefer" returns an invalid score 101 for node a, not in 0..100',
+    )
+
+
+def test_looking_stops_when_enough_nodes_fit_and_goes_on_elsewhere():
+    slots = Slots(1)
+    rig = Rig(slots, feasible_nodes_enough=3)
+    rig.add_nodes(*(f"n{index:02}" for index in range(20)))
+    for index in range(20):
+        rig.add_pod(f"p{index}")
+    rig.settle()
+    assert len({node for _, node in rig.server.bindings}) == 20
+
+
+def test_only_a_few_nodes_are_looked_at_in_a_large_cluster():
+    slots = Slots(1)
+    rig = Rig(slots, feasible_nodes_enough=3, is_paranoid=False)
+    rig.add_nodes(*(f"n{index:02}" for index in range(50)))
+    rig.add_pod("p")
+    rig.settle()
+    assert len(slots.calls) == 3
+    rig.add_pod("q")
+    rig.settle()
+    assert len(slots.calls) == 5  # the changed node, and one more in the place of the taken one
+
+
+def test_no_node_fits_is_said_only_after_all_were_looked_at():
+    rejecting = Reject(is_rejected=lambda pod, info: info.name != "n19")
+    rig = Rig(rejecting, feasible_nodes_enough=1)
+    rig.add_nodes(*(f"n{index:02}" for index in range(20)))
+    rig.add_pod("p")
+    rig.settle()
+    assert rig.node_of("p") == "n19"
+
+
+def test_a_change_in_a_domain_touches_its_nodes_only():
+    zoned = Zoned(1)
+    rig = Rig(zoned, is_paranoid=False)
+    for zone in "xyz":
+        rig.add_nodes(*(f"{zone}{index}" for index in range(3)), labels={"zone": zone})
+    rig.add_pod("p")
+    rig.settle()
+    zone = rig.node_of("p")[0]
+    zoned.calls.clear()
+    rig.add_pod("q")
+    rig.settle()
+    assert sorted(zoned.calls) == [f"{zone}{index}" for index in range(3)]
+    assert rig.node_of("q")[0] != zone
+
+
+def test_a_node_that_changes_its_domain_touches_both():
+    zoned = Zoned(1)
+    rig = Rig(zoned)
+    rig.add_nodes("x0", "x1", labels={"zone": "x"})
+    rig.add_nodes("y0", "y1", labels={"zone": "y"})
+    rig.add_pod("p")
+    rig.settle()
+    taken = rig.node_of("p")
+    zoned.calls.clear()
+    rig.add_nodes(taken, labels={"zone": "z"})  # its old zone is free now
+    rig.add_pod("q")
+    rig.add_pod("r")
+    rig.add_pod("s")
+    rig.settle()
+    bound = [node for _, node in rig.server.bindings]
+    assert len(bound) == 3
+    assert {node[0] for node in bound} == {"x", "y"}
+
+
+def test_a_plugin_that_depends_on_the_cluster_is_asked_every_time():
+    total = Reject(is_rejected=lambda pod, info: False, dependence_=Dependence(Scope.CLUSTER))
+    remembered = Slots(9)
+    rig = Rig(total, remembered, is_paranoid=False)
+    rig.add_nodes("a", "b", "c")
+    for index in range(3):
+        rig.add_pod(f"p{index}")
+        rig.settle()
+    assert len(total.calls) == 9
+    assert len(remembered.calls) == 5
+
+
+def test_a_live_rejection_counts_in_the_message_and_is_not_taken_for_the_shape():
+    total = Reject(is_rejected=lambda pod, info: info.name != "b", dependence_=Dependence(Scope.CLUSTER), reason="live")
+    rig = Rig(Slots(1), total)
+    rig.add_nodes("a", "b")
+    rig.add_pod("p")
+    rig.add_pod("q")
+    rig.settle()
+    assert rig.node_of("p") == "b"
+    assert rig.condition_of("q") == ("Unschedulable", "0/2 nodes are available: 1 Too many pods, 1 live.")
+
+
+def test_pre_filter_node_names_narrow_the_search_and_the_rest_is_accounted_for():
+    class Narrow(Reject):
+        def pre_filter(self, cycle, view):
+            return PreFilterResult(SUCCESS, frozenset({"b", "gone"}))
+
+    rig = Rig(Narrow(name="Narrow"), Slots(1))
+    rig.add_nodes("a", "b", "c")
+    rig.add_pod("p")
+    rig.add_pod("q")
+    rig.settle()
+    assert rig.node_of("p") == "b"
+    assert rig.condition_of("q") == (
+        "Unschedulable",
+        "0/3 nodes are available: 1 Too many pods, 2 node(s) didn't satisfy plugin(s) [Narrow].",
+    )
+
+
+def test_pre_filters_that_name_no_node_in_common_reject():
+    class Narrow(Reject):
+        def pre_filter(self, cycle, view):
+            return PreFilterResult(SUCCESS, frozenset({self.name.lower()}))
+
+    rig = Rig(Narrow(name="A"), Narrow(name="B"))
+    rig.add_nodes("a", "b")
+    rig.add_pod("p")
+    rig.settle()
+    text = "0/2 nodes are available: node(s) didn't satisfy plugin(s) [A B] simultaneously."
+    assert rig.condition_of("p") == ("Unschedulable", text)
+
+
+def test_the_nominated_node_is_taken_if_it_fits():
+    rig = Rig(Slots(1), Prefer(), feasible_nodes_enough=1)
+    rig.add_nodes(*(f"n{index}" for index in range(9)), labels={"score": "50"})
+    rig.add_nodes("worse", labels={"score": "1"})
+    rig.add_pod("p", nominated="worse")
+    rig.settle()
+    rig.add_pod("q", nominated="worse")
+    rig.settle()
+    assert rig.node_of("p") == "worse"
+    assert rig.node_of("q") is not None
+
+
+def test_post_filter_sees_all_verdicts_and_its_reason_ends_the_message():
+    helper = Helper()
+    rig = Rig(Slots(0), helper)
+    rig.add_nodes("a", "b")
+    rig.add_pod("p")
+    rig.settle()
+    (verdicts,) = helper.seen
+    assert {name: status.plugin for name, status in verdicts.items()} == {"a": "Slots", "b": "Slots"}
+    assert rig.condition_of("p")[1] == "0/2 nodes are available: 2 Too many pods. still not schedulable"
+
+
+def test_post_filter_may_nominate_a_node():
+    rig = Rig(Slots(0), Helper(PostFilterResult(SUCCESS, nominated_node="b")))
+    rig.add_nodes("a", "b")
+    rig.add_pod("p")
+    rig.settle()
+    assert rig.server.pods[PodKey("default", "p")].status.nominated_node_name == "b"
+
+
+def test_a_lie_about_what_a_verdict_depends_on_is_found():
+    """The plugin reads the whole cluster and says that it reads one node."""
+    lying = Reject(is_rejected=lambda pod, info: len(rig.machine.store.assumed) > 0)
+    rig = Rig(lying, Slots(9))
+    rig.add_nodes("a", "b", "c")
+    rig.add_pod("p")
+    rig.add_pod("q")
+    rig.watch()
+    with pytest.raises(RememberedVerdictError, match=r"pod default/q: remembered .* but now"):
+        rig.tick()
+
+
+def test_records_of_shapes_unused_longest_are_forgotten():
+    class ByName(Slots):
+        def shape(self, cycle, view):
+            return cycle.pod.metadata.name
+
+    rig = Rig(ByName(99), remembered_verdicts_max=10)
+    rig.add_nodes("a", "b", "c", "d")
+    for name in ("p", "q", "r", "s"):
+        rig.add_pod(name)
+        rig.settle()
+    assert len(list(rig.machine.feasibility.records())) == 2
+
+
+def test_a_pod_without_a_shape_is_decided_afresh():
+    class Shapeless(Slots):
+        def shape(self, cycle, view):
+            return None
+
+    plugin = Shapeless(1)
+    rig = Rig(plugin)
+    rig.add_nodes("a", "b")
+    for name in ("p", "q", "r"):
+        rig.add_pod(name)
+    rig.settle()
+    assert len(rig.server.bindings) == 2
+    assert list(rig.machine.feasibility.records()) == []
+    assert rig.condition_of("r") == ("Unschedulable", "0/2 nodes are available: 2 Too many pods.")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_remembered_answers_equal_fresh_ones_whatever_happens(seed):
+    """Paranoid mode compares them in every cycle; here nodes and pods change at random."""
+    rnd = random.Random(seed)
+    rig = Rig(Slots(2), Zoned(4), Prefer(), feasible_nodes_enough=rnd.choice([1, 2, 100]))
+    for step in range(60):
+        name = f"n{rnd.randrange(6)}"
+        match rnd.randrange(6):
+            case 0 | 1:
+                rig.add_nodes(name, labels={"zone": rnd.choice("xy"), "score": str(rnd.randrange(100))})
+            case 2:
+                rig.server.delete_node(name)
+            case 3 | 4:
+                rig.add_pod(f"p{step}", labels={"app": rnd.choice("ab")})
+            case _ if rig.server.pods:
+                rig.server.delete_pod(rnd.choice(sorted(rig.server.pods)))
+        if rnd.random() < 0.7:
+            rig.settle()
+    rig.settle()
+    assert rig.server.bindings
+
+
+def test_status_equality_is_what_paranoid_compares():
+    assert Status.unschedulable("a").by("X") == Status.unschedulable("a").by("X")
+    assert Status.unschedulable("a").by("X") != Status.unschedulable("a").by("Y")

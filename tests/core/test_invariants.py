@@ -1,0 +1,129 @@
+"""The invariants notice when the state is damaged; one planted damage for each rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.core.invariants import InvariantError
+from scheduler.core.scheduling_queue import Place
+from scheduler.framework.api import Held
+from scheduler.framework.decisions import BindPod, WriteClaimStatus
+from scheduler.model.claim import FINALIZER
+from tests import builders
+from tests.core.plugins import Slots, TinyDevices
+from tests.core.rig import Rig
+
+
+def busy() -> Rig:
+    """One pod bound, one being bound, one unschedulable."""
+    rig = Rig(Slots(2), TinyDevices(count=2), checks_invariants=False)
+    rig.add_nodes("a")
+    for name in ("one", "two", "three"):
+        rig.server.put_claim(builders.claim(name, finalizers=(FINALIZER,)))
+    rig.add_pod("p", claims=("one",))
+    rig.settle()
+    rig.add_pod("q", claims=("two",))
+    rig.add_pod("r", claims=("three",))
+    rig.watch()
+    rig.tick()
+    rig.machine.check_invariants()
+    return rig
+
+
+def _lose_a_pod(rig):
+    rig.machine.queue._pods.pop(builders.pod("r").uid)
+
+
+def _forget_who_waits(rig):
+    rig.machine.queue._groups_by_plugin.clear()
+
+
+def _empty_an_index(rig):
+    rig.machine.store._pods_by_claim.clear()
+
+
+def _count_wrong(rig):
+    rig.machine.store.node_infos["a"].requested["cpu"] = 1
+
+
+def _hold_for_nobody(rig):
+    held = Held(builders.claim().key, builders.claim().uid, builders.allocation("gpu-9", pool="a"))
+    rig.machine.overlay.hold("uid-of-nobody", (held,))
+
+
+def _take_from_in_use(rig):
+    allocation = next(iter(rig.machine.overlay.counted.values()))[0]
+    rig.machine.overlay.in_use.remove(allocation)
+
+
+def _release_early(rig):
+    rig.machine.overlay._hold_by_claim.clear()
+
+
+def _assume_without_binding(rig):
+    rig.machine.bindings._by_pod.clear()
+
+
+def _misfile_a_verdict(rig):
+    (_, record) = next(iter(rig.machine.feasibility.records()))
+    record.reasons["nonsense"] = 3
+
+
+def _misfile_a_fit(rig):
+    for _, record in rig.machine.feasibility.records():
+        record.buckets[1, 2, 3] = {"a": None}
+
+
+def _wait_for_nothing(rig):
+    (binding,) = rig.machine.bindings.all()
+    binding.awaited = 0
+
+
+def _two_places(rig):
+    queued = rig.machine.queue.find(builders.pod("q").uid)
+    queued.place = Place.ACTIVE
+
+
+def _lead_from_afar(rig):
+    (group,) = rig.machine.queue.groups()
+    group.leader = rig.machine.queue.find(builders.pod("q").uid)
+
+
+def _unsort_nodes(rig):
+    rig.machine.store._node_order.append("b")
+    rig.machine.store._node_order_now = None
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (_lose_a_pod, "pod default/r is lost"),
+        (_forget_who_waits, "pod default/r waits and nothing can wake it"),
+        (_empty_an_index, "the index of pods by claim differs"),
+        (_count_wrong, "node a: requested"),
+        (_hold_for_nobody, "is held for pod uid-of-nobody"),
+        (_take_from_in_use, "in_use differs from a rebuild"),
+        (_release_early, "should be"),
+        (_assume_without_binding, "is assumed and queued, but not being bound"),
+        (_misfile_a_verdict, "remembered: reasons"),
+        (_misfile_a_fit, "buckets differ"),
+        (_wait_for_nothing, "waits for nothing"),
+        (_two_places, "pod default/q is active, being bound: True"),
+        (_lead_from_afar, "is led by default/q"),
+        (_unsort_nodes, "node_order is not the sorted node names"),
+    ],
+    ids=lambda value: value.__name__.strip("_") if callable(value) else "",
+)
+def test_damage_is_noticed(damage, text):
+    rig = busy()
+    damage(rig)
+    with pytest.raises(InvariantError, match=text):
+        rig.machine.check_invariants()
+
+
+def test_the_state_used_here_has_something_of_everything():
+    rig = busy()
+    assert {type(decision) for decision in rig.pending} >= {WriteClaimStatus}
+    assert not any(isinstance(decision, BindPod) for decision in rig.pending)
+    assert rig.machine.queue.counts()["unschedulable"] == 1
+    assert len(rig.machine.bindings) == 1

@@ -1,0 +1,201 @@
+"""The scheduling queue: order, backoff, what wakes whom, and that nobody is forgotten."""
+
+from __future__ import annotations
+
+from scheduler.framework.api import Action, Hint, Resource
+from scheduler.framework.status import Status
+from scheduler.model.keys import PodKey
+from tests import builders
+from tests.core.plugins import Gate, Reject, Slots, TinyDevices
+from tests.core.rig import Rig
+
+
+def attempts(rig: Rig) -> int:
+    return sum(event.startswith("FailedScheduling") for event in rig.events)
+
+
+def test_a_change_wakes_only_pods_that_its_plugin_rejected():
+    watcher = Reject(name="Watcher", wakes_on=((Resource.NODE, Action.ADD),))
+    rig = Rig(watcher, Slots(0))
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.settle()
+    rig.add_nodes("b")
+    rig.settle()
+    assert watcher.hinted == []
+    assert attempts(rig) == 2  # Slots is woken by new nodes too
+
+
+def test_a_hint_that_says_skip_wakes_nobody():
+    rejecting = Reject(is_rejected=lambda pod, info: True, hint_=Hint.SKIP)
+    rig = Rig(rejecting)
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.settle()
+    rig.add_nodes("b")
+    rig.settle()
+    assert [name for name, _ in rejecting.hinted] == ["p"]
+    assert attempts(rig) == 1
+
+
+def test_a_pod_woken_before_its_backoff_ended_is_tried_at_once_when_nothing_else_is_active():
+    rig = Rig(Slots(0))
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.settle()
+    rig.add_nodes("b")
+    rig.settle()
+    assert attempts(rig) == 2
+
+
+def test_a_filter_error_fails_the_cycle_and_backs_off_longer_each_time():
+    class Broken(Reject):
+        def filter(self, cycle, node, view):
+            return Status.error("cannot decide")
+
+    rig = Rig(Broken())
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.settle()
+    assert rig.condition_of("p") == ("SchedulerError", "cannot decide")
+    waits = []
+    for _ in range(6):
+        deadline = rig.machine.next_deadline_ms()
+        waits.append(deadline - rig.now_ms)
+        rig.wait(deadline - rig.now_ms)
+    assert waits == [1_000, 2_000, 4_000, 8_000, 10_000, 10_000]
+
+
+def test_what_nothing_wakes_is_tried_again_after_five_minutes():
+    rig = Rig(Slots(0, wakes_on=((Resource.CLASS, Action.ADD),)))
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.add_pod("q")
+    rig.settle()
+    assert attempts(rig) == 2
+    rig.wait(299_000)
+    assert attempts(rig) == 2
+    rig.wait(32_000)
+    assert attempts(rig) == 3  # the leader; it tells about both
+
+
+def test_one_pod_of_a_shape_is_tried_for_all():
+    slots = Slots(0)
+    rig = Rig(slots, is_paranoid=False)
+    rig.add_nodes("a")
+    for index in range(50):
+        rig.add_pod(f"p{index}")
+    rig.settle()
+    assert attempts(rig) == 50  # each is told once why it waits
+    slots.calls.clear()
+    rig.add_nodes("b")
+    rig.settle()
+    assert attempts(rig) == 51
+    assert slots.calls == ["b"]
+
+
+def test_when_the_leader_fits_the_next_one_follows():
+    rig = Rig(Slots(1))
+    rig.add_nodes("a")
+    rig.add_pod("there", node="a")
+    for index in range(6):
+        rig.add_pod(f"p{index}")
+    rig.settle()
+    rig.add_nodes("b", "c", "d")
+    rig.settle()
+    assert len(rig.server.bindings) == 3
+    assert rig.machine.queue.counts()["unschedulable"] == 3
+
+
+def test_the_leader_is_the_one_of_highest_priority():
+    rig = Rig(Slots(1))
+    rig.add_nodes("a")
+    rig.add_pod("there", node="a")
+    rig.add_pod("low", priority=1)
+    rig.add_pod("high", priority=5)
+    rig.add_pod("middle", priority=3)
+    rig.settle()
+    rig.add_nodes("b")
+    rig.settle()
+    assert rig.node_of("high") == "b"
+
+
+def test_a_leader_that_goes_hands_on():
+    rig = Rig(Slots(1))
+    rig.add_nodes("a")
+    rig.add_pod("there", node="a")
+    rig.add_pod("p", priority=5)
+    rig.add_pod("q")
+    rig.settle()
+    rig.add_nodes("b")
+    rig.watch()  # p leads, but before it is tried …
+    rig.server.delete_pod(PodKey("default", "p"))
+    rig.settle()
+    assert rig.node_of("q") == "b"
+
+
+def test_a_leader_that_is_gated_hands_on():
+    rig = Rig(Gate(), Slots(1))
+    rig.add_nodes("a")
+    rig.add_pod("there", node="a")
+    rig.add_pod("p", priority=5)
+    rig.add_pod("q")
+    rig.settle()
+    rig.add_nodes("b")
+    rig.watch()
+    rig.tell(builders_observed(rig, "p", labels={"hold": "yes"}))
+    rig.settle()
+    assert {rig.node_of("p"), rig.node_of("q")} == {None, "b"}
+
+
+def builders_observed(rig, name, **fields):
+    rig.server.put_pod(builders.pod(name, **fields))
+    return rig.server.log[-1]
+
+
+def test_a_pod_whose_claim_changed_leaves_its_group():
+    """Two pods of one shape; then the claim that one of them shares is allocated by somebody, on a node that fits."""
+    rig = Rig(Slots(2), TinyDevices(count=1))
+    rig.add_nodes("a")
+    for name in ("taken", "mine", "shared"):
+        rig.server.put_claim(builders.claim(name))
+    rig.add_pod("there", claims=("taken",))
+    rig.settle()
+    rig.add_pod("p", claims=("mine",), priority=5)
+    rig.add_pod("q", claims=("shared",))
+    rig.settle()
+    assert rig.machine.queue.counts()["unschedulable"] == 2
+    rig.server.put_claim(builders.claim("shared", allocation=builders.allocation("extra", pool="a")))
+    rig.settle()
+    assert rig.node_of("q") == "a"
+    assert rig.node_of("p") is None
+
+
+def test_a_change_of_the_pod_itself_wakes_it_alone():
+    rig = Rig(Slots(0))
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.add_pod("q")
+    rig.settle()
+    rig.server.put_pod(builders.pod("q", labels={"new": "label"}))
+    rig.settle()
+    assert attempts(rig) == 3
+
+
+def test_our_own_status_patch_wakes_nobody():
+    rig = Rig(Slots(0))
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.wait(20_000)
+    assert attempts(rig) == 1
+
+
+def test_counts_name_every_place():
+    rig = Rig(Gate(), Slots(0))
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.add_pod("g", labels={"hold": "yes"})
+    rig.settle()
+    rig.add_pod("new")
+    rig.watch()
+    assert rig.machine.queue.counts() == {"active": 1, "backoff": 0, "unschedulable": 1, "gated": 1, "in flight": 0}
