@@ -24,27 +24,32 @@ from cel import syntax
 from cel.declarations import (
     ANY_KIND,
     BOOL,
+    BOOL_KIND,
     BYTES,
+    BYTES_KIND,
     DEVICE,
     DOUBLE,
+    DOUBLE_KIND,
     DURATION_KIND,
     DYN,
     DYN_KIND,
     ERROR,
     ERROR_KIND,
     INT,
+    INT_KIND,
     LIST_KIND,
     MAP_KIND,
     NULL,
-    NULL_KIND,
     OPAQUE_KIND,
     PARAM_KIND,
     STRING,
+    STRING_KIND,
     STRUCT_KIND,
     TIMESTAMP_KIND,
     TYPE_IDENTIFIERS,
     TYPE_KIND,
     UINT,
+    UINT_KIND,
     VALUELESS_TYPES,
     WRAPPERS,
     Overload,
@@ -69,6 +74,7 @@ from cel.syntax import (
     Select,
     StructExpr,
 )
+from cel.unification import Unifier, instantiate, most_general
 
 
 class Checked:
@@ -142,7 +148,6 @@ def _check(parsed: Parsed, environment: Environment) -> Checked:
     return checked
 
 
-_NULLABLE_KINDS: Final = frozenset((OPAQUE_KIND, STRUCT_KIND, ANY_KIND, DURATION_KIND, TIMESTAMP_KIND))
 _LITERAL_TYPES: Final[dict[type, Type]] = {
     str: STRING,
     int: INT,
@@ -153,32 +158,26 @@ _LITERAL_TYPES: Final[dict[type, Type]] = {
 }
 
 
-class _Checker:
+class _Checker(Unifier):
     __slots__ = (
-        "bindings",
         "environment",
         "has_constants",
-        "has_variables",
         "issues",
         "references",
         "replacements",
         "scopes",
         "suspects",
         "types",
-        "variables_made",
     )
 
     def __init__(self, environment: Environment) -> None:
+        super().__init__()
         self.environment = environment
         self.types: dict[int, Type] = {}
         self.references: dict[int, tuple[str, ...]] = {}
         self.replacements: dict[int, Expr] = {}
         self.issues: list[Issue] = []
-        # What type variables stand for, by their names.
-        self.bindings: dict[str, Type] = {}
         self.scopes: list[dict[str, Type]] = []
-        self.variables_made = 0
-        self.has_variables = False
         # Nodes `literals` has to look at: lists and maps that might mix types, calls of functions whose
         # literal arguments are checked.
         self.suspects: list[Expr] = []
@@ -345,9 +344,29 @@ class _Checker:
             result = shortcut(self, node, arg_types)
             if result is not None:
                 return result
+        # With types that have no parts, the answer depends on nothing else.
+        key = (function, is_member, *arg_types)
+        known = self.environment.resolutions.get(key)
+        if known is not None:
+            self.references[node.id], result, made = known
+            self.variables_made += made
+            return result
+        made = self.variables_made
+        matched, result = self.matching(overloads, arg_types, is_member=is_member)
+        if result is None:
+            return self.no_overload(node, function, arg_types, is_member=is_member)
+        self.references[node.id] = matched
+        if result.is_ground and all(type_.kind in _ATOMIC_KINDS for type_ in arg_types):
+            self.environment.resolutions[key] = (matched, result, self.variables_made - made)
+        return result
+
+    def matching(
+        self, overloads: tuple[Overload, ...], arg_types: list[Type], *, is_member: bool
+    ) -> tuple[tuple[str, ...], Type | None]:
+        """The overloads that fit, and the type of the call; None when none fits."""
         count = len(arg_types)
         matched: list[str] = []
-        result = None
+        result: Type | None = None
         for overload in overloads:
             if overload.is_member is not is_member:
                 continue
@@ -359,8 +378,8 @@ class _Checker:
             overload_result = overload.result
             if overload.parameters:
                 fresh = {name: self.fresh_variable() for name in overload.parameters}
-                parameters = [_instantiate(parameter, fresh) for parameter in parameters]
-                overload_result = _instantiate(overload_result, fresh)
+                parameters = [instantiate(parameter, fresh) for parameter in parameters]
+                overload_result = instantiate(overload_result, fresh)
             before = self.bindings.copy() if self.bindings else None
             for arg_type, parameter in zip(arg_types, parameters, strict=True):
                 if arg_type is not parameter and not self.assignable(arg_type, parameter):
@@ -374,10 +393,7 @@ class _Checker:
                     result = overload_result
                 elif result.kind not in (DYN_KIND, ANY_KIND) and not overload_result.is_exact(result):
                     result = DYN
-        if result is None:
-            return self.no_overload(node, function, arg_types, is_member=is_member)
-        self.references[node.id] = tuple(matched)
-        return result
+        return tuple(matched), result
 
     def no_overload(self, node: Call, function: str, arg_types: list[Type], *, is_member: bool) -> Type:
         shown = [self.substitute(type_, to_dyn=True).display() for type_ in arg_types]
@@ -422,6 +438,17 @@ class _Checker:
         self.variables_made += 6
         return value
 
+    def membership(self, node: Call, arg_types: list[Type]) -> Type | None:
+        element, collection = arg_types
+        if collection.kind not in (LIST_KIND, MAP_KIND) or not (element.is_ground and collection.is_ground):
+            return None
+        key = collection.parameters[0]
+        if key is not element and not self.assignable(key, element) and not key.is_exact(element):
+            return None
+        self.references[node.id] = _IN_LIST if collection.kind == LIST_KIND else _IN_MAP
+        self.variables_made += 3
+        return BOOL
+
     # Literals of lists and maps.
 
     def list_literal(self, node: ListExpr) -> Type:
@@ -461,7 +488,7 @@ class _Checker:
         if previous is None or previous is current:
             return current
         if self.unify(previous, current):
-            return _most_general(previous, current)
+            return most_general(previous, current)
         return DYN  # for `literals` to refuse, outside format() arguments
 
     def struct(self, node: StructExpr) -> Type:
@@ -536,90 +563,7 @@ class _Checker:
         if found is not expected and not self.unify(expected, found):
             self.mismatch(node.offset, expected, found)
 
-    # Unification.
 
-    def fresh_variable(self) -> Type:
-        self.variables_made += 1
-        self.has_variables = True
-        return Type(PARAM_KIND, f"_var{self.variables_made - 1}")
-
-    def unify(self, left: Type, right: Type) -> bool:
-        """Whether `left` is assignable to `right`; bindings change only if so."""
-        before = self.bindings.copy() if self.bindings else None
-        if self.assignable(left, right):
-            return True
-        self.bindings = {} if before is None else before
-        return False
-
-    def assignable(self, left: Type, right: Type) -> bool:
-        """cel-go's internalIsAssignable; may leave bindings behind when it fails."""
-        left_kind, right_kind = left.kind, right.kind
-        if right_kind == PARAM_KIND:
-            is_valid, is_bound = self.bind(left, right)
-            if is_valid:
-                return True
-            if is_bound:
-                return False
-        if left_kind == PARAM_KIND:
-            return self.bind(right, left)[0]
-        if left_kind in _DYNAMIC_KINDS or right_kind in _DYNAMIC_KINDS:
-            return True
-        if left_kind == NULL_KIND:
-            return _is_nullable(right)
-        if right_kind == NULL_KIND:
-            return _is_nullable(left)
-        if left_kind != right_kind:
-            return False
-        if left_kind == TYPE_KIND:
-            return True
-        if left.name != right.name or len(left.parameters) != len(right.parameters):
-            return False
-        return all(map(self.assignable, left.parameters, right.parameters))
-
-    def bind(self, type_: Type, variable: Type) -> tuple[bool, bool]:
-        """Try `type_` for `variable`: (it may stand for it, the variable was bound already)."""
-        if type_.kind == PARAM_KIND and type_.name == variable.name:
-            return True, True
-        bound = self.bindings.get(variable.name)
-        if bound is not None:
-            if type_.is_exact(bound):
-                return True, True
-            if self.assignable(type_, bound):
-                general = _most_general(type_, bound)
-                if self.is_absent(variable, general):
-                    self.bindings[variable.name] = general
-                return True, True
-            return False, True
-        if self.is_absent(variable, type_):
-            self.bindings[variable.name] = type_
-            return True, False
-        return False, False
-
-    def is_absent(self, variable: Type, within: Type) -> bool:
-        """The occurs check."""
-        if within.is_ground:
-            return True
-        if within.kind == PARAM_KIND:
-            if within.name == variable.name:
-                return False
-            bound = self.bindings.get(within.name)
-            return bound is None or self.is_absent(variable, bound)
-        return all(self.is_absent(variable, parameter) for parameter in within.parameters)
-
-    def substitute(self, type_: Type, *, to_dyn: bool = False) -> Type:
-        """`type_` with variables replaced by what they stand for; free ones by `dyn` if asked."""
-        if type_.is_ground:
-            return type_
-        if type_.kind == PARAM_KIND:
-            bound = self.bindings.get(type_.name)
-            if bound is not None:
-                return self.substitute(bound, to_dyn=to_dyn)
-            return DYN if to_dyn else type_
-        parameters = tuple(self.substitute(parameter, to_dyn=to_dyn) for parameter in type_.parameters)
-        return Type(type_.kind, type_.name, parameters, nullable=type_.nullable)
-
-
-_DYNAMIC_KINDS: Final = frozenset((DYN_KIND, ANY_KIND, ERROR_KIND))
 _TYPE_NAMESPACES: Final = frozenset(name.partition(".")[0] for name in (*TYPE_IDENTIFIERS, *VALUELESS_TYPES))
 _LITERAL_CHECKED: Final = frozenset(("duration", "timestamp", "matches", "format"))
 _INDEXING: Final = frozenset((syntax.INDEX, syntax.OPTIONAL_INDEX))
@@ -630,12 +574,30 @@ _PLAIN: Final = {type_.kind: type_ for type_ in (BOOL, INT, UINT, DOUBLE, STRING
 _LOGICAL: Final = {syntax.LOGICAL_AND: ("logical_and",), syntax.LOGICAL_OR: ("logical_or",)}
 _EQUALITY: Final = {syntax.EQUALS: ("equals",), syntax.NOT_EQUALS: ("not_equals",)}
 _INDEX_MAP: Final = ("index_map",)
+_IN_LIST: Final = ("in_list",)
+_IN_MAP: Final = ("in_map",)
+_ATOMIC_KINDS: Final = frozenset(
+    (
+        DYN_KIND,
+        ANY_KIND,
+        BOOL_KIND,
+        INT_KIND,
+        UINT_KIND,
+        DOUBLE_KIND,
+        STRING_KIND,
+        BYTES_KIND,
+        TIMESTAMP_KIND,
+        DURATION_KIND,
+        STRUCT_KIND,
+    )
+)
 _SHORTCUTS: Final[dict[str, Callable[[_Checker, Call, list[Type]], Type | None]]] = {
     syntax.LOGICAL_AND: _Checker.logical,
     syntax.LOGICAL_OR: _Checker.logical,
     syntax.EQUALS: _Checker.equality,
     syntax.NOT_EQUALS: _Checker.equality,
     syntax.INDEX: _Checker.index,
+    syntax.IN: _Checker.membership,
 }
 _CHECKS: Final[dict[type, Callable[[_Checker, Any], Type]]] = {
     Literal: _Checker.literal,
@@ -647,36 +609,3 @@ _CHECKS: Final[dict[type, Callable[[_Checker, Any], Type]]] = {
     StructExpr: _Checker.struct,
     Comprehension: _Checker.comprehension,
 }
-
-
-def _is_nullable(type_: Type) -> bool:
-    return type_.kind in _NULLABLE_KINDS or type_.kind == NULL_KIND or type_.nullable
-
-
-def _instantiate(type_: Type, variables: Mapping[str, Type]) -> Type:
-    """A signature's type with its parameters replaced by variables."""
-    if type_.is_ground:
-        return type_
-    if type_.kind == PARAM_KIND:
-        return variables[type_.name]
-    return Type(type_.kind, type_.name, tuple(_instantiate(parameter, variables) for parameter in type_.parameters))
-
-
-def _most_general(left: Type, right: Type) -> Type:
-    """Of two types that unify, the one that says less."""
-    return left if _says_less(left, right) else right
-
-
-def _says_less(left: Type, right: Type) -> bool:
-    """cel-go's isEqualOrLessSpecific."""
-    if left.kind in (DYN_KIND, ANY_KIND, PARAM_KIND):
-        return True
-    if right.kind in (DYN_KIND, ANY_KIND, PARAM_KIND) or left.kind != right.kind:
-        return False
-    if left.kind == TYPE_KIND:
-        return True
-    if left.kind == OPAQUE_KIND and (left.name != right.name or len(left.parameters) != len(right.parameters)):
-        return False
-    if left.kind in (OPAQUE_KIND, LIST_KIND, MAP_KIND):
-        return all(map(_says_less, left.parameters, right.parameters))
-    return left.is_exact(right)

@@ -74,6 +74,7 @@ class Environment:
         "kind",
         "minor",
         "parse_options",
+        "resolutions",
     )
 
     def __init__(self, minor: int, kind: Kind, *, consumable_capacity: bool, list_type_attributes: bool) -> None:
@@ -96,6 +97,9 @@ class Environment:
         if self.has_lists_library:
             expanders |= macros.LISTS
         self.parse_options: Final = ParseOptions(expanders, escaped_identifiers=minor >= 37)
+        # The checker's memory: (function, is member, argument types) -> (overloads, result type, variables
+        # used), for arguments of simple types. Bounded by the function table.
+        self.resolutions: Final[dict[tuple[object, ...], tuple[tuple[str, ...], Type, int]]] = {}
         self._functions: Final[dict[str, tuple[Overload, ...] | None]] = {}
 
     @property
