@@ -25,6 +25,7 @@ import asyncio
 import json
 import os
 import platform
+import signal
 import statistics
 import sys
 import time
@@ -475,4 +476,5 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwind, so that nothing is left behind
     sys.exit(main())

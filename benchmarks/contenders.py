@@ -6,7 +6,6 @@ authorization is the same.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.fleet import NAMESPACE, Fleet, Object
-from tests.controlplane.cluster import Component, ControlPlane, cpu_seconds, resident_bytes
+from tests.controlplane.cluster import Component, ControlPlane, cpu_seconds, die_with_parent, resident_bytes
 from tests.integration.api import Api
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -84,21 +83,18 @@ class _Process:
     log: Path = Path()
     _process: subprocess.Popen[bytes] | None = None
 
-    def spawn(self, arguments: list[str], log: Path, stdin: bytes | None = None) -> None:
+    def spawn(self, arguments: list[str], log: Path, stdin: Path | None = None) -> None:
         self.log = log
-        with log.open("wb") as output:
+        with log.open("wb") as output, (stdin or Path(os.devnull)).open("rb") as given:
             self._process = subprocess.Popen(
                 [sys.executable, *arguments],
                 cwd=ROOT,
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdin=given,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
+                preexec_fn=die_with_parent,  # noqa: PLW1509 one system call, no lock of Python's
             )
-        if stdin is not None:
-            assert self._process.stdin is not None
-            self._process.stdin.write(stdin)
-            self._process.stdin.close()
 
     @property
     def running(self) -> subprocess.Popen[bytes]:
@@ -158,10 +154,11 @@ class BareWrites:
     _last: tuple[float, int] = (0.0, 0)
 
     async def start(self, cluster: ControlPlane, api: Api, fleet: Fleet) -> None:
-        plan = b"".join(json.dumps(line).encode() + b"\n" for line in await self._plan(api, fleet))
+        plan = cluster.folder / "bare-writes.jsonl"
+        plan.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in await self._plan(api, fleet)))
         kubeconfig = cluster.kubeconfig("kube-scheduler")
         command = ["-m", "benchmarks.bare_writes", f"--kubeconfig={kubeconfig}", f"--in-flight={self.in_flight}"]
-        await asyncio.to_thread(self._process.spawn, command, cluster.folder / "bare-writes.log", plan)
+        self._process.spawn(command, cluster.folder / "bare-writes.log", plan)
 
     async def _plan(self, api: Api, fleet: Fleet) -> list[Object]:
         places = fleet.bare_places()

@@ -19,6 +19,7 @@ Synchronous, so that a fixture of any scope can hold it. Cost: about 3 s and 0.4
 from __future__ import annotations
 
 import base64
+import ctypes
 import json
 import os
 import random
@@ -60,6 +61,7 @@ _USERS: Final = {
 }
 
 _START_SECONDS: Final = 60.0
+_PREFIX: Final = "dra-controlplane-"
 _TRIES: Final = 3
 
 
@@ -124,7 +126,9 @@ class ControlPlane:
     def start(self) -> None:
         """Start etcd, the API server and the controllers; returns when all of them are ready."""
         build("controlplane")
-        self.folder = Path(tempfile.mkdtemp(prefix="dra-controlplane-"))
+        _remove_abandoned_folders()
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        (self.folder / "owner.pid").write_text(str(os.getpid()))
         self._lifeline = os.pipe()
         try:
             self._write_credentials()
@@ -415,6 +419,30 @@ def cpu_seconds(pid: int) -> float:
 def resident_bytes(pid: int) -> int:
     """Memory a process holds now (Linux)."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+_PR_SET_PDEATHSIG: Final = 1
+_libc = ctypes.CDLL(None)
+
+
+def die_with_parent() -> None:
+    """For `preexec_fn` of programs that know no lifeline: the kernel kills the child when its parent's thread ends.
+
+    So the thread that starts it must live as long as it shall: the main thread.
+    """
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _remove_abandoned_folders() -> None:
+    """Folders of processes that were killed before they could clean up."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        owner = folder / "owner.pid"
+        try:
+            abandoned = not Path(f"/proc/{int(owner.read_text())}").exists()
+        except (OSError, ValueError):
+            continue  # not ours to judge, or being made right now
+        if abandoned:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _exit_text(status: int) -> str:

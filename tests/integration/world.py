@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from tests.controlplane.cluster import die_with_parent
 from tests.controlplane.fault_proxy import Fault, FaultProxy
 from tests.integration.api import Api, ApiError, Object
 from tests.integration.invariants import State, Violation, check
@@ -97,6 +98,7 @@ class World:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                preexec_fn=die_with_parent,
             )
 
     async def stop_scheduler(self, *, kill: bool = False) -> None:
