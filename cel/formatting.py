@@ -14,9 +14,18 @@ from typing import Any, Final, NamedTuple
 
 from cel.errors import EvaluationError
 from cel.gotext import format_double, quote
-from cel.strings import COST_EXCEEDED, check_length
 from cel.timestamps import format_duration, format_timestamp
-from cel.values import MAP_CLASSES, AbortedError, Duration, Timestamp, TypeValue, UInt, type_name
+from cel.values import (
+    COST_EXCEEDED,
+    MAP_CLASSES,
+    AbortedError,
+    Duration,
+    Timestamp,
+    TypeValue,
+    UInt,
+    check_length,
+    type_name,
+)
 
 PRECISION_MAX: Final = 1000
 """Go has no limit here and writes as many zeros as it is asked for."""

@@ -7,16 +7,15 @@ k8s.io/dynamic-resource-allocation cel/compile.go (`includesFunc`).
 from __future__ import annotations
 
 from functools import cmp_to_key
-from operator import itemgetter
 from typing import Any, Final
 
 from cel.errors import EvaluationError
-from cel.strings import check_cost, check_length
 from cel.values import (
     MISSING,
     NONE,
     Optional,
     add,
+    check_cost,
     compare,
     contains,
     equal_or_false,
@@ -122,7 +121,7 @@ def flatten(elements: Any, depth: Any = 1) -> list[Any]:
     for element in elements:
         if element.__class__ is list:
             flat += flatten(element, depth - 1)
-            check_length(len(flat))
+            check_cost(len(flat))
         else:
             flat.append(element)
     return flat
@@ -157,7 +156,7 @@ def range_(count: int) -> list[int]:
 
 def range_before_137(count: int) -> list[int]:
     """cel-go before 0.29 took negative sizes for 0 and knew no maximum."""
-    check_length(count)
+    check_cost(count)
     return [*range(count)]
 
 
@@ -191,11 +190,15 @@ def sort_by_keys(elements: Any, keys: Any) -> list[Any]:
     order = [*range(len(keys))]
     if cls in (bool, int, str, bytes) or (cls is float and all(key == key for key in keys)):  # noqa: PLR0124 - NaN
         pairs: list[tuple[Any, int]] = [*zip(keys, order, strict=True)]
-        pairs.sort(key=itemgetter(0))
+        pairs.sort(key=lambda pair: pair[0])
         order = [i for _, i in pairs]
     else:
-        # A comparison that fails (NaN) counts as "not less".
-        order.sort(key=cmp_to_key(lambda i, j: _order(keys[i], keys[j]) or 0))
+
+        def by_key(i: int, j: int) -> int:
+            """A comparison that fails (NaN) counts as "not less"."""
+            return _order(keys[i], keys[j]) or 0
+
+        order.sort(key=cmp_to_key(by_key))
     return [elements[i] for i in order]
 
 

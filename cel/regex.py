@@ -32,8 +32,7 @@ from cel.regex_syntax import (
     RegexError,
     parse_regex,
 )
-from cel.strings import COST_EXCEEDED
-from cel.values import AbortedError
+from cel.values import COST_EXCEEDED, AbortedError
 
 __all__ = ["Regex", "RegexError", "compile_regex", "find", "find_all"]
 

@@ -2,7 +2,7 @@
 
 Raises `EvaluationError` with cel-go's text. Not here: `format` (`formatting`), `matches` and `find` (`regex`).
 
-Bounded on purpose: a result above `LENGTH_MAX` ends the evaluation like the cost limit would; cel-go
+Bounded on purpose: a result above `values.LENGTH_MAX` ends the evaluation like the cost limit would; cel-go
 charges `replace` and `join` only after having built the text.
 """
 
@@ -11,11 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cel.errors import EvaluationError
-from cel.values import AbortedError, no_such_overload, to_text, type_name
-
-LENGTH_MAX: Final = 5_000_000
-COST_LIMIT: Final = 1_000_000
-COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
+from cel.values import check_length, no_such_overload, to_text, type_name
 
 _GO_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _QUOTED: Final = str.maketrans(
@@ -33,18 +29,6 @@ _QUOTED: Final = str.maketrans(
 )
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-
-
-def check_cost(cost: int) -> None:
-    """End the evaluation before a step whose cost is known to exceed the limit."""
-    if cost > COST_LIMIT:
-        raise AbortedError(COST_EXCEEDED)
-
-
-def check_length(length: int) -> None:
-    """End the evaluation before a text or list of this length is built."""
-    if length > LENGTH_MAX:
-        raise AbortedError(COST_EXCEEDED)
 
 
 def _out_of_range(index: int) -> EvaluationError:

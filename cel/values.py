@@ -29,6 +29,11 @@ from cel.gotext import format_double
 from cel.quantity import Quantity
 from cel.semver import Semver
 
+COST_LIMIT: Final = 1_000_000
+COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
+LENGTH_MAX: Final = 5_000_000
+"""Characters of a text, or five times the elements of a list; more ends the evaluation as the cost limit does."""
+
 INT_MAX: Final = 2**63 - 1
 INT_MIN: Final = -(2**63)
 UINT_MAX: Final = 2**64 - 1
@@ -39,6 +44,18 @@ class AbortedError(EvaluationError):
 
     The cost limit, and what makes cel-go panic.
     """
+
+
+def check_cost(cost: int) -> None:
+    """End the evaluation before a step whose cost is known to exceed the limit."""
+    if cost > COST_LIMIT:
+        raise AbortedError(COST_EXCEEDED)
+
+
+def check_length(length: int) -> None:
+    """End the evaluation before a text of this length is built."""
+    if length > LENGTH_MAX:
+        raise AbortedError(COST_EXCEEDED)
 
 
 class UInt(int):
@@ -455,10 +472,14 @@ def add(left: Any, right: Any) -> Any:
     if cls is right.__class__:
         if cls is int:
             return checked_int(left + right)
-        if cls is str or cls is float or cls is bytes:
+        if cls is float:
             return left + right
-        if cls is list:
-            return [*left, *right] if left and right else left or right
+        if cls is str or cls is bytes or cls is list:
+            if not left or not right:
+                return left or right
+            # cel-go joins lists without copying and charges next to nothing: names bound to sums double fast.
+            check_length((len(left) + len(right)) * (5 if cls is list else 1))
+            return left + right
         if cls is UInt:
             return checked_uint(int(left) + int(right))
         if cls is Duration:

@@ -26,9 +26,9 @@ from cel.checker import Checked
 from cel.declarations import DYN_KIND, LIST_KIND, MAP_KIND, PARAM_KIND, TYPE_KIND, Overload, Type
 from cel.errors import EvaluationError
 from cel.kube_library import implementations
+from cel.recursion import with_room
 from cel.runtime_cost import FUNCTION_COSTS, OVERLOAD_COSTS, equality_cost
 from cel.stdlib import SINGLETONS, Implementation
-from cel.strings import COST_EXCEEDED, COST_LIMIT
 from cel.syntax import (
     ADD,
     CONDITIONAL,
@@ -52,6 +52,8 @@ from cel.syntax import (
     StructExpr,
 )
 from cel.values import (
+    COST_EXCEEDED,
+    COST_LIMIT,
     MAP_CLASSES,
     MISSING,
     NONE,
@@ -127,15 +129,19 @@ class Plan:
 
     def evaluate_with_cost(self, variables: Mapping[str, Any]) -> tuple[Any, int]:
         """The value and what it cost, about as cel-go counts."""
+        return with_room(self._evaluate, variables)
+
+    def _evaluate(self, variables: Mapping[str, Any]) -> tuple[Any, int]:
         frame = Frame(variables, self._slots)
-        try:
-            return self._run(frame), frame.cost
-        except RecursionError:
-            raise EvaluationError("expression nests too deeply to be evaluated") from None
+        return self._run(frame), frame.cost
 
 
 def plan(checked: Checked) -> Plan:
     """Prepare a checked expression for evaluation."""
+    return with_room(_plan, checked)
+
+
+def _plan(checked: Checked) -> Plan:
     planner = _Planner(checked)
     return Plan(planner.plan(checked.expr, {}), planner.slots)
 
