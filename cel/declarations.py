@@ -13,6 +13,7 @@ pkg/cel/library at v0.36.3 and v0.37.2; printed from the built environments for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 # Kinds. Ordered so that the ones with parameters of their own stand together.
@@ -53,22 +54,36 @@ class Type:
 
     def __str__(self) -> str:
         """As cel-go's Type.String, which the messages about result types use."""
-        if self.kind == PARAM_KIND:
-            return f"<{self.name}>"
-        name = f"wrapper({self.name})" if self.nullable else self.name
-        return f"{name}({', '.join(map(str, self.parameters))})" if self.parameters else name
+        return self._written(_as_string)
 
     def __repr__(self) -> str:
         return f"<Type {self}>"
 
     def display(self) -> str:
         """As cel-go's checker writes it into its messages (FormatCELType)."""
-        shown = _DISPLAYED.get(self.kind)
-        if shown is not None:
-            return shown
-        if self.parameters:
-            return f"{self.name}({', '.join(parameter.display() for parameter in self.parameters)})"
-        return f"wrapper({self.name})" if self.nullable else self.name
+        return self._written(_as_displayed)
+
+    def _written(self, name_of: Callable[[Type], str]) -> str:
+        # A loop down the last parameter: lists can be nested 249 deep.
+        text, closing, type_ = "", "", self
+        while type_.parameters:
+            text += f"{name_of(type_)}("
+            closing += ")"
+            *others, last = type_.parameters
+            for other in others:
+                text += f"{other._written(name_of)}, "
+            type_ = last
+        return text + name_of(type_) + closing
+
+
+def _as_string(type_: Type) -> str:
+    if type_.kind == PARAM_KIND:
+        return f"<{type_.name}>"
+    return f"wrapper({type_.name})" if type_.nullable else type_.name
+
+
+def _as_displayed(type_: Type) -> str:
+    return _DISPLAYED.get(type_.kind) or (f"wrapper({type_.name})" if type_.nullable else type_.name)
 
 
 _DISPLAYED: Final = {
