@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Final
 
 from allocator.explain import Census, Explanation, blame, report_candidates, summarize
-from allocator.features import ALL_SHORTCUTS, Features, Shortcuts
+from allocator.features import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
 from allocator.in_use import InUse
 from allocator.inventory import Inventory
 from allocator.model import AllocationError, Claim, NodeView
@@ -15,6 +16,9 @@ from allocator.outcome import Allocated, BudgetExhausted, Outcome, Unsatisfiable
 from allocator.problem import Problem
 from allocator.result import build_allocations
 from allocator.search import ExhaustedError, Search
+
+_EXPLAINED_STEPS: Final = 2_000
+"""Steps of the search that an explanation counts: enough to see what is in the way."""
 
 
 def allocate(
@@ -85,7 +89,8 @@ def explain(
     """Count, per request, how many of a node's devices each stage removes; arguments as for `allocate`.
 
     Useful after `allocate` found nothing; with a solution the numbers describe the way to it. Slower than
-    `allocate`, because every device is looked at one by one.
+    `allocate`: every device is looked at one by one, and the search makes its first moves without shortcuts,
+    which would hide what refuses devices.
 
     Raises:
         AllocationError: as `allocate`.
@@ -96,7 +101,8 @@ def explain(
     )
     report_candidates(problem, census)
     census.search_begins()
-    search = Search(problem, budget_steps=budget_steps, observer=census, shortcuts=ALL_SHORTCUTS)
+    steps = min(budget_steps, _EXPLAINED_STEPS)
+    search = Search(problem, budget_steps=steps, observer=census, shortcuts=NO_SHORTCUTS)
     with suppress(ExhaustedError):
         search.run()
     return summarize(problem, claims, node.name, census)

@@ -148,7 +148,7 @@ class Bounds:
             tuple([state.index.values_of(position) for states in self._states for state in states]),
             tuple([bool(state.index.present & bit) for states in self._states for state in states]),
             (number, view.consumption[index]) if problem.static.counting & bit else None,
-            self._share_signature(position, bit) if is_shareable else None,
+            self._share_signature(position, bit) if is_shareable or problem.sharing & bit else None,
         )
 
     def _share_signature(self, position: int, bit: int) -> Hashable:

@@ -5,7 +5,8 @@ adding up; nothing here is ever changed.
 
 Source: structured/internal/incubating/consumable_capacity.go v0.36.3, and v0.37.2 for `is_137`.
 Differs on purpose: `default` is recognised by value, not by Go's representation (no valid object can tell);
-a step that is not positive rejects the device instead of dividing by zero.
+a step that is not positive rejects the device instead of dividing by zero; amounts beyond int64 stay exact
+(upstream reads 10E as 0, so such a request took nothing).
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _round_up_to_range(requested: Quantity, minimum: Quantity, valid: ValidRange
     # Integer arithmetic: everything is rounded up to whole units first, so 500m counts as 1.
     if is_137 and requested.nano > _INT64_MAX * 10**9:
         raise CapacityError(f"{_NOT_REPRESENTABLE}: request {requested} exceeds MaxInt64")
-    step, base, wanted = valid.step.ceil_int(), minimum.ceil_int(), requested.ceil_int()
+    step, base, wanted = _units(valid.step), _units(minimum), _units(requested)
     if step <= 0:
         return requested
     rounded = base + -(-(wanted - base) // step) * step
@@ -146,5 +147,10 @@ def _violates(amount: Quantity, policy: RequestPolicy | None, is_137: bool) -> b
     minimum = valid.min or Quantity.from_int(0)
     if is_137 and _is_milli(valid):
         return amount.nano % _NANO_PER_MILLI != 0 or (amount.nano - minimum.nano) % valid.step.nano != 0
-    step = valid.step.ceil_int()
-    return step <= 0 or (amount.ceil_int() - minimum.ceil_int()) % step != 0
+    step = _units(valid.step)
+    return step <= 0 or (_units(amount) - _units(minimum)) % step != 0
+
+
+def _units(quantity: Quantity) -> int:
+    """Rounded up to whole units."""
+    return -(-quantity.nano // 10**9)

@@ -166,7 +166,8 @@ class Problem:
             if not slot.is_admin:
                 usable &= ~dedicated
                 doubtful &= ~dedicated
-            if sharing:
+            # 1.37 lists devices for an All slot whatever is consumed; the search then finds them too full.
+            if sharing and not (slot.is_all and self.features.is_137):
                 usable &= ~self._exhausted(slot)
             self.usable.append(usable)
             self.doubtful.append(0 if slot.is_all else doubtful)
@@ -307,3 +308,7 @@ class Problem:
         number, _, index = self.pools.locate(position)
         use = self.used.get(number)
         return use.consumed.get(index, {}) if use is not None else {}
+
+    def has_room(self, slot: Slot, position: int) -> bool:
+        """Whether what shares consume of a device leaves what the slot wants."""
+        return not self.features.consumable_capacity or self.consumption(slot, position).fits(self.consumed(position))

@@ -136,7 +136,7 @@ class Search:
             for claim in problem.plan.claims
         ]
         self._may_learn: Final = shortcuts != NO_SHORTCUTS
-        self._special: Final = problem.static.counting | problem.static.shareable
+        self._special: Final = problem.static.counting | problem.static.shareable | problem.sharing
         self._free_from: Final = self._gather_free_from()
         self._failed_states: Final[dict[object, int]] = {}
         self._last: Final = len(problem.plan.requests) - 1
@@ -486,6 +486,8 @@ class Search:
             if not consumption.fits(problem.consumed(position), self._shares.used_of(position)):
                 return Stage.CAPACITY
             self._shares.take(position, consumption, self._journal)
+        elif bit & problem.sharing and not problem.has_room(slot, position):
+            return Stage.CAPACITY
         return None
 
     def _take_back(self, frame: _Frame) -> None:
@@ -598,6 +600,9 @@ class Search:
             bit = 1 << position
             blocked = self._picked_of_claim[slot.claim] if slot.is_admin else self._picked
             if not self._take_one_of_all(frame, slot, position, bit, usable & ~blocked):
+                if self._observer is not None:
+                    for taken in reversed(positions[:number]):
+                        self._observer.backtracked(slot.claim, slot.label, problem.pools.device(taken).id)
                 self._journal.undo_to(mark)
                 self._picked = picked
                 self._picked_of_claim[slot.claim] = picked_of_claim
