@@ -211,6 +211,7 @@ KINDS: Final = (
         short_names=("svc",),
         categories=("all",),
         has_status=True,
+        bookmark={"spec": {}, "status": {"loadBalancer": {}}},
     ),
     Kind(CORE, "v1", "ServiceAccount", "serviceaccounts", True, short_names=("sa",)),
     Kind(CORE, "v1", "ReplicationController", "replicationcontrollers", True, short_names=("rc",), has_status=True),
@@ -256,6 +257,10 @@ KINDS: Final = (
         DisruptionBudgetStrategy(),
         short_names=("pdb",),
         has_status=True,
+        bookmark={
+            "spec": {},
+            "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
+        },
     ),
     Kind(
         "scheduling.k8s.io",
@@ -265,6 +270,7 @@ KINDS: Final = (
         False,
         PriorityClassStrategy(),
         short_names=("pc",),
+        bookmark={"value": 0},
     ),
     Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, short_names=("sc",)),
     Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False),

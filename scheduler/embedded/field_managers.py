@@ -323,10 +323,17 @@ def _merge_item(found: Json, item: Json, rules: Mapping[str, ListRule], dotted: 
         found[key] = merge_applied(found.get(key), value, rules, f"{dotted}.{key}")
 
 
+def _is_item_key(path: Path) -> bool:
+    """Whether a path is a key field of a list's item: that goes with the item or not at all."""
+    if len(path) < 2 or not path[-2].startswith("k:"):
+        return False
+    return path[-1].removeprefix("f:") in orjson.loads(path[-2].removeprefix("k:"))
+
+
 def remove_given_up(obj: Object, given_up: Iterable[Path], still_owned: set[Path]) -> None:
     """Remove what a manager applied before and applies no more, unless someone owns it or something below it."""
     for path in sorted(given_up, key=len, reverse=True):
         root = path[:-1] if path[-1] == "." else path
-        if any(other[: len(root)] == root for other in still_owned):
+        if any(other[: len(root)] == root for other in still_owned) or _is_item_key(path):
             continue
         _remove(obj, path)

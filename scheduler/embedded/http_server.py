@@ -116,11 +116,26 @@ class Incoming:
         raise unsupported_media_type(media, (JSON_TYPE, "application/yaml"))
 
     def object_body(self) -> Object:
-        """The body as an object."""
+        """The body as an object; null members are left out, as they mean the same to the API as absent ones."""
         body = self.json_body()
+        if b"null" in self.body:
+            drop_nulls(body)
         if not isinstance(body, dict):
             raise bad_request(f"the body must be an object, not {type(body).__name__}")
         return body
+
+
+def drop_nulls(value: Json) -> None:
+    """Remove null members at every depth, but for what drivers' parameters hold: these are not the API's."""
+    if isinstance(value, dict):
+        for key in [key for key, below in value.items() if below is None]:
+            del value[key]
+        for key, below in value.items():
+            if key != "opaque":
+                drop_nulls(below)
+    elif isinstance(value, list):
+        for below in value:
+            drop_nulls(below)
 
 
 def _reply(body: bytes, status: int = 200, *, content_type: str = JSON_TYPE) -> web.Response:
@@ -259,6 +274,8 @@ class HttpServer:
         sub_resource = rest[2] if len(rest) > 2 else ""
         if kind.is_namespaced and name and not namespace:
             raise no_such_path()
+        if sub_resource in ("attach", "exec", "log", "portforward"):
+            raise bad_request(f"{kind.plural}/{sub_resource}: no container runs in an embedded cluster")
         if sub_resource and sub_resource not in discovery.sub_resources_of(kind):
             raise no_such_path()
         return Target(kind, namespace, name, sub_resource)
@@ -450,7 +467,9 @@ class HttpServer:
     def _apply(self, target: Target, incoming: Incoming, configuration: Json) -> web.Response:
         if not isinstance(configuration, dict):
             raise bad_request("the applied configuration must be an object")
+        drop_nulls(configuration)
         self._check_kind(target.kind, configuration)
+        configuration = self._stored_shape(target.kind, configuration)
         manager = incoming.query.get("fieldManager", "")
         if not manager:
             raise bad_request(

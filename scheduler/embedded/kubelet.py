@@ -39,8 +39,10 @@ class Kubelet:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._pods_by_claim: dict[tuple[str, str], set[str]] = {}
+        self._claims_by_pod: dict[tuple[str, str], set[str]] = {}
         self._pods_by_node: dict[str, set[tuple[str, str]]] = {}
-        self._said: set[tuple[str, str]] = set()
+        self._node_by_pod: dict[tuple[str, str], str] = {}
+        self._said: dict[tuple[str, str], set[str]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def close(self) -> None:
@@ -110,6 +112,7 @@ class Kubelet:
         if not node:
             return
         self._pods_by_node.setdefault(node, set()).add((namespace, name))
+        self._node_by_pod[namespace, name] = node
         if pod["metadata"].get("deletionTimestamp"):
             if pod["metadata"].get("deletionGracePeriodSeconds") or not pod["metadata"].get("finalizers"):
                 self._end(namespace, name)
@@ -127,11 +130,16 @@ class Kubelet:
         self._end_later(pod, namespace, name)
 
     def _forget(self, namespace: str, name: str) -> None:
-        for pods in self._pods_by_node.values():
-            pods.discard((namespace, name))
-        for (claim_namespace, _), names in self._pods_by_claim.items():
-            if claim_namespace == namespace:
-                names.discard(name)
+        pod = (namespace, name)
+        self._said.pop(pod, None)
+        node = self._node_by_pod.pop(pod, None)
+        if node is not None:
+            self._pods_by_node[node].discard(pod)
+        for claim_name in self._claims_by_pod.pop(pod, ()):
+            pods = self._pods_by_claim[namespace, claim_name]
+            pods.discard(name)
+            if not pods:
+                del self._pods_by_claim[namespace, claim_name]
 
     def _end(self, namespace: str, name: str) -> None:
         self._api.delete(POD, namespace, name, _NOW)
@@ -157,6 +165,7 @@ class Kubelet:
             names.append(extended)
         for claim_name in names:
             self._pods_by_claim.setdefault((namespace, claim_name), set()).add(name)
+            self._claims_by_pod.setdefault((namespace, name), set()).add(claim_name)
             problem = self._claim_problem(namespace, claim_name, name, uid)
             if problem:
                 return problem
@@ -176,9 +185,10 @@ class Kubelet:
 
     def _complain(self, pod: Mapping[str, Json], namespace: str, name: str, problem: str) -> None:
         uid = pod["metadata"]["uid"]
-        if (uid, problem) in self._said:
+        said = self._said.setdefault((namespace, name), set())
+        if problem in said:
             return
-        self._said.add((uid, problem))
+        said.add(problem)
         now = self._api.now()
         event: Object = {
             "metadata": {"generateName": f"{name}."},

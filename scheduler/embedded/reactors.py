@@ -13,6 +13,7 @@ Not here: the claim controllers (`claim_controllers`), which are clients like an
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
@@ -44,25 +45,17 @@ class Reactor(Protocol):
 
 
 class Reactors:
-    """Runs reactors on a store's changes.
-
-    `start` once the loop runs; `settle` waits until nothing is left to look at.
-    """
+    """Runs reactors on a store's changes, from `start` to `close`."""
 
     def __init__(self, api: Api, reactors: Iterable[Reactor]) -> None:
         self._reactors: Final = tuple(reactors)
-        self._due: dict[tuple[Reactor, Key], None] = {}
+        self._due: OrderedDict[tuple[Reactor, Key], None] = OrderedDict()
         self._wake = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._task: asyncio.Task[None] | None = None
         api.store.listen(self._notice)
         for kind_id, stored in api.store:
-            self._notice_existing(api, kind_id, stored.namespace, stored.name)
-
-    def _notice_existing(self, api: Api, kind_id: str, namespace: str, name: str) -> None:
-        for reactor in self._reactors:
-            self._due[reactor, Key(kind_id, namespace, name)] = None
+            for reactor in self._reactors:
+                self._due[reactor, Key(kind_id, stored.namespace, stored.name)] = None
         self._wake.set()
 
     def _notice(self, kind_id: str, change: Change) -> None:
@@ -70,14 +63,7 @@ class Reactors:
             for key in reactor.notice(kind_id, change):
                 self._due[reactor, key] = None
         if self._due:
-            self._idle.clear()
             self._wake.set()
-
-    def remind(self, reactor: Reactor, key: Key) -> None:
-        """Look at something without a change, for reactors with timers."""
-        self._due[reactor, key] = None
-        self._idle.clear()
-        self._wake.set()
 
     def start(self) -> None:
         """Begin to look."""
@@ -90,21 +76,15 @@ class Reactors:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    async def settle(self) -> None:
-        """Wait until nothing is left to look at."""
-        await self._idle.wait()
-
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
             while self._due:
                 for _ in range(min(len(self._due), _LOOKS_PER_TURN)):
-                    reactor, key = next(iter(self._due))
-                    del self._due[reactor, key]
+                    (reactor, key), _ = self._due.popitem(last=False)
                     self._look(reactor, key)
                 await asyncio.sleep(0)
-            self._idle.set()
 
     def _look(self, reactor: Reactor, key: Key) -> None:
         try:

@@ -170,6 +170,9 @@ class Api:
         metadata = obj.setdefault("metadata", {})
         if not isinstance(metadata, dict):
             raise bad_request(f"{kind.kind}: metadata must be an object, not {type(metadata).__name__}")
+        for field in ("labels", "annotations", "finalizers", "ownerReferences"):
+            if field in metadata and not metadata[field]:
+                del metadata[field]  # Go writes no empty maps and lists here.
         said = metadata.get("namespace")
         if said and kind.is_namespaced and said != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")

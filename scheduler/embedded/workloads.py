@@ -20,7 +20,7 @@ from scheduler.embedded.pods import TERMINAL_PHASES
 from scheduler.embedded.reactors import Key
 from scheduler.embedded.rest import Api, DeleteOptions, WriteOptions
 from scheduler.embedded.statuses import ApiError, Json
-from scheduler.embedded.store import Change, Stored
+from scheduler.embedded.store import Change, ChangeType, Stored
 from scheduler.embedded.strategy import Object
 
 TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
@@ -40,12 +40,18 @@ class Workloads:
     def notice(self, kind_id: str, change: Change) -> Iterable[Key]:
         current = change.current
         if kind_id in (DEPLOYMENT.kind_id, REPLICA_SET.kind_id, JOB.kind_id):
+            if change.type is ChangeType.DELETED:
+                self._owned.pop(current.uid, None)
             yield Key(kind_id, current.namespace, current.name)
         if kind_id in (POD.kind_id, REPLICA_SET.kind_id):
             owner = controller_of(current.obj)
             if owner is None:
                 return
-            self._owned.setdefault(owner["uid"], set()).add(Key(kind_id, current.namespace, current.name))
+            key = Key(kind_id, current.namespace, current.name)
+            if change.type is not ChangeType.DELETED:
+                self._owned.setdefault(owner["uid"], set()).add(key)
+            elif owner["uid"] in self._owned:
+                self._owned[owner["uid"]].discard(key)
             kind = self._api.registry.by_kind(owner["apiVersion"], owner["kind"])
             if kind is not None:
                 yield Key(kind.kind_id, current.namespace, owner["name"])

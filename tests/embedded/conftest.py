@@ -20,6 +20,10 @@ from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import ControlPlane
 from tests.embedded.rest_client import RestClient, trusted
 
+# looptime asks for the current loop before each test that is not asynchronous. Before Python 3.14 such a question
+# makes a loop that nobody closes, unless somebody has said that there is none.
+asyncio.set_event_loop(None)
+
 BOTH = ["embedded", pytest.param("real", marks=pytest.mark.controlplane)]
 
 Restart = Callable[[], Awaitable[None]]

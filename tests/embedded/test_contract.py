@@ -784,11 +784,86 @@ async def test_watch_list_sends_state_then_a_bookmark(api: RestClient) -> None:
         assert (await watch.next())["object"]["metadata"]["name"] == "c"
 
 
-async def test_bookmarks_of_claims_have_nulls(api: RestClient) -> None:
-    async with api.watch(api.claims, INITIAL) as watch:
-        (bookmark,) = await watch.until(lambda line: line["type"] == "BOOKMARK")
-    assert bookmark["object"]["spec"] == {"devices": {"requests": None}}
-    assert bookmark["object"]["kind"] == "ResourceClaim"
+EMPTY_TEMPLATE = {"metadata": {}, "spec": {"containers": None}}
+
+BOOKMARKS: dict[str, dict[str, Any]] = {
+    "/api/v1/pods": {"spec": {"containers": None}, "status": {}},
+    "/api/v1/configmaps": {},
+    "/api/v1/events": {
+        "involvedObject": {},
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    },
+    "/apis/events.k8s.io/v1/events": {
+        "eventTime": None,
+        "regarding": {},
+        "deprecatedSource": {},
+        "deprecatedFirstTimestamp": None,
+        "deprecatedLastTimestamp": None,
+    },
+    "/apis/apps/v1/deployments": {
+        "spec": {"replicas": 0, "selector": None, "template": EMPTY_TEMPLATE, "strategy": {}},
+        "status": {},
+    },
+    "/apis/batch/v1/jobs": {"spec": {"template": EMPTY_TEMPLATE}, "status": {}},
+    "/apis/coordination.k8s.io/v1/leases": {"spec": {}},
+    "/apis/resource.k8s.io/v1/resourceclaims": {"spec": {"devices": {"requests": None}}, "status": {}},
+    "/apis/resource.k8s.io/v1/resourceclaimtemplates": {
+        "spec": {"metadata": {}, "spec": {"devices": {"requests": None}}}
+    },
+    "/apis/resource.k8s.io/v1/resourceslices": {
+        "spec": {"driver": "", "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}}
+    },
+    "/apis/resource.k8s.io/v1/deviceclasses": {"spec": {}},
+    "/apis/resource.k8s.io/v1beta2/devicetaintrules": {"spec": {"taint": {"key": "", "effect": ""}}, "status": {}},
+    "/apis/policy/v1/poddisruptionbudgets": {
+        "spec": {},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
+    },
+    "/apis/scheduling.k8s.io/v1/priorityclasses": {"value": 0},
+}
+
+
+@pytest.mark.parametrize(("path", "empty"), BOOKMARKS.items(), ids=[path.rpartition("/")[2] for path in BOOKMARKS])
+async def test_bookmarks_are_empty_objects_with_nulls(api: RestClient, path: str, empty: dict[str, Any]) -> None:
+    async with api.watch(path, INITIAL) as watch:
+        bookmark = (await watch.until(lambda line: line["type"] == "BOOKMARK"))[-1]["object"]
+    assert {key: value for key, value in bookmark.items() if key not in ("kind", "apiVersion", "metadata")} == empty
+
+
+async def test_node_bookmarks(api: RestClient) -> None:
+    async with api.watch("/api/v1/nodes", INITIAL) as watch:
+        bookmark = (await watch.until(lambda line: line["type"] == "BOOKMARK"))[-1]["object"]
+    assert bookmark["spec"] == {}
+    assert bookmark["status"]["nodeInfo"]["kubeletVersion"] == ""
+
+
+async def test_null_members_mean_absent_ones(api: RestClient) -> None:
+    made = await api.created(
+        api.pods,
+        {**pod("a", tolerations=None, nodeSelector=None), "metadata": {"name": "a", "labels": None, "annotations": {}}},
+    )
+    assert "nodeSelector" not in made["spec"]
+    assert len(made["spec"]["tolerations"]) == 2
+    assert made["metadata"].keys() & {"labels", "annotations"} == set()
+
+
+async def test_a_terminating_namespace_takes_nothing_new(api: RestClient) -> None:
+    name = f"{api.namespace}-going"
+    await api.created("/api/v1/namespaces", {"metadata": {"name": name}})
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/keep"]}}
+    await api.created(f"/api/v1/namespaces/{name}/configmaps", held)
+    deleted = await api.delete(f"/api/v1/namespaces/{name}")
+    assert deleted["status"]["phase"] == "Terminating"
+    assert "deletionGracePeriodSeconds" not in deleted["metadata"]
+    answer = await api.post(f"/api/v1/namespaces/{name}/pods", pod("a"))
+    assert (answer.status, answer["reason"]) == (403, "Forbidden")
+    assert answer["details"]["causes"][0]["reason"] == "NamespaceTerminating"
+    await api.patch(f"/api/v1/namespaces/{name}/configmaps/held", {"metadata": {"finalizers": None}})
 
 
 async def test_watch_without_a_version_begins_with_the_state(api: RestClient) -> None:
@@ -804,8 +879,9 @@ async def test_watch_ends_after_its_time(api: RestClient) -> None:
         assert await watch.rest() == []
     # With bookmarks there is one after the state, as for those who ask for initial events.
     async with api.watch(api.pods, "timeoutSeconds=1&resourceVersion=0&allowWatchBookmarks=true") as watch:
-        (bookmark,) = await watch.rest()
-    assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        first, *more = await watch.rest()
+    assert first["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert {line["type"] for line in (first, *more)} == {"BOOKMARK"}
 
 
 async def test_watch_of_a_version_to_come_waits(api: RestClient) -> None:
