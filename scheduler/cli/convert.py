@@ -1,0 +1,75 @@
+"""`dra-scheduler convert`: manifests in resource.k8s.io/v1.
+
+Exit codes: 0 all converted (or fine already), 1 an object was refused, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from scheduler.cli.lint import find_published, find_settings, input_options, read_sources
+
+
+@click.command()
+@input_options
+@click.option("--write", is_flag=True, help="Rewrite the files in place; a file with a refused object is left alone.")
+def convert(
+    *,
+    files: tuple[str, ...],
+    kubernetes: str,
+    driver: str,
+    against: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    write: bool,
+) -> None:
+    """Rewrite old manifests in resource.k8s.io/v1 (YAML or JSON, - is stdin), to standard output.
+
+    Each change is listed on standard error. What has no equivalent is refused, with the reason, and
+    left out; what needs no change stays as it is, to the byte.
+
+    \b
+    dra-scheduler convert old.yaml > new.yaml
+    dra-scheduler convert --write deploy/*.yaml
+    """
+    from scheduler.lint import convert as convert_sources
+    from scheduler.lint import join_files
+
+    if write and "-" in files:
+        raise click.UsageError("--write needs files; standard input cannot be written to")
+    settings = find_settings(kubernetes, driver)
+    published = find_published(against, kubeconfig, context)
+    sources, unread = read_sources(files)
+    for finding in unread:
+        click.echo(finding.as_text(), err=True)
+    refused = len(unread)
+    converted = convert_sources(sources, settings, published)
+    for file in converted:
+        for change in file.changes:
+            click.echo(
+                f"{change.place}: {change.object}: {change.field}: {change.message}; {change.converted}", err=True
+            )
+        for note in file.notes:
+            click.echo(f"note: {note}", err=True)
+        for refusal in file.refusals:
+            click.echo(f"refused: {refusal.as_text()}", err=True)
+        refused += len(file.refusals)
+        if write and file.is_changed:
+            if file.refusals:
+                click.echo(f"{file.name}: left as it was: an object in it has no equivalent", err=True)
+            else:
+                _write(file.name, file.text)
+    if not write:
+        click.echo(join_files([file.text for file in converted]), nl=False)
+    sys.exit(1 if refused else 0)
+
+
+def _write(name: str, text: str) -> None:
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{name}: {error.strerror or error}") from error
+    click.echo(f"{name}: rewritten", err=True)

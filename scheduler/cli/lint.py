@@ -1,0 +1,146 @@
+"""`dra-scheduler lint`: what is old or wrong in manifests.
+
+Exit codes: 0 nothing wrong (warnings are allowed, unless --strict), 1 errors found, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from scheduler.lint import Finding, Published, Settings, Source
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def input_options(command: _Command) -> _Command:
+    """The arguments that `lint` and `convert` share."""
+    for decorate in (
+        click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="FILE…"),
+        click.option("--kubernetes", default="1.36", show_default=True, help="Kubernetes version, 1.34 to 1.37."),
+        click.option(
+            "--driver",
+            default="",
+            help="The driver whose attributes are meant where an expression names no domain.",
+        ),
+        click.option(
+            "--against",
+            multiple=True,
+            type=click.Path(allow_dash=True),
+            help="Compare with what a cluster has: output of kubectl get resourceslices,deviceclasses,nodes,"
+            "resourceclaims -A -o yaml (repeatable).",
+        ),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(exists=True, dir_okay=False),
+            help="Compare with this cluster; reads the same objects, changes nothing.",
+        ),
+        click.option("--context", help="Context of the kubeconfig. Default: its current one."),
+    ):
+        command = decorate(command)
+    return command
+
+
+@click.command()
+@input_options
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json: for programs."
+)
+@click.option("--strict", is_flag=True, help="Fail on warnings, too.")
+def lint(
+    *,
+    files: tuple[str, ...],
+    kubernetes: str,
+    driver: str,
+    against: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    output: str,
+    strict: bool,
+) -> None:
+    """Find what is old or wrong in manifests (YAML or JSON, - is stdin).
+
+    Tells file, line and field, since and until which release a shape was served, and what it is in
+    resource.k8s.io/v1. `dra-scheduler convert` writes that.
+
+    \b
+    dra-scheduler lint deploy/*.yaml
+    dra-scheduler lint claims.yaml --against dump.yaml --strict
+    """
+    from scheduler.lint import lint as lint_sources
+
+    settings = find_settings(kubernetes, driver)
+    published = find_published(against, kubeconfig, context)
+    sources, unread = read_sources(files)
+    report = lint_sources(sources, settings, published)
+    findings = [*unread, *report.findings]
+    errors = sum(finding.is_error for finding in findings)
+    warnings = len(findings) - errors
+    if output == "json":
+        click.echo(json.dumps({"kind": "LintFindings", "items": [finding.as_json() for finding in findings]}))
+    else:
+        for finding in findings:
+            click.echo(finding.as_text())
+        click.echo(f"{len(report.views)} objects: {errors} errors, {warnings} warnings", err=True)
+    sys.exit(1 if errors or (strict and warnings) else 0)
+
+
+def find_settings(kubernetes: str, driver: str) -> Settings:
+    """The settings of the options; a usage error when there is no such version."""
+    from cel.environments import minor_of
+    from scheduler.lint import Settings
+
+    try:
+        return Settings(kubernetes=f"1.{minor_of(kubernetes)}", driver=driver)
+    except ValueError as error:
+        raise click.UsageError(f"--kubernetes: {error}") from None
+
+
+def read_sources(files: Sequence[str]) -> tuple[list[Source], list[Finding]]:
+    """The files' texts, and a finding for each that cannot be read."""
+    from scheduler.cli.manifests import ManifestError, read_text
+    from scheduler.lint import Finding, Severity, Source
+
+    sources, unread = [], []
+    for file in dict.fromkeys(files):
+        try:
+            sources.append(Source(*read_text(file)))
+        except ManifestError as error:
+            unread.append(Finding("unreadable", Severity.ERROR, error.place, "", "", error.problem))
+    return sources, unread
+
+
+def find_published(against: Sequence[str], kubeconfig: str | None, context: str | None) -> Published | None:
+    """What --against and --kubeconfig name; None when neither is given."""
+    from scheduler.lint import read_published
+
+    if context and not kubeconfig:
+        raise click.UsageError("--context needs --kubeconfig")
+    if not against and kubeconfig is None:
+        return None
+    objects: list[dict[str, Any]] = []
+    if against:
+        from scheduler.cli.manifests import ManifestError, read_manifests
+
+        try:
+            objects += (document.obj for document in read_manifests(against))
+        except ManifestError as error:
+            raise click.UsageError(f"--against: {error}") from None
+    if kubeconfig is not None:
+        from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
+
+        try:
+            objects += read_cluster(kubeconfig, context)
+        except ClusterReadError as error:
+            raise click.ClickException(str(error)) from None
+    published = read_published(objects)
+    for problem in published.problems:
+        click.echo(f"warning: {problem}", err=True)
+    if not (published.slices or published.classes or published.nodes):
+        click.echo("warning: no ResourceSlices, DeviceClasses or Nodes to compare with", err=True)
+    return published

@@ -1,0 +1,206 @@
+"""Rules across the fields of a claim, class or slice, and values that are legal and will not do.
+
+Not here: single fields (`schema`), expressions (`selectors`).
+
+Source: k8s.io/kubernetes pkg/apis/resource/validation/validation.go v1.36.3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any, Final
+
+from scheduler.lint.context import Context
+from scheduler.lint.documents import FieldPath
+from scheduler.lint.findings import Severity
+from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
+
+PARAMETERS_BYTES_MAX: Final = 10 * 1024
+_DEVICES_WITH_MORE_MAX: Final = 64
+_LISTS: Final = ("strings", "ints", "bools", "versions")
+
+
+def check_rules(view: View, context: Context) -> None:
+    """Rules across fields, opaque parameters, references, class names."""
+    if not view.is_dra:
+        return
+    for path, spec in claim_specs(view):
+        _claim(view, context, path, spec)
+    if view.kind == "DeviceClass":
+        for index, entry in mappings(mapping(view.obj.get("spec")).get("config")):
+            _opaque(view, ("spec", "config", index, "opaque"), mapping(entry.get("opaque")))
+    if view.kind == "ResourceSlice":
+        _slice(view, mapping(view.obj.get("spec")))
+
+
+def _claim(view: View, context: Context, path: FieldPath, spec: dict[str, Any]) -> None:
+    devices = mapping(spec.get("devices"))
+    references: set[str] = set()
+    for _, request in mappings(devices.get("requests")):
+        references.add(text(request.get("name")))
+    for here, reference, part in request_parts(path, spec):
+        references.add(reference)
+        _count(view, here, part)
+        _tolerations(view, here, part)
+        _class_name(view, context, here, part)
+    for name in ("constraints", "config"):
+        for index, entry in mappings(devices.get(name)):
+            for number, wanted in enumerate(sequence(entry.get("requests"))):
+                if isinstance(wanted, str) and wanted not in references:
+                    close = get_close_matches(wanted, references, 1)
+                    view.report(
+                        "unknown-request",
+                        Severity.ERROR,
+                        (*path, "devices", name, index, "requests", number),
+                        f"the claim has no request {wanted}",
+                        f"did you mean {close[0]}?"
+                        if close
+                        else f"it has: {', '.join(sorted(filter(None, references)))}",
+                    )
+    for index, entry in mappings(devices.get("config")):
+        _opaque(view, (*path, "devices", "config", index, "opaque"), mapping(entry.get("opaque")))
+    if not devices.get("requests") and "resourceClassName" not in spec:
+        view.report(
+            "no-requests",
+            Severity.WARNING,
+            (*path, "devices"),
+            "the claim requests nothing, so it is allocated without devices",
+            "spec.devices.requests: [{name: ..., exactly: {deviceClassName: ...}}]",
+        )
+
+
+def _count(view: View, path: FieldPath, part: dict[str, Any]) -> None:
+    mode, count = part.get("allocationMode"), part.get("count")
+    if isinstance(count, bool) or not isinstance(count, int):
+        return
+    if mode == "All" and count:
+        view.report(
+            "count-with-all",
+            Severity.ERROR,
+            (*path, "count"),
+            "allocationMode All takes no count",
+            "leave count out, or use ExactCount",
+        )
+    elif mode != "All" and count < 0:
+        view.report("invalid-value", Severity.ERROR, (*path, "count"), "must be greater than 0")
+    elif mode != "All" and count > 32:
+        view.report(
+            "too-many",
+            Severity.ERROR,
+            (*path, "count"),
+            f"{count} devices: a claim can be allocated at most 32 (results)",
+            "spread them over several claims",
+        )
+
+
+def _tolerations(view: View, path: FieldPath, part: dict[str, Any]) -> None:
+    for index, toleration in mappings(part.get("tolerations")):
+        here: FieldPath = (*path, "tolerations", index)
+        operator = toleration.get("operator", "Equal")
+        if operator == "Exists" and toleration.get("value"):
+            view.report(
+                "toleration", Severity.ERROR, (*here, "value"), "operator Exists takes no value", "leave it out"
+            )
+        if not toleration.get("key") and operator != "Exists":
+            view.report(
+                "toleration", Severity.ERROR, here, "without a key only operator Exists is allowed", "operator: Exists"
+            )
+        if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
+            view.report(
+                "toleration",
+                Severity.WARNING,
+                (*here, "tolerationSeconds"),
+                "tolerationSeconds means something only with effect NoExecute",
+                "effect: NoExecute",
+            )
+
+
+def _class_name(view: View, context: Context, path: FieldPath, part: dict[str, Any]) -> None:
+    name = text(part.get("deviceClassName"))
+    if not name or context.published is None or context.is_class_known(name):
+        return
+    known = {*context.published.classes, *context.classes}
+    close = get_close_matches(name, known, 1)
+    view.report(
+        "unknown-class",
+        Severity.WARNING,
+        (*path, "deviceClassName"),
+        f"there is no DeviceClass {name}, in the cluster or these files",
+        f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(known)) or 'none'}",
+    )
+
+
+def _opaque(view: View, path: FieldPath, opaque: dict[str, Any]) -> None:
+    parameters = opaque.get("parameters")
+    here: FieldPath = (*path, "parameters")
+    if parameters is None:
+        return
+    if not isinstance(parameters, dict):
+        view.report("invalid-value", Severity.ERROR, here, "must be an object")
+        return
+    if len(json.dumps(parameters, separators=(",", ":")).encode("utf-8", "replace")) > PARAMETERS_BYTES_MAX:
+        view.report("too-many", Severity.ERROR, here, f"is longer than {PARAMETERS_BYTES_MAX} bytes as JSON")
+    missing = [name for name in ("apiVersion", "kind") if not text(parameters.get(name))]
+    if missing:
+        view.report(
+            "opaque-without-kind",
+            Severity.WARNING,
+            here,
+            f"parameters without {' and '.join(missing)}: legal, but most drivers refuse them",
+            "parameters: {apiVersion: <the driver's group>/<version>, kind: <its configuration>, ...}",
+        )
+
+
+def _slice(view: View, spec: dict[str, Any]) -> None:
+    devices = list(mappings(spec.get("devices")))
+    if len(devices) > _DEVICES_WITH_MORE_MAX and any(_is_heavy(device) for _, device in devices):
+        view.report(
+            "too-many",
+            Severity.ERROR,
+            ("spec", "devices"),
+            f"has {len(devices)} entries; at most {_DEVICES_WITH_MORE_MAX} are allowed where one has taints, "
+            "consumesCounters or list attributes",
+        )
+    per_device = spec.get("perDeviceNodeSelection") is True
+    for index, device in devices:
+        here: FieldPath = ("spec", "devices", index)
+        total = len(mapping(device.get("attributes"))) + len(mapping(device.get("capacity")))
+        if total > 32:
+            view.report("too-many", Severity.ERROR, here, f"{total} attributes and capacities; at most 32 are allowed")
+        given = [name for name in ("nodeName", "nodeSelector", "allNodes") if device.get(name)]
+        if len(given) != int(per_device):
+            view.report(
+                "one-of",
+                Severity.ERROR,
+                here,
+                "with perDeviceNodeSelection exactly one of nodeName, nodeSelector, allNodes is needed"
+                if per_device
+                else f"{', '.join(given)} is allowed only where the slice has perDeviceNodeSelection",
+            )
+        for path, message in _device_problems(device):
+            view.report("invalid-value", Severity.ERROR, (*here, *path), message)
+
+
+def _device_problems(device: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
+    wanted, failing = (sequence(device.get(name)) for name in ("bindingConditions", "bindingFailureConditions"))
+    if bool(wanted) != bool(failing):
+        yield ("bindingConditions",), "bindingConditions and bindingFailureConditions are needed together"
+    for condition in failing:
+        if condition in wanted:
+            yield ("bindingFailureConditions",), f"{condition} is in bindingConditions, too"
+    for name, capacity in mapping(device.get("capacity")).items():
+        policy = mapping(mapping(capacity).get("requestPolicy"))
+        if policy and device.get("allowMultipleAllocations") is not True:
+            yield ("capacity", name, "requestPolicy"), "needs allowMultipleAllocations: true"
+        if policy.get("validValues") and policy.get("validRange"):
+            yield ("capacity", name, "requestPolicy"), "validValues and validRange exclude each other"
+        if (policy.get("validValues") or policy.get("validRange")) and not policy.get("default"):
+            yield ("capacity", name, "requestPolicy"), "default is needed with validValues or validRange"
+
+
+def _is_heavy(device: dict[str, Any]) -> bool:
+    return bool(device.get("taints") or device.get("consumesCounters")) or any(
+        name in mapping(attribute) for attribute in mapping(device.get("attributes")).values() for name in _LISTS
+    )

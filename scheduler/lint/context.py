@@ -1,0 +1,97 @@
+"""What one object's check needs to know of the others: the files' classes and claims, and the cluster's.
+
+Not here: reading a cluster (`published`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.lint.mistakes import pinned_drivers
+from scheduler.lint.published import Published
+from scheduler.lint.view import View, at, claim_spec_path, mapping, mappings, sequence, text
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to judge.
+
+    Attributes:
+        kubernetes: Whose API server is meant, "1.34" to "1.37".
+        driver: The driver whose attributes are meant where an expression names no domain; empty for none.
+    """
+
+    kubernetes: str = "1.36"
+    driver: str = ""
+
+    @property
+    def minor(self) -> int:
+        return int(self.kubernetes.split(".")[1])
+
+
+class Context:
+    """The views of all files, and what is known of a cluster (`published`, None for nothing)."""
+
+    def __init__(self, views: Sequence[View], settings: Settings, published: Published | None) -> None:
+        self.views: Final = views
+        self.settings: Final = settings
+        self.published: Final = published
+        self.classes: Final = {view.object_name: view for view in views if view.is_dra and view.kind == "DeviceClass"}
+        self._by_key: Final = {(view.kind, view.namespace, view.object_name): view for view in views if view.is_dra}
+
+    def find(self, kind: str, namespace: str, name: str) -> View | None:
+        """A claim or template of the files."""
+        return self._by_key.get((kind, namespace, name))
+
+    def claim_spec(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
+        """Its spec."""
+        view = self.find(kind, namespace, name)
+        path = claim_spec_path(kind)
+        spec = at(view.obj, path) if view is not None and path is not None else None
+        return spec if isinstance(spec, dict) else None
+
+    def is_class_known(self, name: str) -> bool:
+        return name in self.classes or (self.published is not None and name in self.published.classes)
+
+    def drivers_of_class(self, name: str) -> frozenset[str]:
+        """Drivers the class's selectors demand; empty when it is unknown or demands none."""
+        if name in self.classes:
+            spec = mapping(self.classes[name].obj.get("spec"))
+            return pins_of(spec.get("selectors"))
+        if self.published is not None and name in self.published.classes:
+            selectors = self.published.classes[name].selectors
+            return frozenset().union(*(pinned_drivers(selector.expression or "") for selector in selectors))
+        return frozenset()
+
+    def domain_finder(self, drivers: Collection[str]) -> Callable[[str, str], str | None]:
+        """Which domain is meant by an attribute without one, for devices that have one of `drivers`.
+
+        What is published decides where a cluster is known. Else it is the driver's own domain, which is where a
+        driver's attributes stand unless they say otherwise.
+        """
+
+        def find(which: str, name: str) -> str | None:
+            if self.published is not None and self.published.slices:
+                domains = self.published.domains_of(which, name)
+                if drivers:
+                    domains = {domain for domain in domains if self.published.drivers_by_domain[domain] & set(drivers)}
+                return next(iter(domains)) if len(domains) == 1 else None
+            wanted = set(drivers) or ({self.settings.driver} if self.settings.driver else set())
+            return next(iter(wanted)) if len(wanted) == 1 else None
+
+        return find
+
+
+def pins_of(selectors: Any) -> frozenset[str]:
+    """Drivers that a list of selectors demands."""
+    return frozenset().union(*(pinned_drivers(expression) for _, expression in expressions(selectors)))
+
+
+def expressions(selectors: Any) -> Iterable[tuple[int, str]]:
+    """Index and text of the CEL expressions of a list of selectors."""
+    for index, selector in mappings(sequence(selectors)):
+        expression = mapping(selector.get("cel")).get("expression")
+        if isinstance(expression, str):
+            yield index, text(expression)

@@ -1,0 +1,160 @@
+"""Lint and convert, whole: texts in, findings and converted texts out.
+
+`lint` brings every document to v1 as far as that is possible (`modernize`, `classic`), corrects constraints and
+expressions where it is certain what was meant, then checks the v1 object as the API server would, and for what is legal
+and will not do. `convert` does the same, writes the v1 objects, and refuses an object with an error that nothing was
+done about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler.lint.capacity_check import check_capacity
+from scheduler.lint.claim_rules import check_rules
+from scheduler.lint.classic import is_classic, modernize_classic
+from scheduler.lint.constraints import check_constraints
+from scheduler.lint.context import Context, Settings
+from scheduler.lint.documents import ManifestError, parse_all
+from scheduler.lint.emit import convert_text
+from scheduler.lint.findings import Finding, Severity
+from scheduler.lint.modernize import modernize
+from scheduler.lint.pods import check_pods, pod_specs
+from scheduler.lint.published import Published
+from scheduler.lint.schema import check_fields
+from scheduler.lint.selectors import check_selectors
+from scheduler.lint.view import View
+
+DEFAULTS: Final = Settings()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file: its name for messages, and its text."""
+
+    name: str
+    text: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found. `broken` are texts that could not be read; `views` the objects, by file."""
+
+    views: list[View] = field(default_factory=list)
+    broken: list[Finding] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings, by file (in the order given), line and column."""
+        order = {view.document.file: number for number, view in reversed(list(enumerate(self.views)))}
+        found = [*self.broken, *(finding for view in self.views for finding in view.findings)]
+        return sorted(
+            found,
+            key=lambda each: (order.get(each.place.file, -1), each.place.file, each.place.line, each.place.column),
+        )
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.is_error]
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """One file's outcome: `text` without the refused objects; `changes` and `refusals` in the file's order."""
+
+    name: str
+    text: str
+    is_changed: bool
+    changes: tuple[Finding, ...]
+    refusals: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+
+def lint(sources: Sequence[Source], settings: Settings = DEFAULTS, published: Published | None = None) -> Report:
+    """Look at all files together. Never raises for what they hold."""
+    report = Report()
+    for source in sources:
+        documents, errors = parse_all(source.text, source.name)
+        report.broken += (_broken(error, source) for error in errors)
+        report.views += (View(document) for document in documents)
+    for view in report.views:
+        for place, name in view.document.duplicate_keys():
+            view.findings.append(
+                Finding(
+                    "duplicate-key",
+                    Severity.ERROR,
+                    place,
+                    view.document.name,
+                    "",
+                    f"the field {name} is there twice; kubectl refuses that, and others take the last",
+                    line_text=view.document.line_text(place.line),
+                )
+            )
+        if not is_classic(view):
+            modernize(view, settings.minor)
+    modernize_classic(report.views)
+    _check(report.views, settings, published)
+    return report
+
+
+def _check(views: Sequence[View], settings: Settings, published: Published | None) -> None:
+    context = Context(views, settings, published)
+    # Classes first: what their selectors demand decides what a claim's attribute means.
+    for view in sorted(views, key=lambda each: each.kind != "DeviceClass"):
+        check_constraints(view, context)
+        check_selectors(view, context)
+    for view in views:
+        if not view.is_left_out and not (is_classic(view) and view.obj.get("apiVersion") == view.document.api_version):
+            check_fields(view)
+            check_rules(view, context)
+    specs = pod_specs(context)
+    check_pods(context, specs)
+    check_capacity(context, specs)
+
+
+def convert(
+    sources: Sequence[Source], settings: Settings = DEFAULTS, published: Published | None = None
+) -> list[Converted]:
+    """The files in v1. Never raises for what they hold; a text that is no YAML is a refusal of its file."""
+    report = lint(sources, settings, published)
+    converted = []
+    for source in sources:
+        views = [view for view in report.views if view.document.file == source.name]
+        broken = [finding for finding in report.broken if finding.place.file == source.name]
+        refused = {id(view) for view in views if any(_is_refusal(finding) for finding in view.findings)}
+        text, notes = ("", []) if broken else convert_text(source.text, source.name, views, refused)
+        converted.append(
+            Converted(
+                source.name,
+                text,
+                text != source.text,
+                tuple(
+                    finding
+                    for view in views
+                    if id(view) not in refused
+                    for finding in view.findings
+                    if finding.converted
+                ),
+                (*broken, *(finding for view in views for finding in view.findings if _is_refusal(finding))),
+                tuple(notes),
+            )
+        )
+    return converted
+
+
+def _is_refusal(finding: Finding) -> bool:
+    return finding.is_error and not finding.converted
+
+
+def _broken(error: ManifestError, source: Source) -> Finding:
+    return Finding(
+        "broken-yaml",
+        Severity.ERROR,
+        error.place,
+        "",
+        "",
+        error.problem,
+        "repair the text; `kubectl get ... -o yaml` and the driver's own examples are good beginnings",
+    )

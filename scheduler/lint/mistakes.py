@@ -1,0 +1,495 @@
+"""Selector expressions as people write them from memory, and what they meant.
+
+Accessors that never existed (`.string()`, `.quantity()`, ...), attributes without their domain, domain and name in
+one key, extended resource names instead of drivers, versions compared as text. Each mistake has a place and, where
+what was meant is certain, the text that says it.
+
+Rules of this module
+  1. Only what can mean nothing else is rewritten; the domain of an attribute comes from the caller, never from here.
+  2. Everything is found in the parsed expression, never by searching its text.
+
+Not here: whether an expression compiles, and traps of those that do (`cel`, `selectors`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from cel import syntax
+from cel.errors import CompileError
+from cel.frontend import parse
+from cel.lexer import IDENT, Tokens, tokenize
+from cel.literals import children
+from cel.quantity import Quantity
+from cel.semver import Semver
+from cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select
+
+ACCESSORS: Final = ("string", "int", "bool", "version", "quantity", "list", "number", "double", "float")
+_ORDERINGS: Final = {
+    syntax.LESS: syntax.GREATER,
+    syntax.LESS_EQUALS: syntax.GREATER_EQUALS,
+    syntax.GREATER: syntax.LESS,
+    syntax.GREATER_EQUALS: syntax.LESS_EQUALS,
+}
+_COMPARISONS: Final = {**_ORDERINGS, syntax.EQUALS: syntax.EQUALS, syntax.NOT_EQUALS: syntax.NOT_EQUALS}
+_VERSION_TEXT: Final = re.compile(r"v?(\d+)(?:\.(\d+))(?:\.(\d+))?")
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NO_FIELD_NAMES: Final = ("in", "true", "false", "null")
+
+DomainOf: TypeAlias = Callable[[str, str], str | None]
+"""(`attributes` or `capacity`, id) to the domain that was meant, None when that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Characters `start` to `end` of the expression become `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake. `edits` are empty when what was meant is not certain; `is_mild`: it may be meant as it is."""
+
+    code: str
+    offset: int
+    message: str
+    fix: str
+    edits: tuple[Edit, ...] = ()
+    is_mild: bool = False
+    compiles: bool = False
+
+
+def find_mistakes(expression: str, domain_of: DomainOf) -> list[Mistake]:
+    """The mistakes in an expression, by place; none in one that does not parse."""
+    try:
+        finder = _Finder(expression, domain_of)
+        finder.visit(finder.root, None)
+    except (CompileError, RecursionError):
+        return []
+    return sorted(finder.found, key=lambda mistake: mistake.offset)
+
+
+def rewrite(expression: str, mistakes: list[Mistake]) -> str:
+    """The expression with the edits of the mistakes."""
+    # Macros copy what they are given, so a mistake may be found twice in one place.
+    edits = {(edit.start, edit.end): edit for mistake in mistakes for edit in mistake.edits}
+    for _, edit in sorted(edits.items(), reverse=True):
+        expression = expression[: edit.start] + edit.text + expression[edit.end :]
+    return expression
+
+
+def pinned_drivers(expression: str) -> frozenset[str]:
+    """Drivers of which one a matching device must have: those of `device.driver == "..."` that is a term of `&&`."""
+    try:
+        root = parse(expression).expr
+    except (CompileError, RecursionError):
+        return frozenset()
+    pending, found = [root], set()
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Call) and node.function == syntax.LOGICAL_AND:
+            pending += node.args
+        elif isinstance(node, Call) and node.function == syntax.EQUALS:
+            for side, other in (node.args, node.args[::-1]):
+                if _is_driver(side) and isinstance(other, Literal) and isinstance(other.value, str):
+                    found.add(other.value)
+    return frozenset(name for name in found if "/" not in name)
+
+
+def reads(expression: str) -> Iterator[tuple[int, str, str, str]]:
+    """(offset, `attributes` or `capacity`, domain, id) of every attribute an expression names in full."""
+    try:
+        pending: list[Expr] = [parse(expression).expr]
+        while pending:
+            node = pending.pop()
+            keys = _keys(node)
+            if keys is not None and len(keys[1]) == 2:
+                yield node.offset, keys[0], *keys[1]
+            pending += children(node)
+    except (CompileError, RecursionError):
+        return
+
+
+def driver_literals(expression: str) -> Iterator[tuple[int, str]]:
+    """(offset, name) of every text that device.driver is compared with."""
+    try:
+        pending: list[Expr] = [parse(expression).expr]
+        while pending:
+            node = pending.pop()
+            for literal in _driver_texts(node):
+                yield literal.offset, str(literal.value)
+            pending += children(node)
+    except (CompileError, RecursionError):
+        return
+
+
+def legal_id(name: str) -> str:
+    """The nearest name that an attribute can have: a C identifier of at most 32 characters."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return (f"_{name}" if name[:1].isdigit() or not name else name)[:32]
+
+
+def is_id(name: str) -> bool:
+    """Whether an attribute can have this name."""
+    return _IDENTIFIER.fullmatch(name) is not None and len(name) <= 32
+
+
+def version_of(value: str) -> str | None:
+    """ "7.0", "v535.104.05" as a semantic version; None for text that is no version."""
+    found = _VERSION_TEXT.fullmatch(value)
+    if found is None:
+        return None
+    # Leading zeros are refused by semver.
+    return ".".join(str(int(part or "0")) for part in found.groups())
+
+
+@dataclass(frozen=True, slots=True)
+class _Ref:
+    """`device.attributes["a"]["b"]` with 1 or 2 keys, and the accessor called on it."""
+
+    which: str
+    keys: tuple[str, ...]
+    accessor: str
+    node: Expr
+
+
+class _Finder:
+    def __init__(self, expression: str, domain_of: DomainOf) -> None:
+        self.source = expression
+        parsed = parse(expression)
+        self.root = parsed.expr
+        self.tokens: Tokens = tokenize(expression)
+        self.index_by_offset = {offset: index for index, offset in enumerate(self.tokens.offsets)}
+        self.domain_of = domain_of
+        self.found: list[Mistake] = []
+
+    # What was written.
+
+    def visit(self, node: Expr, parent: Expr | None) -> None:
+        for literal in _driver_texts(node):
+            if "/" in str(literal.value):
+                self.slashed_driver(literal)
+        if isinstance(node, Call) and node.function in _COMPARISONS and self.comparison(node):
+            return
+        if isinstance(node, Call) and node.function == "contains" and node.target is not None:
+            ref = _ref(node.target)
+            if ref is not None and ref.accessor == "list":
+                self.reference(ref, extra=self.method_edit(node, "includes"))
+                for arg in node.args:
+                    self.visit(arg, node)
+                return
+        ref = _ref(node)
+        if ref is not None and (ref.accessor or len(ref.keys) == 2 or _is_value(node, parent)):
+            self.reference(ref)
+            return
+        for child in children(node):
+            self.visit(child, node)
+
+    def slashed_driver(self, literal: Literal) -> None:
+        name = str(literal.value)
+        domain, _, resource = name.partition("/")
+        self.found.append(
+            Mistake(
+                "driver-with-slash",
+                literal.offset,
+                f'"{name}" is an extended resource\'s name; no driver is called so, and this is never equal',
+                f'device.driver == "..." with the driver\'s name, perhaps "{resource}.{domain}"; '
+                "kubectl get resourceslices shows the names",
+                compiles=True,
+            )
+        )
+
+    def comparison(self, node: Call) -> bool:
+        """Whether the comparison as a whole was dealt with."""
+        left, right = node.args
+        for ref, other, function in (
+            (_ref(left), right, node.function),
+            (_ref(right), left, _COMPARISONS[node.function]),
+        ):
+            if ref is not None and self.compare(node, ref, other, function):
+                return True
+        return False
+
+    def compare(self, node: Call, ref: _Ref, other: Expr, function: str) -> bool:
+        amount = self.quantity(ref, other)
+        if amount is not None:
+            return self.by_method(node, ref, "capacity", amount, function)
+        version = self.version(ref, other, function)
+        if version is not None:
+            return self.by_method(node, ref, "attributes", version, function)
+        literal = other.value if isinstance(other, Literal) else None
+        if (
+            isinstance(literal, str)
+            and function in _ORDERINGS
+            and len(ref.keys) == 2
+            and not ref.accessor
+            and ref.which == "attributes"
+            and (meant := version_of(literal)) is not None
+        ):
+            self.found.append(
+                Mistake(
+                    "version-ordered-as-text",
+                    node.offset,
+                    f'text is ordered letter by letter: "10.0" is less than "{literal}"; and a version is no text',
+                    f'{self.name(ref, ref.keys[0])}.compareTo(semver("{meant}")) {_sign(function)} 0, '
+                    "where the driver publishes a version",
+                    is_mild=True,
+                    compiles=True,
+                )
+            )
+            return True
+        return False
+
+    def quantity(self, ref: _Ref, other: Expr) -> str | None:
+        """The quantity a reference is compared with, as an expression; None when this is no such comparison."""
+        if isinstance(other, Call) and other.function == "quantity" and other.target is None:
+            start, end = self.extent(other)
+            return self.source[start:end] if not _has_refs(other) else None
+        literal = other.value if isinstance(other, Literal) else None
+        if isinstance(literal, bool) or not isinstance(literal, str | int):
+            return None
+        if ref.accessor != "quantity" and not (ref.which == "capacity" and not ref.accessor):
+            return None
+        try:
+            Quantity.parse(str(literal))
+        except ValueError:
+            return None
+        return f'quantity("{literal}")'
+
+    def version(self, ref: _Ref, other: Expr, function: str) -> str | None:
+        """The version a reference is compared with, as an expression; None when this is no such comparison."""
+        if isinstance(other, Call) and other.function == "semver" and other.target is None and not _has_refs(other):
+            if not ref.accessor and function == syntax.EQUALS:
+                return None  # valid as it is
+            start, end = self.extent(other)
+            return self.source[start:end]
+        literal = other.value if isinstance(other, Literal) else None
+        is_meant = ref.accessor == "version" or (ref.accessor == "string" and function in _ORDERINGS)
+        meant = version_of(literal) if is_meant and isinstance(literal, str) else None
+        if meant is None and ref.accessor == "version" and isinstance(literal, str):
+            try:
+                meant = str(Semver.parse(literal)) and literal
+            except ValueError:
+                return None
+        return None if meant is None else f'semver("{meant}")'
+
+    def by_method(self, node: Call, ref: _Ref, which: str, other: str, function: str) -> bool:
+        """`ref op other` becomes `ref.compareTo(other) op 0`."""
+        domain, name, problem = self.resolve(ref, which)
+        meant = f"{_written(which, domain or '<domain>', name)}.compareTo({other}) {_sign(function)} 0"
+        extent = self.extent(node)
+        noun = "quantities" if which == "capacity" else "versions"
+        said = f".{ref.accessor}() does not exist: " if ref.accessor else ""
+        if which == "capacity" and ref.which == "attributes":
+            said += "quantities are capacities, not attributes, and "
+        self.found.append(
+            Mistake(
+                "accessor" if ref.accessor else "compared-by-operator",
+                self.accessor_place(ref),
+                f"{said}{noun} are compared by compareTo{problem}",
+                meant + (" (where the driver publishes it as a version)" if which == "attributes" else ""),
+                () if domain is None or extent is None else (Edit(*extent, meant),),
+            )
+        )
+        return True
+
+    def reference(self, ref: _Ref, extra: Edit | None = None) -> None:
+        """A reference that stands for a value: its accessor and its keys."""
+        which = "capacity" if ref.accessor == "quantity" else ref.which
+        is_whole = len(ref.keys) == 2 and "/" not in ref.keys[0]
+        if is_whole and not ref.accessor:
+            if which == "attributes" and not is_id(ref.keys[1]):
+                self.illegal_id(ref)
+            return
+        domain, name, problem = self.resolve(ref, which)
+        meant = _written(which, domain or "<domain>", name)
+        start, end = self.extent(ref.node)
+        edits = () if domain is None else tuple(filter(None, (Edit(start, end, meant), extra)))
+        if ref.accessor:
+            more = ", .includes(...)" if ref.accessor == "list" else ""
+            self.found.append(
+                Mistake(
+                    "accessor",
+                    self.accessor_place(ref),
+                    f".{ref.accessor}() does not exist: attributes are values with types already{problem}",
+                    f"{meant}{more}" + (" (lists need 1.36 and DRAListTypeAttributes)" if more else ""),
+                    edits,
+                )
+            )
+            return
+        written = ref.keys[0]
+        message = (
+            f'"{written}" joins domain and name, which are two keys'
+            if "/" in written
+            else f'"{written}" is looked up as a domain; an attribute\'s name is the second key'
+        )
+        self.found.append(Mistake("attribute-without-domain", start, message + problem, meant, edits))
+
+    def illegal_id(self, ref: _Ref) -> None:
+        self.found.append(
+            Mistake(
+                "illegal-attribute-name",
+                self.extent(ref.node)[0],
+                f'no attribute can be called "{ref.keys[1]}": names are C identifiers of at most 32 characters',
+                f"the nearest legal name is {legal_id(ref.keys[1])}; see what the driver publishes",
+                is_mild=True,
+                compiles=True,
+            )
+        )
+
+    # What was meant.
+
+    def resolve(self, ref: _Ref, which: str) -> tuple[str | None, str, str]:
+        """Domain, name, and why the domain is not known (to follow a message)."""
+        if len(ref.keys) == 2:
+            domain, name = ref.keys
+            if "/" in domain:
+                return None, name, f'; a domain has no slash, "{domain}" cannot exist'
+        else:
+            domain, slash, name = ref.keys[0].rpartition("/")
+            if not slash:
+                if not is_id(name):
+                    return None, legal_id(name), f'; "{name}" is no legal name, the nearest is {legal_id(name)}'
+                known = self.domain_of(which, name)
+                return known, name, "" if known else f"; which domain publishes {name} is not known here"
+        if not is_id(name):
+            legal = legal_id(name)
+            is_published = self.domain_of(which, legal) == domain
+            problem = f'; "{name}" is no legal name, the nearest is {legal}'
+            return domain if is_published else None, legal, problem
+        return domain, name, ""
+
+    def name(self, ref: _Ref, domain: str) -> str:
+        return _written(ref.which, domain, ref.keys[-1])
+
+    # Places.
+
+    def accessor_place(self, ref: _Ref) -> int:
+        """The accessor's name, or where the reference begins when it has none."""
+        edit = self.method_edit(ref.node, "") if isinstance(ref.node, Call) and ref.accessor else None
+        return self.extent(ref.node)[0] if edit is None else edit.start
+
+    def method_edit(self, node: Call, name: str) -> Edit | None:
+        index = self.index_by_offset.get(node.offset)
+        if index is None or index < 1 or self.tokens.kinds[index - 1] != IDENT:
+            return None
+        start = self.tokens.offsets[index - 1]
+        return Edit(start, start + len(self.tokens.texts[index - 1]), name)
+
+    def extent(self, node: Expr) -> tuple[int, int]:
+        """From where to where a node's text goes, in balanced brackets."""
+        first = min(_offsets(node))
+        index = max(self.index_by_offset.get(self.last_offset(node), 0), self.index_by_offset.get(first, 0))
+        begin = self.index_by_offset.get(first, 0)
+        kinds = self.tokens.kinds
+        if kinds[begin] == "(" and begin > 0 and kinds[begin - 1] == IDENT:
+            begin -= 1  # the place of a function's call is its bracket
+        while True:
+            depth = 0
+            lowest = 0
+            for kind in kinds[begin : index + 1]:
+                depth += (kind in "([{") - (kind in ")]}")
+                lowest = min(lowest, depth)
+            if lowest < 0 and begin > 0:
+                begin -= 1  # an opening bracket before the first name
+            elif depth > 0 and index + 2 < len(kinds):
+                index += 1
+            else:
+                break
+        return self.tokens.offsets[begin], self.tokens.offsets[index] + len(self.tokens.texts[index])
+
+    def last_offset(self, node: Expr) -> int:
+        """The offset of the last token known of a node: its operator, bracket, or the field after a dot."""
+        last = max(_offsets(node))
+        index = self.index_by_offset.get(last)
+        if index is not None and self.tokens.kinds[index] == "." and index + 1 < len(self.tokens.offsets):
+            return self.tokens.offsets[index + 1]
+        return last
+
+
+def _offsets(node: Expr) -> Iterator[int]:
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        yield current.offset
+        pending += children(current)
+
+
+def _written(which: str, domain: str, name: str) -> str:
+    tail = f'["{name}"]' if name in _NO_FIELD_NAMES else f".{name}"
+    return f'device.{which}["{domain}"]{tail}'
+
+
+def _sign(function: str) -> str:
+    return function.strip("_")
+
+
+def _is_driver(node: Expr) -> bool:
+    return isinstance(node, Select) and node.field == "driver" and not node.test_only and _is_device(node.operand)
+
+
+def _is_device(node: Expr) -> bool:
+    return isinstance(node, Ident) and node.name == "device"
+
+
+def _driver_texts(node: Expr) -> Iterator[Literal]:
+    if not isinstance(node, Call) or node.target is not None or len(node.args) != 2:
+        return
+    left, right = node.args
+    if node.function in (syntax.EQUALS, syntax.NOT_EQUALS):
+        for side, other in ((left, right), (right, left)):
+            if _is_driver(side) and isinstance(other, Literal) and isinstance(other.value, str):
+                yield other
+    elif node.function == syntax.IN and _is_driver(left) and isinstance(right, ListExpr):
+        yield from (each for each in right.elements if isinstance(each, Literal) and isinstance(each.value, str))
+
+
+def _keys(node: Expr) -> tuple[str, tuple[str, ...]] | None:
+    """(`attributes` or `capacity`, keys) of `device.attributes["a"].b` with 0 to 2 keys."""
+    if isinstance(node, Select) and not node.test_only:
+        if node.field in ("attributes", "capacity") and _is_device(node.operand):
+            return node.field, ()
+        operand, key = node.operand, node.field
+    elif isinstance(node, Call) and node.function == syntax.INDEX:
+        operand, index = node.args
+        if not isinstance(index, Literal) or not isinstance(index.value, str):
+            return None
+        key = index.value
+    else:
+        return None
+    below = _keys(operand)
+    return (below[0], (*below[1], key)) if below is not None and len(below[1]) < 2 else None
+
+
+def _ref(node: Expr) -> _Ref | None:
+    """The reference a node is, with its accessor."""
+    if isinstance(node, Call) and node.target is not None and node.function in ACCESSORS and not node.args:
+        keys = _keys(node.target)
+        return _Ref(keys[0], keys[1], node.function, node) if keys is not None and keys[1] else None
+    keys = _keys(node)
+    return _Ref(keys[0], keys[1], "", node) if keys is not None and keys[1] else None
+
+
+def _has_refs(node: Expr) -> bool:
+    return _ref(node) is not None or any(_has_refs(child) for child in children(node))
+
+
+def _is_value(node: Expr, parent: Expr | None) -> bool:
+    """Whether `device.attributes["x"]` stands where only a value makes sense, so that "x" is no domain."""
+    if parent is None:
+        return True
+    if not isinstance(parent, Call):
+        return False
+    if parent.function in (syntax.INDEX, syntax.OPTIONAL_INDEX, syntax.OPTIONAL_SELECT, "size", "dyn"):
+        return False
+    if parent.function == syntax.IN:
+        return parent.args[0] is node
+    if parent.function in (syntax.EQUALS, syntax.NOT_EQUALS):
+        return not any(isinstance(side, MapExpr) or (side is not node and _ref(side)) for side in parent.args)
+    return parent.target is node or parent.target is None

@@ -1,0 +1,287 @@
+"""Pods, and the templates of workloads: which claims they name, and what will come of it.
+
+Not here: `source` of old pods (`modernize`), how many would fit (`capacity_check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from scheduler.lint.context import Context
+from scheduler.lint.documents import FieldPath
+from scheduler.lint.findings import NEVER_VALID, Severity
+from scheduler.lint.view import View, mapping, mappings, request_parts, sequence, text
+
+_CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
+_REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
+_CLAIM_FIELDS: Final = ("name", "resourceClaimName", "resourceClaimTemplateName")
+_GENERIC_DOMAINS: Final = frozenset(("com", "io", "org", "net", "dev", "k8s", "example"))
+_PODS_MAX: Final = 1000
+
+MANY: Final = 10**9
+"""Replicas of what has one pod on each node."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """A pod spec of a view, and how many pods it makes (`replicas`; for an autoscaler its maximum).
+
+    `replicas_path` is where that number stands, in `replicas_view`.
+    """
+
+    view: View
+    path: FieldPath
+    spec: dict[str, Any]
+    replicas: int = 1
+    replicas_view: View | None = None
+    replicas_path: FieldPath = ()
+
+
+def pod_specs(context: Context) -> list[PodSpec]:
+    """Every pod spec of the files that names claims."""
+    scalers = [view for view in context.views if view.kind == "HorizontalPodAutoscaler"]
+    found = []
+    for view in context.views:
+        for path, spec in _specs(view.obj, ()):
+            if spec.get("resourceClaims") is not None or any(
+                mapping(container.get("resources")).get("claims") for _, container in _containers((), spec)
+            ):
+                found.append(_with_replicas(view, path, spec, scalers))
+        if len(found) > _PODS_MAX:
+            break
+    return found
+
+
+def check_pods(context: Context, specs: Sequence[PodSpec]) -> None:
+    """Report on every pod spec that names claims."""
+    for pod in specs:
+        _claims(pod)
+        _containers_claims(pod, context)
+        _twice(pod, context)
+        _shared(pod)
+        _preset_node(pod, context)
+
+
+def _specs(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    if isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _specs(child, (*path, index))
+    elif isinstance(value, dict):
+        if isinstance(value.get("containers"), list):
+            yield path, value
+        for name, child in value.items():
+            yield from _specs(child, (*path, name))
+
+
+def _with_replicas(view: View, path: FieldPath, spec: dict[str, Any], scalers: Sequence[View]) -> PodSpec:
+    outer = mapping(view.obj.get("spec"))
+    if view.kind == "DaemonSet":
+        return PodSpec(view, path, spec, MANY, view, ("kind",))
+    name = {"Job": "parallelism"}.get(view.kind, "replicas" if view.kind in _REPLICATED else "")
+    count = outer.get(name) if name else 1
+    replicas = count if isinstance(count, int) and not isinstance(count, bool) else 1
+    pod = PodSpec(view, path, spec, replicas, view, ("spec", name) if name else ())
+    for scaler in scalers:
+        target = mapping(mapping(scaler.obj.get("spec")).get("scaleTargetRef"))
+        most = mapping(scaler.obj.get("spec")).get("maxReplicas")
+        if (
+            (target.get("kind"), target.get("name")) == (view.kind, view.object_name)
+            and scaler.namespace == view.namespace
+            and isinstance(most, int)
+            and most > pod.replicas
+        ):
+            pod = PodSpec(view, path, spec, most, scaler, ("spec", "maxReplicas"))
+    return pod
+
+
+def _containers(path: FieldPath, spec: dict[str, Any]) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    for name in _CONTAINER_LISTS:
+        for index, container in mappings(spec.get(name)):
+            yield (*path, name, index), container
+
+
+def _claims(pod: PodSpec) -> None:
+    """Fields of spec.resourceClaims, and claims that no container uses."""
+    used = {
+        text(entry.get("name"))
+        for _, container in _containers(pod.path, pod.spec)
+        for _, entry in mappings(mapping(container.get("resources")).get("claims"))
+    }
+    seen: set[str] = set()
+    claims = pod.spec.get("resourceClaims")
+    if claims is not None and not isinstance(claims, list):
+        pod.view.report("invalid-value", Severity.ERROR, (*pod.path, "resourceClaims"), "must be a list")
+    for index, entry in mappings(claims):
+        here: FieldPath = (*pod.path, "resourceClaims", index)
+        name = text(entry.get("name"))
+        for field in entry:
+            if field not in _CLAIM_FIELDS and field != "source":
+                close = get_close_matches(field, _CLAIM_FIELDS, 1)
+                fix = f"did you mean {close[0]}?" if close else f"known here: {', '.join(_CLAIM_FIELDS)}"
+                pod.view.report(
+                    "unknown-field", Severity.ERROR, (*here, field), f"there is no field {field} here", fix, key=True
+                )
+        given = [field for field in _CLAIM_FIELDS[1:] if entry.get(field)]
+        if len(given) != 1 and "source" not in entry:
+            pod.view.report(
+                "one-of",
+                Severity.ERROR,
+                here,
+                "exactly one of resourceClaimName, resourceClaimTemplateName is needed",
+                "resourceClaimTemplateName gives each pod a claim of its own; resourceClaimName shares one",
+            )
+        if not name:
+            pod.view.report("missing-field", Severity.ERROR, here, "name is missing", "name: ...")
+        elif name in seen:
+            pod.view.report("duplicate", Severity.ERROR, (*here, "name"), f"claim {name} is there twice")
+        elif name not in used:
+            pod.view.report(
+                "unused-claim",
+                Severity.WARNING,
+                (*here, "name"),
+                f"no container uses the claim {name}: its devices are taken and reach nobody",
+                f"containers[].resources.claims: [{{name: {name}}}]",
+            )
+        seen.add(name)
+
+
+def _containers_claims(pod: PodSpec, context: Context) -> None:
+    """Claims that a container names and the pod does not have, and requests that the claim does not have."""
+    entries = {text(entry.get("name")): entry for _, entry in mappings(pod.spec.get("resourceClaims"))}
+    for path, container in _containers(pod.path, pod.spec):
+        for index, used in mappings(mapping(container.get("resources")).get("claims")):
+            here: FieldPath = (*path, "resources", "claims", index)
+            name = used.get("name")
+            if not isinstance(name, str) or name not in entries:
+                close = get_close_matches(name, [each for each in entries if each], 1) if isinstance(name, str) else []
+                pod.view.report(
+                    "undeclared-claim",
+                    Severity.ERROR,
+                    (*here, "name"),
+                    f"the pod has no claim {name!r} in spec.resourceClaims; the API refuses it",
+                    f"did you mean {close[0]}?"
+                    if close
+                    else f"spec.resourceClaims: [{{name: {name}, resourceClaimTemplateName: ...}}]",
+                )
+                continue
+            spec = claim_spec_of(pod.view, entries[name], context)
+            request = used.get("request")
+            if spec is None or not isinstance(request, str) or not request:
+                continue
+            known = {text(each.get("name")) for _, each in mappings(mapping(spec.get("devices")).get("requests"))}
+            if request.partition("/")[0] not in known:
+                pod.view.report(
+                    "unknown-request",
+                    Severity.ERROR,
+                    (*here, "request"),
+                    f"the claim has no request {request}; the container would not start",
+                    f"it has: {', '.join(sorted(filter(None, known)))}",
+                )
+
+
+def claim_spec_of(view: View, entry: dict[str, Any], context: Context) -> dict[str, Any] | None:
+    """The spec of the claim or template that an entry of spec.resourceClaims names, when the files have it."""
+    for field, kind in (
+        ("resourceClaimName", "ResourceClaim"),
+        ("resourceClaimTemplateName", "ResourceClaimTemplate"),
+    ):
+        if isinstance(entry.get(field), str):
+            return context.claim_spec(kind, view.namespace, entry[field])
+    return None
+
+
+def _twice(pod: PodSpec, context: Context) -> None:
+    """A device by extended resource and by claim in one container."""
+    entries = {text(entry.get("name")): entry for _, entry in mappings(pod.spec.get("resourceClaims"))}
+    for path, container in _containers(pod.path, pod.spec):
+        resources = mapping(container.get("resources"))
+        used = [text(claim.get("name")) for _, claim in mappings(resources.get("claims"))]
+        vendors: set[str] = set()
+        is_known = True
+        for name in used:
+            names = _device_sources(pod.view, entries.get(name, {}), context)
+            is_known = is_known and bool(names)
+            vendors.update(part for source in names for part in _words(source))
+        if not used:
+            continue
+        told: set[str] = set()
+        for list_name in ("limits", "requests"):
+            for resource in mapping(resources.get(list_name)):
+                domain, slash, _ = resource.partition("/")
+                if not slash or domain.endswith("kubernetes.io") or resource in told:
+                    continue
+                if is_known and not set(_words(domain)) & vendors:
+                    continue  # another vendor's device
+                told.add(resource)
+                pod.view.report(
+                    "device-twice",
+                    Severity.WARNING,
+                    (*path, "resources", list_name, resource),
+                    f"the container asks for {resource} and for the claim {', '.join(used)}: it gets two devices "
+                    "if both are meant for one",
+                    f"leave out either {list_name} {resource} or the claim",
+                    key=True,
+                )
+
+
+def _device_sources(view: View, entry: dict[str, Any], context: Context) -> set[str]:
+    """Driver names, or else class names, of what a claim asks for; empty when the claim is not known."""
+    spec = claim_spec_of(view, entry, context)
+    names: set[str] = set()
+    for _, _, part in request_parts((), spec or {}):
+        class_name = text(part.get("deviceClassName"))
+        names |= context.drivers_of_class(class_name) or ({class_name} if class_name else set())
+    return names
+
+
+def _words(name: str) -> list[str]:
+    """The parts of a domain that say whose it is."""
+    parts = name.split(".")
+    return [part for part in parts if part not in _GENERIC_DOMAINS] or parts
+
+
+def _shared(pod: PodSpec) -> None:
+    """Replicas that share one claim."""
+    if pod.replicas <= 1:
+        return
+    for index, entry in mappings(pod.spec.get("resourceClaims")):
+        name = entry.get("resourceClaimName")
+        if not isinstance(name, str):
+            continue
+        count = "the pods of all nodes" if pod.replicas == MANY else f"all {pod.replicas} pods"
+        pod.view.report(
+            "replicas-share-claim",
+            Severity.WARNING,
+            (*pod.path, "resourceClaims", index, "resourceClaimName"),
+            f"{count} of {pod.view.document.name} share the one claim {name}, and its devices"
+            + (", so they can run only where those are" if pod.replicas == MANY else ""),
+            "for a device each: resourceClaimTemplateName, naming a ResourceClaimTemplate",
+        )
+
+
+def _preset_node(pod: PodSpec, context: Context) -> None:
+    """A pod that no scheduler will look at, with claims that only a scheduler allocates."""
+    if not pod.spec.get("nodeName"):
+        return
+    for index, entry in mappings(pod.spec.get("resourceClaims")):
+        name = text(entry.get("resourceClaimName"))
+        published = context.published
+        if published is not None and (pod.view.namespace, name) in published.allocated:
+            continue
+        pod.view.report(
+            "claim-nobody-allocates",
+            Severity.WARNING,
+            (*pod.path, "resourceClaims", index),
+            "nodeName is preset, so no scheduler allocates this claim, and the kubelet waits for ever"
+            + (f" unless {name} is allocated already" if name and published is None else ""),
+            "leave nodeName out, and use nodeSelector: {kubernetes.io/hostname: ...}",
+            served="" if name else NEVER_VALID,
+        )
+
+
+def container_claims(pod: PodSpec) -> set[str]:
+    """Names of the pod's claims, as declared."""
+    return {text(entry.get("name")) for _, entry in mappings(sequence(pod.spec.get("resourceClaims")))}

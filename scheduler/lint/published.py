@@ -1,0 +1,132 @@
+"""What a cluster has, read from a dump of it: drivers, attributes, classes, nodes, allocations.
+
+Rules of this module
+  1. One broken object is a problem told, and never stops the others.
+
+Not here: what fits (`capacity_check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from allocator import (
+    Claim,
+    DecodeError,
+    DeviceClass,
+    InUse,
+    ResourceSlice,
+    decode_allocation,
+    decode_claim_spec,
+    decode_class,
+    decode_slice,
+)
+from scheduler.lint.view import mapping, sequence, text
+
+
+@dataclass(slots=True)
+class Published:
+    """The part of a cluster that lint compares with.
+
+    Attributes:
+        classes, templates, claims: By name; the latter two by (namespace, name).
+        nodes: Node objects by name.
+        in_use: What the claims' allocations hold.
+        attributes: (which, domain) -> id -> kinds of value; `which` is `attributes` or `capacity`.
+        problems: What could not be read, one line each.
+    """
+
+    slices: list[ResourceSlice] = field(default_factory=list)
+    classes: dict[str, DeviceClass] = field(default_factory=dict)
+    claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
+    allocated: set[tuple[str, str]] = field(default_factory=set)
+    nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    in_use: InUse = field(default_factory=InUse)
+    drivers: set[str] = field(default_factory=set)
+    attributes: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
+    drivers_by_domain: dict[str, set[str]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def domains_of(self, which: str, name: str) -> set[str]:
+        """The domains under which an attribute or capacity of this name is published."""
+        return {domain for (kind, domain), names in self.attributes.items() if kind == which and name in names}
+
+    def names_in(self, which: str, domain: str) -> Mapping[str, set[str]]:
+        """The names published in a domain."""
+        return self.attributes.get((which, domain), {})
+
+
+def read_published(objects: Iterable[Mapping[str, Any]]) -> Published:
+    """Read the objects of a dump; kinds that do not matter are passed over."""
+    published = Published()
+    for obj in objects:
+        kind = text(obj.get("kind"))
+        name = text(mapping(obj.get("metadata")).get("name"))
+        try:
+            _take(published, kind, name, obj)
+        except (DecodeError, ValueError, TypeError, AttributeError) as error:
+            published.problems.append(f"{kind} {name}: {error}; left out")
+    return published
+
+
+def _take(published: Published, kind: str, name: str, obj: Mapping[str, Any]) -> None:
+    match kind:
+        case "ResourceSlice":
+            _take_slice(published, decode_slice(obj))
+        case "DeviceClass":
+            published.classes[name] = decode_class(obj)
+        case "Node":
+            published.nodes[name] = obj
+        case "ResourceClaim":
+            _take_claim(published, name, obj)
+        case _:
+            pass
+
+
+def _take_slice(published: Published, slice_: ResourceSlice) -> None:
+    published.slices.append(slice_)
+    published.drivers.add(slice_.driver)
+    for device in slice_.devices:
+        for which, names in (("attributes", device.attributes), ("capacity", device.capacity)):
+            for qualified in names:
+                domain, slash, short = qualified.partition("/")
+                if not slash:
+                    domain, short = slice_.driver, qualified
+                kinds = published.attributes.setdefault((which, domain), {}).setdefault(short, set())
+                if which == "attributes":
+                    kinds.add(device.attributes[qualified].kind)
+                published.drivers_by_domain.setdefault(domain, set()).add(slice_.driver)
+
+
+def _take_claim(published: Published, name: str, obj: Mapping[str, Any]) -> None:
+    key = (text(mapping(obj.get("metadata")).get("namespace")) or "default", name)
+    allocation = mapping(obj.get("status")).get("allocation")
+    if allocation is not None:
+        published.allocated.add(key)
+        published.in_use.add(decode_allocation(allocation))
+    published.claims[key] = Claim(*key, decode_claim_spec(defaulted_claim_spec(mapping(obj.get("spec")))))
+
+
+def defaulted_claim_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the spec as the API server would store it: allocation mode and count filled in."""
+
+    def part(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        filled = {"allocationMode": "ExactCount", **value}
+        if filled["allocationMode"] == "ExactCount" and not filled.get("count"):
+            filled["count"] = 1
+        return filled
+
+    devices = dict(mapping(spec.get("devices")))
+    requests = []
+    for request in sequence(devices.get("requests")):
+        filled = dict(request) if isinstance(request, dict) else request
+        if isinstance(filled, dict) and "exactly" in filled:
+            filled["exactly"] = part(filled["exactly"])
+        if isinstance(filled, dict) and isinstance(filled.get("firstAvailable"), list):
+            filled["firstAvailable"] = [part(each) for each in filled["firstAvailable"]]
+        requests.append(filled)
+    return {**spec, "devices": {**devices, "requests": requests}}

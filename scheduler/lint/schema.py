@@ -1,0 +1,149 @@
+"""Fields that do not exist, values of a wrong type, limits: an object against the fields its kind has in v1.
+
+Not here: the fields (`shapes`), expressions (`selectors`), rules across fields (`claim_rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+from scheduler.lint.documents import FieldPath
+from scheduler.lint.findings import Severity
+from scheduler.lint.shapes import KINDS, Anything, ListOf, MapOf, Object, Scalar, Shape, type_name
+from scheduler.lint.view import View, mapping
+
+_FINDINGS_MAX: Final = 100
+"""Of one object; what has more is of another kind altogether."""
+
+
+def check_fields(view: View) -> None:
+    """Compare a claim, template, class, slice or taint rule with what v1 has."""
+    shape = KINDS.get(view.kind) if view.is_dra else None
+    if shape is None:
+        return
+    # What was told already (an old shape that has no equivalent) is not told again as an unknown field.
+    _Walk(view, frozenset(finding.place.line for finding in view.findings if finding.is_error)).object(
+        (), view.obj, shape
+    )
+    metadata = mapping(view.obj.get("metadata"))
+    if not metadata.get("name") and not metadata.get("generateName"):
+        view.report("missing-field", Severity.ERROR, ("metadata",), "metadata has no name", "name: ...")
+
+
+class _Walk:
+    def __init__(self, view: View, told_lines: frozenset[int]) -> None:
+        self.view = view
+        self.told_lines = told_lines
+        self.count = 0
+
+    def report(self, code: str, path: FieldPath, message: str, fix: str = "", *, key: bool = False) -> None:
+        place = self.view.document.place(self.view.origin(path), key=key)
+        if self.count < _FINDINGS_MAX and not (key and place.line in self.told_lines):
+            self.view.report(code, Severity.ERROR, path, message, fix, key=key)
+        self.count += 1
+
+    def walk(self, path: FieldPath, value: Any, shape: Shape) -> None:
+        match shape:
+            case Anything():
+                pass
+            case Scalar():
+                if problem := shape.check(value):
+                    self.report("invalid-value", path, problem)
+            case ListOf():
+                self.list(path, value, shape)
+            case MapOf():
+                self.map(path, value, shape)
+            case Object():
+                self.object(path, value, shape)
+
+    def list(self, path: FieldPath, value: Any, shape: ListOf) -> None:
+        if not isinstance(value, list):
+            hint = "put '- ' before it" if isinstance(value, dict | str) else ""
+            self.report("invalid-value", path, f"must be a list, not {type_name(value)}", hint)
+            return
+        if shape.limit is not None and len(value) > shape.limit:
+            self.report("too-many", path, f"has {len(value)} entries; at most {shape.limit} are allowed")
+        seen: list[Any] = []
+        for index, item in enumerate(value):
+            self.walk((*path, index), item, shape.item)
+            if shape.unique is None:
+                continue
+            this = item if not shape.unique else mapping(item).get(shape.unique)
+            if this is not None and this in seen:
+                self.report("duplicate", (*path, index), f"{shape.unique or 'entry'} {this!r} is there twice")
+            seen.append(this)
+
+    def map(self, path: FieldPath, value: Any, shape: MapOf) -> None:
+        if not isinstance(value, dict):
+            self.report("invalid-value", path, f"must be an object, not {type_name(value)}")
+            return
+        if shape.limit is not None and len(value) > shape.limit:
+            self.report("too-many", path, f"has {len(value)} entries; at most {shape.limit} are allowed")
+        for name, item in value.items():
+            problem = shape.key(name) if shape.key is not None else ""
+            if problem:
+                self.report("invalid-name", (*path, name), problem, key=True)
+            self.walk((*path, name), item, shape.value)
+
+    def object(self, path: FieldPath, value: Any, shape: Object) -> None:
+        if not isinstance(value, dict):
+            self.report("invalid-value", path, f"must be an object, not {type_name(value)}")
+            return
+        for name, item in value.items():
+            known = shape.fields.get(name)
+            if known is None:
+                self.unknown(path, name, shape)
+            elif item is not None:
+                self.walk((*path, name), item, known)
+        for name in shape.required:
+            if _is_missing(value.get(name)):
+                fix = next((f"{alias} is called {name}" for alias in value if shape.aliases.get(alias) == name), "")
+                self.report("missing-field", path, f"{name} is missing", fix or f"{name}: ...")
+        for group in shape.one_of:
+            given = [name for name in group if not _is_missing(value.get(name))]
+            if len(given) != 1:
+                names = ", ".join(group)
+                self.report(
+                    "one-of",
+                    path,
+                    f"exactly one of {names} is needed" + (f", not {' and '.join(given)}" if given else ""),
+                )
+
+    def unknown(self, path: FieldPath, name: str, shape: Object) -> None:
+        meant = _meant(name, shape.fields, shape.aliases)
+        where = _where(name)
+        fix = f"did you mean {meant}?" if meant else where or f"known here: {', '.join(shape.fields)}"
+        self.report("unknown-field", (*path, name), f"there is no field {name} here", fix, key=True)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value in ("", [])
+
+
+def _meant(name: str, fields: Mapping[str, Any], aliases: Mapping[str, str]) -> str:
+    if name in aliases:
+        return aliases[name]
+    by_lower = {field.lower(): field for field in fields}
+    close = get_close_matches(name.lower(), by_lower, 1, 0.75)
+    return by_lower[close[0]] if close else ""
+
+
+_PLACES: Final[Mapping[str, str]] = {
+    "requests": "spec.devices.requests",
+    "constraints": "spec.devices.constraints",
+    "config": "spec.devices.config",
+    "deviceClassName": "spec.devices.requests[].exactly.deviceClassName",
+    "selectors": "spec.devices.requests[].exactly.selectors",
+    "count": "spec.devices.requests[].exactly.count",
+    "devices": "spec.devices (in a template: spec.spec.devices)",
+    "expression": "selectors[].cel.expression",
+    "parameters": "config[].opaque.parameters",
+    "driver": "config[].opaque.driver",
+    "attributes": 'a selector: device.attributes["<domain>"].<name> == ...',
+}
+
+
+def _where(name: str) -> str:
+    return f"it belongs to {_PLACES[name]}" if name in _PLACES else ""

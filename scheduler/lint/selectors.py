@@ -1,0 +1,231 @@
+"""CEL selectors of classes, claims and templates: what was meant, whether it compiles, what it will do.
+
+Not here: the mistakes themselves (`mistakes`), the API's limits on lists (`schema`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Any, Final
+
+from cel import environments
+from cel.checker import Checked
+from cel.cost import LIMIT, estimate
+from cel.environments import Environment
+from cel.errors import CompileError
+from cel.lint import find_traps, hint_for
+from cel.program import check_expression, compile_selector
+from scheduler.lint.context import Context, expressions, pins_of
+from scheduler.lint.documents import FieldPath
+from scheduler.lint.findings import NEVER_VALID, Severity
+from scheduler.lint.mistakes import Edit, Mistake, driver_literals, find_mistakes, reads, rewrite
+from scheduler.lint.view import View, claim_specs, mapping, request_parts, text
+
+EXPRESSION_BYTES_MAX: Final = 10_240
+"""CELSelectorExpressionMaxLength of resource.k8s.io/v1."""
+
+
+def check_selectors(view: View, context: Context) -> None:
+    """Check, and where it is certain rewrite, every selector of one view."""
+    if not view.is_dra:
+        return
+    if view.kind == "DeviceClass":
+        spec = mapping(view.obj.get("spec"))
+        _selectors(view, context, ("spec",), spec, class_drivers=frozenset(), is_class_known=True)
+    for path, spec in claim_specs(view):
+        for here, _, part in request_parts(path, spec):
+            name = text(part.get("deviceClassName"))
+            drivers = context.drivers_of_class(name)
+            known = context.is_class_known(name)
+            _selectors(view, context, here, part, class_drivers=drivers, is_class_known=known)
+
+
+def _selectors(
+    view: View,
+    context: Context,
+    path: FieldPath,
+    holder: dict[str, Any],
+    *,
+    class_drivers: frozenset[str],
+    is_class_known: bool,
+) -> None:
+    all_pins = class_drivers | pins_of(holder.get("selectors"))
+    # Selectors are asked in order and the first "no" ends it: later ones see only devices the earlier ones let through.
+    let_through = set(class_drivers)
+    for index, expression in expressions(holder.get("selectors")):
+        where: FieldPath = (*path, "selectors", index, "cel", "expression")
+        checker = _Expression(view, context, where, expression, all_pins)
+        meant = checker.mistakes()
+        if meant is not None:
+            if meant != expression:
+                holder["selectors"][index]["cel"]["expression"] = meant
+            checker.compile(meant, let_through if is_class_known else None)
+        if context.published is not None:
+            checker.against(meant or expression)
+        let_through |= pins_of([{"cel": {"expression": meant or expression}}])
+
+
+class _Expression:
+    def __init__(
+        self, view: View, context: Context, path: FieldPath, expression: str, drivers: Collection[str]
+    ) -> None:
+        self.view = view
+        self.context = context
+        self.path = path
+        self.expression = expression
+        self.drivers = drivers
+
+    def report(self, code: str, severity: Severity, offset: int, message: str, fix: str, **more: str) -> None:
+        served, converted = more.get("served", ""), more.get("converted", "")
+        self.view.report(
+            code, severity, self.path, message, fix, served=served, converted=converted, offset=max(offset, 0)
+        )
+
+    def mistakes(self) -> str | None:
+        """Report mistakes; the expression as it was meant, None when that is not certain."""
+        found = find_mistakes(self.expression, self.context.domain_finder(self.drivers))
+        found = [self.with_driver(mistake) for mistake in found]
+        meant = rewrite(self.expression, found)
+        one_line = " ".join(meant.split())
+        for mistake in found:
+            self.report(
+                mistake.code,
+                Severity.WARNING if mistake.is_mild else Severity.ERROR,
+                mistake.offset,
+                mistake.message,
+                mistake.fix,
+                served="" if mistake.compiles else NEVER_VALID,
+                converted=f"the expression is now: {one_line}" if mistake.edits else "",
+            )
+        return meant if all(mistake.edits or mistake.compiles for mistake in found) else None
+
+    def with_driver(self, mistake: Mistake) -> Mistake:
+        """Name the drivers there are, for an extended resource's name used as one."""
+        published = self.context.published
+        if mistake.code != "driver-with-slash" or published is None or not published.drivers:
+            return mistake
+        name = next(name for offset, name in driver_literals(self.expression) if offset == mistake.offset)
+        domain, _, resource = name.partition("/")
+        meant, start = f"{resource}.{domain}", mistake.offset + 1
+        is_plain = self.expression[start : start + len(name)] == name
+        return Mistake(
+            mistake.code,
+            mistake.offset,
+            mistake.message,
+            f"the drivers that publish slices are: {', '.join(sorted(published.drivers))}",
+            # Only the very driver that is usual for such a resource, and only where it is there.
+            (Edit(start, start + len(name), meant),) if meant in published.drivers and is_plain else (),
+            compiles=True,
+        )
+
+    def compile(self, expression: str, let_through: Collection[str] | None) -> None:
+        """Whether an API server would take it; `let_through` None when nothing is known of its devices."""
+        if len(expression.encode("utf-8", "replace")) > EXPRESSION_BYTES_MAX:
+            self.report(
+                "expression-too-long", Severity.ERROR, 0, f"longer than {EXPRESSION_BYTES_MAX} bytes", "shorten it"
+            )
+            return
+        checked = self.checked(expression)
+        if checked is None:
+            return
+        cost = estimate(checked).max
+        if cost > LIMIT:
+            self.report(
+                "expression-too-complex",
+                Severity.ERROR,
+                0,
+                f"too complex, exceeds cost limit: the estimate is above {LIMIT}",
+                "iterate over less, or compare fewer values",
+            )
+        for trap in find_traps(checked):
+            # Without the class nothing is known of the devices that come here; with a driver, its attributes are there.
+            if trap.code == "unguarded-read" and (let_through is None or let_through):
+                continue
+            offset = trap.offset if expression == self.expression else 0
+            self.report(trap.code, Severity.WARNING, offset, trap.message, trap.advice)
+
+    def checked(self, expression: str) -> Checked | None:
+        version = self.context.settings.kubernetes
+        try:
+            return _check(expression, environments.get(version, kind="new"))
+        except CompileError as error:
+            refused = error
+        newest = f"1.{environments.NEWEST_MINOR}"
+        for needs, environment in (
+            (
+                "the feature gate DRAListTypeAttributes",
+                environments.get(version, kind="new", list_type_attributes=True),
+            ),
+            (f"Kubernetes {newest}", environments.get(newest, kind="new")),
+            (
+                f"Kubernetes {newest} with the feature gate DRAListTypeAttributes",
+                environments.get(newest, kind="new", list_type_attributes=True),
+            ),
+        ):
+            try:
+                checked = _check(expression, environment)
+            except CompileError:
+                continue
+            self.report(
+                "needs-newer-cluster",
+                Severity.WARNING,
+                refused.issues[0].offset if refused.issues and expression == self.expression else 0,
+                f"Kubernetes {version} refuses this by default; it needs {needs}",
+                "use it only where that is so",
+            )
+            return checked
+        issue = refused.issues[0] if refused.issues else None
+        message = issue.message if issue is not None else str(refused)
+        self.report(
+            "expression-refused",
+            Severity.ERROR,
+            issue.offset if issue is not None and expression == self.expression else 0,
+            f"does not compile: {message}",
+            hint_for(str(refused)) or "dra-scheduler cel check explains it",
+        )
+        return None
+
+    def against(self, expression: str) -> None:
+        """What only a cluster can tell: drivers and attributes that no device has."""
+        published = self.context.published
+        if published is None or not published.slices:
+            return
+        for offset, name in driver_literals(expression):
+            if name not in published.drivers and "/" not in name:
+                self.report(
+                    "unknown-driver",
+                    Severity.WARNING,
+                    offset if expression == self.expression else 0,
+                    f"no driver {name} publishes slices here",
+                    _near(name, published.drivers) or f"there are: {', '.join(sorted(published.drivers))}",
+                )
+        told: set[tuple[str, str, str]] = set()
+        for offset, which, domain, name in reads(expression):
+            if name in published.names_in(which, domain) or "/" in domain or (which, domain, name) in told:
+                continue
+            told.add((which, domain, name))
+            elsewhere = sorted(published.domains_of(which, name))
+            names = published.names_in(which, domain)
+            noun = "attribute" if which == "attributes" else "capacity"
+            if elsewhere:
+                fix = f"{name} is published by {', '.join(elsewhere)}"
+            else:
+                fix = _near(name, names) or (f"{domain} has: {', '.join(sorted(names))}" if names else "")
+            self.report(
+                "unknown-attribute",
+                Severity.WARNING,
+                offset if expression == self.expression else 0,
+                f"no device here has the {noun} {domain}/{name}",
+                fix,
+            )
+
+
+def _check(expression: str, environment: Environment) -> Checked:
+    compile_selector(expression, environment)
+    return check_expression(expression, environment)
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"did you mean {close[0]}?" if close else ""

@@ -1,0 +1,191 @@
+"""A document as it reads in v1: what every check looks at, with the way back to what was written.
+
+Rules of this module
+  1. `obj` is a copy; the document stays as it was read.
+  2. Whoever moves a part of `obj` says so with `moved`, so that findings name places in the file.
+  3. Paths given to `report` are paths in `obj`; with `written=True` they are paths in the file's object.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+from scheduler.lint.documents import Document, FieldPath
+from scheduler.lint.findings import Finding, Severity, field_text
+
+GROUP: Final = "resource.k8s.io"
+
+
+class View:
+    """One document, being looked at.
+
+    Attributes:
+        obj: The object in v1; changed by `modernize` and `selectors`.
+        findings: In the order of discovery.
+        is_changed: Whether `obj` differs from the document in meaning or spelling.
+        is_left_out: Whether `convert` writes nothing for it, because another object took its content.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document: Final = document
+        self.obj: dict[str, Any] = copy_plain(document.obj)
+        self.findings: Final[list[Finding]] = []
+        self.is_changed = False
+        self.is_left_out = False
+        self._moved: Final[dict[FieldPath, FieldPath]] = {}
+
+    @property
+    def kind(self) -> str:
+        return text(self.obj.get("kind"))
+
+    @property
+    def group(self) -> str:
+        """The API group of the document; empty for the core group."""
+        group, slash, _ = self.document.api_version.partition("/")
+        return group if slash else ""
+
+    @property
+    def version(self) -> str:
+        """The version of the document, as written."""
+        return self.document.api_version.rpartition("/")[2]
+
+    @property
+    def is_dra(self) -> bool:
+        return self.group == GROUP
+
+    @property
+    def namespace(self) -> str:
+        return text(mapping(self.obj.get("metadata")).get("namespace")) or "default"
+
+    @property
+    def object_name(self) -> str:
+        return text(mapping(self.obj.get("metadata")).get("name"))
+
+    def moved(self, new: FieldPath, old: FieldPath) -> None:
+        """What is at `new` in `obj` was written at `old` of the file's object."""
+        self._moved[new] = old
+
+    def origin(self, path: FieldPath) -> FieldPath:
+        """Where the value at a path of `obj` was written."""
+        for length in range(len(path), 0, -1):
+            old = self._moved.get(path[:length])
+            if old is not None:
+                return (*old, *path[length:])
+        return path
+
+    def report(
+        self,
+        code: str,
+        severity: Severity,
+        path: FieldPath,
+        message: str,
+        fix: str = "",
+        *,
+        served: str = "",
+        converted: str = "",
+        written: bool = False,
+        key: bool = False,
+        offset: int | None = None,
+    ) -> None:
+        """Add a finding.
+
+        Args:
+            converted: What was done in `obj` about it; empty when nothing was.
+            key: The field's name is meant, not its value.
+            offset: The character meant of the text at `path`.
+        """
+        old = path if written else self.origin(path)
+        place = self.document.place(old, key=key) if offset is None else self.document.text_place(old, offset)
+        if converted:
+            self.is_changed = True
+        self.findings.append(
+            Finding(
+                code=code,
+                severity=severity,
+                place=place,
+                object=self.document.name,
+                field=field_text(old),
+                message=message,
+                fix=fix,
+                served=served,
+                converted=converted,
+                line_text=self.document.line_text(place.line),
+            )
+        )
+
+
+def copy_plain(value: Any) -> Any:
+    """A deep copy in which nothing is shared, with text for every key; what JSON does not know becomes text."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else _key(key): copy_plain(child) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [copy_plain(child) for child in value]
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return str(value)
+
+
+def _key(key: object) -> str:
+    return "true" if key is True else "false" if key is False else str(key)
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """The value, or an empty mapping when it is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Any) -> list[Any]:
+    """The value, or an empty list when it is none."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    """The value, or an empty text when it is none."""
+    return value if isinstance(value, str) else ""
+
+
+def mappings(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Index and entry of the entries of a list that are mappings."""
+    for index, entry in enumerate(sequence(value)):
+        if isinstance(entry, dict):
+            yield index, entry
+
+
+def claim_spec_path(kind: str) -> FieldPath | None:
+    """Where an object of this kind has its ResourceClaimSpec."""
+    return {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}.get(kind)
+
+
+def at(obj: Any, path: FieldPath) -> Any:
+    """The value at a path, None when there is none."""
+    for step in path:
+        if isinstance(step, str) and isinstance(obj, dict):
+            obj = obj.get(step)
+        elif isinstance(step, int) and isinstance(obj, list) and 0 <= step < len(obj):
+            obj = obj[step]
+        else:
+            return None
+    return obj
+
+
+def claim_specs(view: View) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    """Path and value of the claim spec, when the view is a claim or a template of today."""
+    path = claim_spec_path(view.kind) if view.is_dra else None
+    spec = at(view.obj, path) if path is not None else None
+    if path is not None and isinstance(spec, dict):
+        yield path, spec
+
+
+def request_parts(path: FieldPath, spec: dict[str, Any]) -> Iterator[tuple[FieldPath, str, dict[str, Any]]]:
+    """Path, reference (`req` or `req/sub`) and value of everything that names a device class."""
+    for index, request in mappings(mapping(spec.get("devices")).get("requests")):
+        here: FieldPath = (*path, "devices", "requests", index)
+        name = text(request.get("name"))
+        if isinstance(request.get("exactly"), dict):
+            yield (*here, "exactly"), name, request["exactly"]
+        for position, alternative in mappings(request.get("firstAvailable")):
+            yield (*here, "firstAvailable", position), f"{name}/{text(alternative.get('name'))}", alternative
