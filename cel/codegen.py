@@ -217,11 +217,12 @@ class _Generator:
     # --- the function
 
     def source(self, condition: str) -> str:
-        names = sorted({*self.constants, *self.used, "E", "X"})
-        parameters = ", ".join(f"{name}={name}" for name in names)
+        # What every evaluation needs is a parameter, which Python reads faster than a global.
+        names = sorted({*self.constants, *self.used} - {"R"})
+        parameters = "".join(f", {name}={name}" for name in names)
         touch = "" if self.reads_device else "        d._driver\n"
         return (
-            f"def matches(d, {parameters}):\n    try:\n{touch}        return {condition}\n"
+            f"def matches(d{parameters}):\n    try:\n{touch}        return {condition}\n"
             "    except X:\n        return E(d)\n"
         )
 
@@ -229,7 +230,7 @@ class _Generator:
         namespace: dict[str, Any] = {"__builtins__": {}, **_RUNTIME, **self.constants, "E": exact}
         code = compile(self.source(condition), "<cel selector>", "exec", dont_inherit=True)
         exec(code, namespace)  # noqa: S102 - see rule 2
-        function: Any = namespace["matches"]
+        function: Any = namespace.pop("matches")  # or the function and its globals would be a cycle
         for name, pattern in self.lazy.items():
             _bind_pattern(function, name, pattern)
         matches: Callable[[Any], bool] = function
@@ -620,12 +621,22 @@ class _Generator:
         code = self.emit(operands[0], scope, depth)
         if code.kind not in ("string", "attribute"):
             return None
+        return self.pattern_test(code, pattern.value)
+
+    def pattern_test(self, code: Code, pattern: str) -> Code:
         from cel.regex import RegexError, compile_regex  # noqa: PLC0415 - many selectors have no pattern
 
         try:
-            regex = compile_regex(pattern.value)
+            regex = compile_regex(pattern)
         except RegexError:
             raise Unsupported from None
+        members = regex.members()
+        if members is not None:
+            if code.kind == "string":
+                return Code(f"({code.text} in {self.constant(members)})", "bool")
+            name = self.temporary()
+            other = f"{name}.__class__ is not {self.use('STR')} and {self.use('R')}()"
+            return Code(f"(({name} := {code.text}) in {self.constant(members)} or {other})", "bool")
         if regex.is_bounded:
             name = self.constant(None)
             self.lazy[name] = regex

@@ -9,7 +9,7 @@ Source: k8s.io/dynamic-resource-allocation cel/compile.go (`CompileCELExpression
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cel import environments
 from cel.checker import Checked, check
@@ -20,6 +20,9 @@ from cel.errors import CompileError, EvaluationError
 from cel.frontend import parse
 from cel.readset import ReadSet, read_set
 
+if TYPE_CHECKING:
+    from cel.walker import Plan
+
 
 class Selector:
     """A compiled selector.
@@ -29,15 +32,17 @@ class Selector:
     matches: the answer for a device; raises `EvaluationError` with the text kube-scheduler would show.
     """
 
-    __slots__ = ("_checked", "_plan", "_reads", "expression", "matches")
+    __slots__ = ("_checked", "_exact", "_reads", "expression", "matches")
 
     def __init__(self, checked: Checked) -> None:
         self.expression: Final = checked.source
         self._checked: Final = checked
-        self._plan: Any = None
+        # An object of its own, so that the generated function does not refer back to the selector: what
+        # has no cycles is freed at once, and a scheduler's garbage collector has less to look at.
+        self._exact: Final = _ExactEvaluator(checked)
         self._reads: ReadSet | None = None
-        generated = generate(checked, self.matches_exactly)
-        self.matches: Callable[[DeviceView], bool] = self.matches_exactly if generated is None else generated
+        generated = generate(checked, self._exact.matches)
+        self.matches: Callable[[DeviceView], bool] = self._exact.matches if generated is None else generated
 
     @property
     def reads(self) -> ReadSet:
@@ -48,17 +53,34 @@ class Selector:
     @property
     def is_generated(self) -> bool:
         """Whether `matches` is generated code (else it is the exact evaluator)."""
-        return self.matches != self.matches_exactly
+        return self.matches != self._exact.matches
 
     def matches_exactly(self, device: DeviceView) -> bool:
         """The answer of the exact evaluator."""
+        return self._exact.matches(device)
+
+    def evaluate(self, device: DeviceView) -> object:
+        """The value before it is asked to be a bool, from the exact evaluator."""
+        return self._exact.evaluate(device)
+
+    def __repr__(self) -> str:
+        return f"Selector({self.expression!r})"
+
+
+class _ExactEvaluator:
+    __slots__ = ("_checked", "_plan")
+
+    def __init__(self, checked: Checked) -> None:
+        self._checked: Final = checked
+        self._plan: Plan | None = None
+
+    def matches(self, device: DeviceView) -> bool:
         value = self.evaluate(device)
         if value is True or value is False:
             return value is True
         raise _not_a_bool(value)
 
     def evaluate(self, device: DeviceView) -> object:
-        """The value before it is asked to be a bool, from the exact evaluator."""
         if device.problem is not None:
             raise EvaluationError(device.problem)
         if self._plan is None:
@@ -66,9 +88,6 @@ class Selector:
 
             self._plan = plan(self._checked)
         return self._plan.evaluate({"device": device.fields})
-
-    def __repr__(self) -> str:
-        return f"Selector({self.expression!r})"
 
 
 def _not_a_bool(value: Any) -> EvaluationError:

@@ -40,6 +40,7 @@ PROGRAM_MAX: Final = 3500
 STEPS_MAX: Final = 1_000_000
 _SEEDS_MAX: Final = 100_000
 _SHORT_TEXT: Final = 256
+_MEMBERS_MAX: Final = 64
 
 _CHAR, _SPLIT, _CHECK, _MATCH = range(4)
 
@@ -84,6 +85,16 @@ class Regex:
         if self._short_automaton is None:
             self._short_automaton = _Automaton(_for_short_texts(self._tree))
         return self._short_automaton.search(text)
+
+    def members(self) -> frozenset[str] | None:
+        """The texts the pattern matches if they are few and it says how they begin and end, as `^(A|H)100$`."""
+        parts = self._tree.parts
+        if self._tree.kind != CONCAT or len(parts) < 2:
+            return None
+        first, last = parts[0], parts[-1]
+        if (first.kind, first.assertion, last.kind, last.assertion) != (ASSERT, "begin_text", ASSERT, "end_text"):
+            return None
+        return _texts(Node(CONCAT, parts[1:-1]))
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
         """Leftmost-first match at or after `start`: its begin and end."""
@@ -147,6 +158,42 @@ def _compiled(pattern: str) -> Regex:
         return compile_regex(pattern)
     except RegexError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
+
+
+def _texts(node: Node) -> frozenset[str] | None:
+    """All texts a part matches, or None when they are more than `_MEMBERS_MAX` or depend on what is around."""
+    match node.kind:
+        case "empty":
+            return frozenset(("",))
+        case "chars":
+            return None if node.chars is None else node.chars.members(_MEMBERS_MAX)
+        case "assert":
+            return None
+        case "alternate":
+            texts = frozenset[str]()
+            for part in node.parts:
+                more = _texts(part)
+                if more is None:
+                    return None
+                texts |= more
+        case "concat":
+            texts = frozenset(("",))
+            for part in node.parts:
+                more = _texts(part)
+                if more is None or len(texts) * len(more) > _MEMBERS_MAX:
+                    return None
+                texts = frozenset(head + tail for head in texts for tail in more)
+        case _:
+            inner = _texts(node.parts[0]) if 0 <= node.largest <= 4 else None
+            if inner is None or len(inner) > 4:
+                return None
+            texts = power = frozenset(("",))
+            powers = [power]
+            for _ in range(node.largest):
+                power = frozenset(head + tail for head in power for tail in inner)
+                powers.append(power)
+            texts = frozenset[str]().union(*powers[node.smallest :])
+    return texts if len(texts) <= _MEMBERS_MAX else None
 
 
 # --- what Python's engine may be trusted with
