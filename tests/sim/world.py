@@ -1,19 +1,20 @@
 """The simulated world: one machine, one API server, and everything unpleasant between them, from one seed.
 
-Faults: lost requests, requests that land late (after their sender was told that nothing is known), lost replies, refusals
-to be repeated, delayed and repeated and late watch events, watches that start over from a list, restarts of the machine, clocks set back and forward, users and other schedulers changing things meanwhile.
+Faults: lost requests, requests that land late (after their sender was told that nothing is known), lost replies,
+refusals, delayed and repeated and late watch events, watches that start over from a list, restarts of the machine,
+clocks set back and forward, users and other schedulers changing things meanwhile.
 
-What is assumed of the shell: decisions that name the same object are executed in order, one at a time; a list is not older
-than what its watch has told before.
+What is assumed of the shell: decisions that name the same object are executed in order, one at a time; a list is not
+older than what its watch has told before.
 What is assumed of a restart: requests of the old process have landed or are lost for good when the new one lists. (No
 scheduler can know of writes of its earlier life that land later; the old process's connections are closed by then.)
 
-Each world draws which faults it has and how often (swarm testing): a world in which everything fails a little finds less
-than one in which a few things fail all the time.
+Each world draws which faults it has and how often (swarm testing): a world in which everything fails a little finds
+less than one in which a few things fail all the time.
 
-After every step the server's state must be safe (`check_safety`). When the faults end, progress is owed: first no pod may
-wait that a machine started afresh would bind (`check_nothing_missed`), then there is room for all (`heal`), and when all
-pods are gone nothing may be left (`clean_up`).
+After every step the server's state must be safe (`check_safety`). When the faults end, progress is owed: first no pod
+may wait that a machine started afresh would bind (`check_nothing_missed`), then there is room for all (`heal`), and
+when all pods are gone nothing may be left (`clean_up`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -111,6 +113,8 @@ class Conditions:
     Args:
         has_faults: False for a perfect network.
         steps: Before the faults end.
+        focus: What is not left to chance: faults with their probabilities, actions with their weights, and "devices",
+            "pods_max", "lateness", "cruelty".
     """
 
     has_faults: bool = True
@@ -118,6 +122,7 @@ class Conditions:
     is_paranoid: bool = True
     checks_invariants: bool = True
     story_entries_max: int = 0
+    focus: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -135,6 +140,13 @@ class World:
         self.pods_max = rnd.choice([4, 8, 16])
         self.lateness = rnd.choice([0.0, 0.5, 1.0])  # how many lost requests land later
         self.cruelty = rnd.choice([0.0, 0.5, 0.9])  # how often users pick on pods that are being bound
+        for name, value in self.conditions.focus.items():
+            if name in FAULTS:
+                self.fault_rates[name] = value
+            elif name in ACTIONS:
+                self.weights[name] = value
+            else:
+                setattr(self, name, value)
         self.server = FakeApiServer()
         self.now_ms = START_MS
         self.trace: list[str] = []
@@ -143,7 +155,8 @@ class World:
         self.queues: dict[object, deque[Answered]] = {}
         self.replies: list[tuple[object, Input]] = []
         self.late: list[Answered] = []
-        self.cursor: dict[str, int] = {}
+        self.unwatched: dict[str, deque[Input]] = {kind: deque() for kind in KINDS}
+        self.distributed = 0  # how much of the server's log is in there
         self.known: dict[str, dict[object, object]] = {}
         self.checked_bindings = 0
         self.promised: dict[str, str] = {}  # uid of every pod bound by the machine: its node
@@ -176,7 +189,6 @@ class World:
         self.replies.clear()
         self.known = {kind: {} for kind in KINDS}
         self.watched: list[Input] = []
-        self.cursor = dict.fromkeys(KINDS, 0)
         self.unlisted = self.shuffled(sorted(KINDS))
 
     def tell(self, given: Input) -> None:
@@ -248,41 +260,45 @@ class World:
 
     def watch_one(self) -> None:
         """One event of one kind arrives, or an earlier one again."""
-        log = self.server.log
         if self.unlisted:
-            self.relist(self.unlisted.pop(), len(log))
-            return
-        kinds = [kind for kind in sorted(KINDS) if self.cursor[kind] < len(log)]
-        if self.watched and self.fault("event-again"):
+            self.relist(self.unlisted.pop())
+        elif self.watched and self.fault("event-again"):
             self.tell(self.rnd.choice(self.watched))
-        elif kinds:
-            self.watch(self.rnd.choice(kinds))
+        else:
+            kinds = self.waiting_kinds()
+            if kinds:
+                self.watch(self.rnd.choice(kinds))
+
+    def waiting_kinds(self) -> list[str]:
+        """Kinds of which something happened that the machine was not told."""
+        log = self.server.log
+        for event in log[self.distributed :]:
+            self.unwatched[KIND_OF[type(event)]].append(event)
+        self.distributed = len(log)
+        return [kind for kind in sorted(KINDS) if self.unwatched[kind]]
 
     def watch(self, kind: str) -> None:
-        log = self.server.log
-        while self.cursor[kind] < len(log):
-            event = log[self.cursor[kind]]
-            self.cursor[kind] += 1
-            if KIND_OF[type(event)] == kind:
-                _fold(self.known[kind], event)
-                self.watched.append(event)
-                self.tell(event)
-                return
+        event = self.unwatched[kind].popleft()
+        _fold(self.known[kind], event)
+        self.watched.append(event)
+        self.tell(event)
 
-    def relist(self, kind: str, position: int) -> None:
-        """The watch is lost and starts over from the state at `position` of the log, as an atomic replacement."""
-        self.trace.append(f"relist {kind} at {position}")
+    def relist(self, kind: str) -> None:
+        """The watch is lost and starts over from what there is now; time passes while the list is told."""
+        self.trace.append(f"relist {kind}")
+        self.waiting_kinds()
+        self.unwatched[kind].clear()
         state: dict[object, Input] = {}
-        revision = 1
-        for event in self.server.log[:position]:
-            revision = max(revision, _revision_of(event))
-            if KIND_OF[type(event)] == kind:
+        for event in self.server.list_all():
+            if KIND_OF.get(type(event)) == kind:
                 _fold(state, event)
         gone = [event for name, event in self.known[kind].items() if name not in state]
         self.known[kind] = dict(state)
-        self.cursor[kind] = position
-        for event in self.shuffled([*state.values(), *(_deletion_of(event, revision) for event in gone)]):
+        deletions = [_deletion_of(event, self.server.revision) for event in gone]
+        for event in self.shuffled([*state.values(), *deletions]):
             self.tell(event)
+            if self.chance(0.2):
+                self.fire()
         self.tell(RelistFinished(kind))
 
     # Users and other components
@@ -424,13 +440,13 @@ class World:
     def step(self) -> None:
         action = self.rnd.choices(
             [self.send_one, self.answer_one, self.watch_one, self.act, self.pass_time, self.land_late],
-            weights=[10, 10, 14, 7, 4, 1],
+            weights=[12, 12, 14, 8, 3, 1],
         )[0]
         action()
         if self.chance(0.5):
             self.fire()
         if not self.unlisted and self.fault("watch-restart"):
-            self.relist(self.rnd.choice(sorted(KINDS)), len(self.server.log))
+            self.relist(self.rnd.choice(sorted(KINDS)))
         if self.fault("machine-restart"):
             self.restart()
         self.check_safety()
@@ -514,8 +530,8 @@ class World:
         for _ in range(5_000):
             before = len(self.trace), len(self.server.log)
             self.server.collect_garbage()
-            while any(cursor < len(self.server.log) for cursor in self.cursor.values()):
-                self.watch(min(self.cursor, key=self.cursor.__getitem__))
+            while kinds := self.waiting_kinds():
+                self.watch(self.rnd.choice(kinds))
             while self.queues:
                 self.send_one()
                 while self.replies:
@@ -590,9 +606,9 @@ class World:
     def check_event(self, event: RecordEvent) -> None:
         """No pod is said to be scheduled that is not bound there."""
         pod = self.server.pods.get(PodKey(event.namespace, event.name))
-        if event.reason == "Scheduled" and pod is not None and pod.uid == event.uid:
-            if not event.note.endswith(f" to {pod.node_name}"):
-                raise UnsafeError(f"pod {pod.key} is on {pod.node_name}, but the event says: {event.note}")
+        is_current = pod is not None and pod.uid == event.uid
+        if event.reason == "Scheduled" and is_current and not event.note.endswith(f" to {pod.node_name}"):
+            raise UnsafeError(f"pod {pod.key} is on {pod.node_name}, but the event says: {event.note}")
 
     # Chance
 
@@ -655,16 +671,6 @@ def _deletion_of(event: Input, revision: int) -> Input:
         case ClassObserved(device_class):
             return ClassDeleted(device_class.name, revision)
     raise TypeError(event)
-
-
-def _revision_of(event: Input) -> int:
-    match event:
-        case PodObserved(obj) | NodeObserved(obj):
-            return obj.metadata.revision
-        case ClaimObserved(claim):
-            return claim.revision
-        case _:
-            return event.revision
 
 
 def _brief(record) -> str:

@@ -1,0 +1,162 @@
+"""The runner and the registry: order, signatures, broken plugins, profiles that cannot work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from scheduler.framework.api import PreBindDone, PreFilterResult, Profile
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.registry import ProfileError, Registry, extension_points
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import SKIP, SUCCESS, Code, Status
+from scheduler.plugins import plugin_factories
+from tests import builders
+from tests.core.plugins import ALL_CHANGES, Gate, Helper, Patience, Prefer, Reject, Slots, TinyDevices
+from tests.core.rig import Rig
+
+
+@dataclass(frozen=True)
+class Says:
+    """PreFilter and Filter: a status each."""
+
+    name: str
+    before: Status = SUCCESS
+    verdict: Status = SUCCESS
+    wakes_on: tuple = ALL_CHANGES
+
+    def pre_filter(self, cycle, view):
+        return PreFilterResult(self.before)
+
+    def shape(self, cycle, view):
+        return ()
+
+    def dependence(self, cycle):
+        raise NotImplementedError
+
+    def filter(self, cycle, node, view):
+        return self.verdict
+
+    def hint(self, pod, change, view):
+        raise NotImplementedError
+
+
+def runner(*plugins, **options) -> Runner:
+    return Runner(Profile(builders.SCHEDULER, plugins), **options)
+
+
+def cycle() -> Cycle:
+    return Cycle(builders.pod(), 0)
+
+
+def test_the_first_verdict_against_a_node_counts_and_is_signed():
+    plugins = [Says("A"), Says("B", verdict=Status.unschedulable("b")), Says("C", verdict=Status.unschedulable("c"))]
+    status = runner(*plugins).filter(plugins, cycle(), None, None)
+    assert status == Status(Code.UNSCHEDULABLE, ("b",), "B")
+
+
+def test_pre_filter_goes_on_after_unschedulable_and_ends_at_unresolvable():
+    first = Says("A", before=Status.unschedulable("a"))
+    got = runner(first, Says("B", before=Status.unresolvable("b"))).pre_filter(cycle(), None)
+    assert got.status == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("b",), "B")
+    got = runner(first, Says("B", before=Status.unschedulable("b"))).pre_filter(cycle(), None)
+    assert got.status == Status(Code.UNSCHEDULABLE, ("a",), "A")
+
+
+def test_a_plugin_that_skips_is_named():
+    got = runner(Says("A", before=SKIP), Says("B")).pre_filter(cycle(), None)
+    assert (got.status, got.skipped) == (SUCCESS, frozenset({"A"}))
+
+
+def test_a_plugin_that_breaks_fails_its_pod_and_no_other():
+    class Breaks(Slots):
+        def filter(self, cycle, node, view):
+            if cycle.pod.metadata.name == "bad":
+                raise ZeroDivisionError("by pod bad")
+            return super().filter(cycle, node, view)
+
+    rig = Rig(Breaks(2), is_strict=False)
+    rig.add_nodes("a")
+    rig.add_pod("bad")
+    rig.add_pod("good")
+    rig.settle()
+    assert rig.node_of("good") == "a"
+    text = 'running Filter plugin "Slots": ZeroDivisionError: by pod bad'
+    assert rig.condition_of("bad") == ("SchedulerError", text)
+
+
+@pytest.mark.parametrize("point", ["pre_enqueue", "pre_filter", "reserve", "pre_bind", "unreserve", "post_bind"])
+def test_a_plugin_may_break_anywhere(point):
+    def breaking(self, *args):
+        raise RuntimeError("broken")
+
+    class Breaks(TinyDevices):
+        def post_bind(self, cycle, node, view):
+            return ()
+
+    setattr(Breaks, point, breaking)
+    rig = Rig(Breaks(), is_strict=False)
+    rig.add_nodes("a")
+    rig.server.put_claim(builders.claim("c"))
+    rig.add_pod("p", claims=("c",))
+    rig.settle()
+    rig.wait(3_000)
+    is_harmless = point in ("unreserve", "post_bind")
+    assert (rig.node_of("p") == "a") is is_harmless
+    if not is_harmless and point != "pre_enqueue":
+        assert "RuntimeError: broken" in rig.condition_of("p")[1]
+        assert len(list(rig.machine.overlay.in_use.devices())) == 0
+
+
+def test_a_cycle_keeps_slots_by_type():
+    one = cycle()
+    assert one.find(Status) is None
+    one.put(SUCCESS)
+    assert one.get(Status) is SUCCESS
+    with pytest.raises(KeyError):
+        one.get(PreBindDone)
+
+
+def test_extension_points_are_recognized():
+    assert extension_points(TinyDevices()) == ("PreEnqueue", "PreFilter", "Filter", "Reserve", "PreBind")
+    assert extension_points(Prefer()) == ("Score",)
+    assert extension_points(Helper()) == ("PostFilter",)
+    assert extension_points(Patience()) == ("Permit",)
+    assert extension_points(Gate()) == ("PreEnqueue",)
+
+
+@dataclass(frozen=True)
+class Nothing:
+    name: str = "Nothing"
+    wakes_on: tuple = ()
+
+    def hint(self, pod, change, view):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("plugins", "text"),
+    [
+        ((Slots(1), Slots(2)), "profile dra-scheduler: plugin Slots is named twice"),
+        ((Reject(wakes_on=()),), "plugin Reject can reject pods but wakes_on is empty"),
+        ((Nothing(),), "plugin Nothing implements no extension point"),
+        ((Prefer(weight=0),), "plugin Prefer: weight 0 is not within"),
+    ],
+)
+def test_profiles_that_cannot_work_are_refused(plugins, text):
+    with pytest.raises(ProfileError, match=text):
+        runner(*plugins)
+
+
+def test_the_registry_builds_what_is_asked_for_in_that_order():
+    registry = Registry({"Slots": Slots, "Prefer": Prefer})
+    assert [plugin.name for plugin in registry.profile("s").plugins] == ["Slots", "Prefer"]
+    assert [plugin.name for plugin in registry.profile("s", ["Prefer"]).plugins] == ["Prefer"]
+    with pytest.raises(ProfileError, match="profile s: unknown plugin Slotz; known are Slots, Prefer"):
+        registry.profile("s", ["Slotz"])
+
+
+def test_the_default_plugins_make_a_profile():
+    names = [plugin.name for plugin in Registry(plugin_factories()).profile(builders.SCHEDULER).plugins]
+    assert names[-1] == "DynamicResources"
