@@ -125,16 +125,19 @@ def celpy_programs() -> dict[str, tuple[Callable[[], object] | None, Callable[[]
     import celpy.celtypes as types
     import celpy.evaluation
 
-    class Quantity(types.IntType):
-        pass
+    def quantity(text: Any) -> Any:
+        return types.IntType(cel.Quantity.parse(str(text)).nano // 10**9)
 
-    functions = {
-        "quantity": lambda text: types.IntType(cel.Quantity.parse(str(text)).nano // 10**9),
-        "semver": types.StringType,
-        "compareTo": lambda left, right: types.IntType((left > right) - (left < right)),
-    }
+    def semver(text: Any) -> Any:
+        return types.StringType(text)
+
+    def compareTo(left: Any, right: Any) -> Any:  # noqa: N802 - the name the expression calls
+        return types.IntType((left > right) - (left < right))
+
+    functions = {"quantity": quantity, "semver": semver, "compareTo": compareTo}
     for name, function in functions.items():
-        function.__name__ = function.__qualname__ = name
+        # The compiled runner writes module.qualname into its source.
+        function.__qualname__ = name
         function.__module__ = "celpy.evaluation"
         setattr(celpy.evaluation, name, function)
     device = celpy.json_to_cel(
