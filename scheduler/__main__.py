@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from scheduler.cli.main import cli
 
 
@@ -18,4 +16,4 @@ def main_kubectl() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -364,9 +364,12 @@ def salvage_allocation(raw: bytes) -> Allocation | None:
         return None
     devices = []
     for result in results if isinstance(results, list) else ():
-        named = [result.get(key) for key in ("driver", "pool", "device")] if isinstance(result, dict) else []
-        if named and all(isinstance(name, str) for name in named) and result.get("adminAccess") is not True:
-            devices.append(DeviceResult(str(result.get("request", "")), *named))
+        match result:
+            case {"driver": str(driver), "pool": str(pool), "device": str(device)}:
+                if result.get("adminAccess") is not True:
+                    devices.append(DeviceResult(str(result.get("request", "")), driver, pool, device))
+            case _:
+                continue
     return Allocation(tuple(devices)) if devices else None
 
 
