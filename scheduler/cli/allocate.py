@@ -23,7 +23,14 @@ _ALLOCATED_KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "Res
 @click.option("--jsonl", is_flag=True, help="Read cases from standard input, one a line; answer each with a line.")
 @click.option("--node", "nodes", multiple=True, help="Only this node (repeatable).")
 @click.option("--claim", "claims", multiple=True, help="Only this claim, NAME or NAMESPACE/NAME (repeatable).")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="json is for programs.",
+)
 @click.option("--kubernetes", type=click.Choice(["1.36", "1.37"]), default="1.36", show_default=True)
 @click.option("--feature-gates", "gates", default="", help="What differs from the defaults: DeviceTaints=false,…")
 @click.option("--budget-steps", default=_BUDGET_STEPS, show_default=True, type=click.IntRange(1))

@@ -64,7 +64,14 @@ def _environment_options(kind: str) -> Callable[[_Command], _Command]:
     help="Check the selectors of DeviceClasses, ResourceClaims and templates in this file (repeatable; - is stdin).",
 )
 @_environment_options("new")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json is for programs.",
+)
 def check(
     *, expression: str | None, files: tuple[str, ...], kubernetes: str, env: str, feature_gates: str, output: str
 ) -> None:
@@ -218,7 +225,14 @@ def _check_files(files: Sequence[str], environment: Environment) -> list[Verdict
     help="Evaluate on the one device in this file: driver, attributes, capacity, as YAML or JSON.",
 )
 @_environment_options("stored")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="json is for programs.",
+)
 @click.option("--jsonl", is_flag=True, help="Answer questions from standard input, one JSON object a line.")
 @click.option(
     "--engine",

@@ -27,7 +27,14 @@ _PIPED_WIDTH: Final = 160  # columns, where no terminal says how many it has
 @click.option(
     "--nodes", default=2, show_default=True, type=click.IntRange(1, 1000), help="Nodes with 8 large GPUs each."
 )
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="json is for programs.",
+)
 @click.option("--serve", is_flag=True, help="Keep cluster and scheduler running and print the kubeconfig's path.")
 @click.option(
     "--apply",

@@ -47,8 +47,12 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 )
 @click.option("--health-address", help="Address to listen on. Default: all in a pod, 127.0.0.1 elsewhere.")
 @click.option("--no-health", is_flag=True, help="Serve neither health nor metrics.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json is for programs."
+)
+@click.option(
+    "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="Least level that is logged."
+)
 @click.option("--paranoid", is_flag=True, help="Compare every remembered verdict with a fresh one (slow).")
 def run(
     *,
