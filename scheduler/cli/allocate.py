@@ -31,9 +31,21 @@ _ALLOCATED_KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "Res
     show_default=True,
     help="json is for programs.",
 )
-@click.option("--kubernetes", type=click.Choice(["1.36", "1.37"]), default="1.36", show_default=True)
+@click.option(
+    "--kubernetes",
+    type=click.Choice(["1.36", "1.37"]),
+    default="1.36",
+    show_default=True,
+    help="Whose verdicts to give where releases differ.",
+)
 @click.option("--feature-gates", "gates", default="", help="What differs from the defaults: DeviceTaints=false,…")
-@click.option("--budget-steps", default=_BUDGET_STEPS, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--budget-steps",
+    default=_BUDGET_STEPS,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Give up a node's search after so many steps.",
+)
 @click.pass_context
 def allocate(
     ctx: click.Context,
