@@ -8,6 +8,7 @@ Not here: texts of single errors (each stands where it is found).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +17,9 @@ LONGEST_LINE_SHOWN: Final = 16384
 
 MOST_ISSUES_SHOWN: Final = 100
 """Findings after which cel-go only counts."""
+
+_NARROW: Final = re.compile(r"[\x00-\x7f]")
+_WIDE: Final = re.compile(r"[^\x00-\x7f]")
 
 
 class CelError(Exception):
@@ -72,7 +76,8 @@ def render(source: str, issue: Issue) -> str:
     if len(text.encode("utf-8", "replace")) > LONGEST_LINE_SHOWN:
         return head
     text = text.replace("\t", " ")
-    dots = "".join("." if character.isascii() else "．" for character in text[:column])
+    before = text[:column]
+    dots = "." * len(before) if before.isascii() else _WIDE.sub("．", _NARROW.sub(".", before))
     caret = "^" if column >= len(text) or text[column].isascii() else "＾"
     return f"{head}\n | {text}\n | {dots}{caret}"
 
