@@ -5,13 +5,9 @@ and `InUse`, which no answer depends on. Imports `cel` and the standard library.
 """
 
 from allocator.allocate import allocate, explain
-from allocator.decode import (
-    decode_allocation,
-    decode_claim_spec,
-    decode_class,
-    decode_node_selector,
-    decode_slice,
-)
+from allocator.decode import decode_slice
+from allocator.decode_claims import decode_allocation, decode_claim_spec, decode_class
+from allocator.decode_node_selector import decode_node_selector
 from allocator.encode import encode_allocation, encode_node_selector
 from allocator.explain import Census, Explanation, RequestExplanation
 from allocator.features import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
