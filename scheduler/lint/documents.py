@@ -305,14 +305,21 @@ def _child(node: yaml.Node, step: str | int) -> tuple[yaml.Node | None, yaml.Nod
 def _described(error: yaml.MarkedYAMLError, name: str, text: str) -> ManifestError:
     mark = error.problem_mark or error.context_mark
     what = ", ".join(part for part in (error.context, error.problem) if part)
+    if mark is None:
+        return ManifestError(f"no valid YAML: {what}{_hint(text)}", name)
     lines = text.splitlines()
-    around = "\n".join(lines[max(0, mark.line - 1) : mark.line + 1]) if mark else text
+    row, column = mark.line, mark.column
+    around = range(max(0, row - 1), min(row + 1, len(lines)))
+    # The reader stumbles after such a character, at times on the next line.
+    wide = next(((line, at) for line in around for at, char in enumerate(lines[line]) if char in _FULL_WIDTH), None)
+    if wide is not None:
+        row, column = wide
     shown = ""
-    if mark and mark.line < len(lines):
-        line = lines[mark.line].replace("\t", "→")
-        shown = f"\n  | {line}\n  | {' ' * mark.column}^"
-    place = Place(name, mark.line + 1, mark.column + 1) if mark else name
-    return ManifestError(f"no valid YAML: {what}{_hint(around) or _hint(text)}{shown}", place)
+    if row < len(lines):
+        line = lines[row].replace("\t", "→")
+        shown = f"\n  | {line}\n  | {' ' * column}^"
+    hint = _hint("\n".join(lines[number] for number in around)) or _hint(text)
+    return ManifestError(f"no valid YAML: {what}{hint}{shown}", Place(name, row + 1, column + 1))
 
 
 def _hint(text: str) -> str:

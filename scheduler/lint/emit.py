@@ -20,7 +20,7 @@ from scheduler.lint.documents import split_documents
 from scheduler.lint.view import View
 
 _COMMENT: Final = re.compile(r"\s*#")
-_WIDTH: Final = 110
+_WIDTH: Final = 1 << 20  # an expression keeps its lines
 
 
 class _Dumper(yaml.SafeDumper):

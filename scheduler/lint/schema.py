@@ -50,7 +50,8 @@ class _Walk:
                 pass
             case Scalar():
                 if problem := shape.check(value):
-                    self.report("invalid-value", path, problem)
+                    message, _, fix = problem.partition("; ")
+                    self.report("invalid-value", path, message, fix)
             case ListOf():
                 self.list(path, value, shape)
             case MapOf():

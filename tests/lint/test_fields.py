@@ -1,0 +1,235 @@
+"""Fields, types and limits of v1, and rules across fields."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.lint import Finding, Severity
+from tests.lint.texts import claim, find, selecting
+
+SELECTOR = "{cel: {expression: 'true'}}"
+PLAIN = "- name: gpu\n  exactly:\n    deviceClassName: gpu\n"
+SLICE = (
+    "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: s}\nspec:\n  driver: a.b\n  nodeName: n\n"
+    "  pool: {name: n, generation: 1, resourceSliceCount: 1}\n"
+)
+
+
+def device_class(spec: str) -> str:
+    return f"apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {{name: c}}\nspec: {spec}\n"
+
+
+def errors(text: str) -> list[Finding]:
+    return [finding for finding in find(text) if finding.is_error]
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "fix"),
+    [
+        pytest.param(
+            claim("- name: gpu\n  exactly: {deviceClass: gpu}\n"),
+            "spec.devices.requests[0].exactly.deviceClass",
+            "did you mean deviceClassName?",
+            id="another-name",
+        ),
+        pytest.param(
+            claim("- name: gpu\n  exactly: {deviceclassname: gpu}\n"),
+            "spec.devices.requests[0].exactly.deviceclassname",
+            "did you mean deviceClassName?",
+            id="another-case",
+        ),
+        pytest.param(
+            claim("- name: gpu\n  exactly: {deviceClassName: gpu, cuont: 2}\n"),
+            "spec.devices.requests[0].exactly.cuont",
+            "did you mean count?",
+            id="a-typing-error",
+        ),
+        pytest.param(
+            claim(PLAIN, spec="requests: []"), "spec.requests", "spec.devices.requests", id="a-field-too-far-out"
+        ),
+        pytest.param(
+            claim(PLAIN, version="v1beta1").replace("kind: ResourceClaim", "kind: ResourceClaim\nspecs: {}"),
+            "specs",
+            "did you mean spec?",
+            id="at-the-top",
+        ),
+        pytest.param(device_class("{selector: []}"), "spec.selector", "did you mean selectors?", id="in-a-class"),
+    ],
+)
+def test_an_unknown_field_gets_the_name_that_was_meant(text: str, field: str, fix: str) -> None:
+    found = [finding for finding in errors(text) if finding.code == "unknown-field"]
+
+    assert [(finding.field, fix in finding.fix) for finding in found] == [(field, True)]
+
+
+def many(count: int, item: str) -> str:
+    return f"[{', '.join([item] * count)}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(
+            claim("".join(f"- {{name: r{number}, exactly: {{deviceClassName: g}}}}\n" for number in range(33))),
+            "has 33 entries; at most 32",
+            id="requests",
+        ),
+        pytest.param(
+            claim(
+                f"- {{name: r, firstAvailable: [{', '.join(f'{{name: s{i}, deviceClassName: g}}' for i in range(9))}]}}"
+            ),
+            "has 9 entries; at most 8",
+            id="alternatives",
+        ),
+        pytest.param(device_class(f"{{selectors: {many(33, SELECTOR)}}}"), "at most 32", id="selectors"),
+        pytest.param(
+            claim(f"- {{name: r, exactly: {{deviceClassName: g, tolerations: {many(17, '{operator: Exists}')}}}}}"),
+            "has 17 entries; at most 16",
+            id="tolerations",
+        ),
+        pytest.param(
+            claim(PLAIN, devices=f"constraints: {many(33, '{matchAttribute: a.b/c}')}"), "at most 32", id="constraints"
+        ),
+        pytest.param(
+            device_class(f"{{config: [{{opaque: {{driver: a.b, parameters: {{a: {'x' * 10300}}}}}}}]}}"),
+            "longer than 10240 bytes",
+            id="parameters",
+        ),
+        pytest.param(selecting(f'"{"x" * 10300}" != ""'), "longer than 10240 bytes", id="expression"),
+        pytest.param(
+            SLICE + f"  devices: [{', '.join(f'{{name: d{i}}}' for i in range(129))}]\n", "at most 128", id="devices"
+        ),
+        pytest.param(
+            SLICE
+            + f"  devices: [{', '.join(f'{{name: d{i}, taints: [{{key: k, effect: None}}]}}' for i in range(65))}]\n",
+            "at most 64",
+            id="devices-with-taints",
+        ),
+        pytest.param(
+            SLICE + f"  devices: [{{name: d, attributes: {{{', '.join(f'a{i}: {{int: 1}}' for i in range(33))}}}}}]\n",
+            "has 33 entries; at most 32",
+            id="attributes",
+        ),
+    ],
+)
+def test_a_limit_is_told(text: str, message: str) -> None:
+    assert message in " ".join(finding.message for finding in errors(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(claim("- {name: GPU, exactly: {deviceClassName: g}}"), "must be a DNS label", id="request-name"),
+        pytest.param(claim("- {name: r}"), "exactly one of exactly, firstAvailable", id="neither"),
+        pytest.param(claim("- {name: r, exactly: {count: 1}}"), "deviceClassName is missing", id="no-class"),
+        pytest.param(claim("- {name: r, exactly: {deviceClassName: g, count: '2'}}"), "not a text", id="count-as-text"),
+        pytest.param(
+            claim("- {name: r, exactly: {deviceClassName: g, allocationMode: Exact}}"),
+            "must be ExactCount or All",
+            id="mode",
+        ),
+        pytest.param(
+            claim("- {name: r, exactly: {deviceClassName: g, allocationMode: All, count: 2}}"),
+            "takes no count",
+            id="all-with-count",
+        ),
+        pytest.param(
+            claim("- {name: r, exactly: {deviceClassName: g, count: 40}}"), "at most 32", id="count-too-large"
+        ),
+        pytest.param(
+            claim("- {name: r, exactly: {deviceClassName: g}}\n- {name: r, exactly: {deviceClassName: g}}"),
+            "'r' is there twice",
+            id="same-name",
+        ),
+        pytest.param(
+            claim(PLAIN, devices="constraints: [{requests: [gpus], matchAttribute: a.b/c}]"),
+            "no request gpus",
+            id="reference",
+        ),
+        pytest.param(
+            claim("- {name: r, exactly: {deviceClassName: g, tolerations: [{key: a, operator: Exists, value: b}]}}"),
+            "takes no value",
+            id="exists-with-value",
+        ),
+        pytest.param(
+            claim("- {name: r, exactly: {deviceClassName: g, capacity: {requests: {m: lots}}}}"),
+            "must be a quantity",
+            id="quantity",
+        ),
+        pytest.param(
+            claim("{name: r}").replace("requests:\n    ", "requests:\n      "), "must be a list", id="no-list"
+        ),
+        pytest.param(
+            SLICE + "  allNodes: true\n", "exactly one of nodeName, nodeSelector, allNodes", id="two-node-selections"
+        ),
+        pytest.param(SLICE + "  devices: [{name: d, attributes: {v: {version: '1.0'}}}]\n", "semantic", id="version"),
+        pytest.param(
+            SLICE + "  devices: [{name: d, attributes: {a-b: {int: 1}}}]\n",
+            "must be a C identifier",
+            id="attribute-name",
+        ),
+        pytest.param(SLICE + "  devices: [{name: d, bindingConditions: [a]}]\n", "needed together", id="conditions"),
+        pytest.param(
+            SLICE + "  devices: [{name: d, capacity: {m: {value: 1, requestPolicy: {default: 1}}}}]\n",
+            "needs allowMultipleAllocations",
+            id="policy",
+        ),
+    ],
+)
+def test_what_the_api_refuses_is_an_error(text: str, message: str) -> None:
+    assert message in " ".join(finding.message for finding in errors(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        claim(PLAIN),
+        claim("- {name: r, firstAvailable: [{name: a, deviceClassName: g}, {name: b, deviceClassName: g, count: 2}]}"),
+        claim("- {name: r, exactly: {deviceClassName: g, allocationMode: All, adminAccess: true}}"),
+        claim("- {name: r, exactly: {deviceClassName: g, capacity: {requests: {m: 1Gi}}}}"),
+        device_class("{extendedResourceName: example.com/gpu}"),
+        SLICE + "  sharedCounters: [{name: c, counters: {memory: {value: 80Gi}}}]\n",
+        SLICE
+        + "  devices: [{name: d, consumesCounters: [{counterSet: c, counters: {memory: {value: 10Gi}}}],"
+        + " attributes: {resource.kubernetes.io/pcieRoot: {string: 'pci0000:01'}}}]\n",
+    ],
+)
+def test_valid_objects_have_no_findings(text: str) -> None:
+    assert find(text) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "code", "column"),
+    [
+        ("device.drivr == 'a'", "expression-refused", 21),
+        ("device.driver = 'a'", "expression-refused", 29),
+        (
+            "".join(f'device.attributes["a.b"].all({name}, ' for name in "wxyz") + "w + x != y + z))))",
+            "expression-too-complex",
+            15,
+        ),
+        ('device.attributes["gpu.example.com"].v == "1.2.3"', "version-compared-with-text", 54),
+        ('has(device.attributes.domain) && device.driver != ""', "has-on-domain", 18),
+    ],
+)
+def test_expressions_have_carets(expression: str, code: str, column: int) -> None:
+    found = [finding for finding in find(selecting(expression)) if finding.code == code]
+
+    assert [(finding.place.line, finding.place.column) for finding in found] == [(16, column)]
+    shown = found[0].as_text().splitlines()
+    assert shown[2].index("^") - len("  | ") == column - 1
+
+
+def test_a_read_that_the_class_does_not_guard_is_told_only_where_the_class_is_known() -> None:
+    text = selecting('device.attributes["a.b"].model == "x"', before="")
+    broad = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\nspec: {}\n"
+
+    assert [finding.code for finding in find(text)] == []
+    assert [finding.code for finding in find(text, broad)] == ["unguarded-read"]
+
+
+def test_list_attributes_need_a_feature_gate() -> None:
+    (finding,) = find(selecting('device.attributes["gpu.example.com"].features.includes("cuda")'))
+
+    assert (finding.code, finding.severity) == ("needs-newer-cluster", Severity.WARNING)
+    assert "DRAListTypeAttributes" in finding.message

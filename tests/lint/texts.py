@@ -1,0 +1,59 @@
+"""Pieces of manifests that the tests put together."""
+
+from __future__ import annotations
+
+from scheduler.lint import Finding, Published, Settings, Source, lint, read_published
+from scheduler.lint.documents import parse_documents
+
+
+def claim(requests: str, *, version: str = "v1", spec: str = "", devices: str = "") -> str:
+    """A claim; `requests`, `spec` and `devices` are YAML with their own indentation from column 0."""
+    return (
+        f"apiVersion: resource.k8s.io/{version}\nkind: ResourceClaim\nmetadata: {{name: c}}\nspec:\n"
+        + indented(spec, 2)
+        + "  devices:\n"
+        + indented(devices, 4)
+        + "    requests:\n"
+        + indented(requests, 4)
+    )
+
+
+def selecting(expression: str, *, before: str = 'device.driver == "gpu.example.com"') -> str:
+    """A v1 claim whose one request has a selector that demands a driver (unless `before` is empty), and `expression`."""
+    selectors = "".join(
+        f"    - cel:\n        expression: |-\n{indented(text, 10)}" for text in (before, expression) if text
+    )
+    return claim(f"- name: gpu\n  exactly:\n    deviceClassName: gpu\n    selectors:\n{selectors}")
+
+
+def pod(claims: str, uses: str = "[{name: gpu}]", *, limits: str = "{}", kind: str = "Pod", more: str = "") -> str:
+    """A pod, or with `kind` a workload with a template; `claims` is the list spec.resourceClaims."""
+    spec = (
+        f"containers:\n- name: main\n  image: x\n  resources: {{limits: {limits}, claims: {uses}}}\n"
+        f"resourceClaims: {claims}\n"
+    )
+    if kind == "Pod":
+        return f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec:\n{indented(more + spec, 2)}"
+    return (
+        f"apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: w}}\nspec:\n{indented(more, 2)}"
+        f"  template:\n    spec:\n{indented(spec, 6)}"
+    )
+
+
+def indented(text: str, width: int) -> str:
+    return "".join(f"{' ' * width}{line}\n" for line in text.splitlines())
+
+
+def find(*texts: str, published: Published | None = None, **settings: str) -> list[Finding]:
+    """The findings in files `0.yaml`, `1.yaml`, …"""
+    sources = [Source(f"{number}.yaml", text) for number, text in enumerate(texts)]
+    return lint(sources, Settings(**settings), published).findings
+
+
+def codes(findings: list[Finding]) -> set[str]:
+    return {finding.code for finding in findings}
+
+
+def dump(text: str) -> Published:
+    """What a cluster has, from the text of a dump."""
+    return read_published(document.obj for document in parse_documents(text, "dump.yaml"))
