@@ -1,9 +1,9 @@
 """Deciding alone: the machine with a null shell that answers every write at once, without I/O.
 
-Measures the time spent inside `Machine.handle` for everything a pod causes: its and its claim's observation, the
+Measures the CPU time spent inside `Machine.handle` for everything a pod causes: its and its claim's observation, the
 scheduling cycle, the answers to three writes, and the watch events these writes cause.
 
-    python -m benchmarks.deciding [--nodes 500,5000,20000] [--pods 2000] [--workload device] [--new-shapes] [--waiting N]
+    python -m benchmarks.deciding [--nodes 500,5000,20000] [--pods N] [--workload W] [--new-shapes] [--waiting N]
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class NullShell:
 
     def feed(self, inputs) -> None:
         """Handle these, and everything that follows from them."""
-        machine, clock = self.machine, time.perf_counter
+        machine, clock = self.machine, time.process_time
         queue = list(inputs)
         while queue:
             following = []

@@ -33,7 +33,7 @@ from scheduler.core.claims import ClaimOverlay
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.settings import CoreSettings, backoff_ms
-from scheduler.core.store import Store, claims_of
+from scheduler.core.store import Store
 from scheduler.core.timers import TimerId, Timers
 from scheduler.framework.api import (
     ClusterView,
@@ -228,7 +228,8 @@ class BindingCycles:
 
     def _pre_bind(self, binding: BindingCycle) -> None:
         uid = binding.pod.uid
-        in_doubt = [key for key in self._claims_of(binding) if self._writes.is_unsettled(key, except_owner=uid)]
+        claims = self._store.claims_of(uid)
+        in_doubt = [key for key in claims if self._writes.is_unsettled(key, except_owner=uid)]
         if in_doubt:
             self._sleep(binding, tuple(in_doubt), None)
             return
@@ -248,9 +249,6 @@ class BindingCycles:
                 self._sleep(binding, claims, self._timers.from_wall(deadline_ms))
             case PreBindFailed(status):
                 self._give_up(binding, status)
-
-    def _claims_of(self, binding: BindingCycle) -> tuple[ClaimKey, ...]:
-        return claims_of(self._store.pods.get(binding.pod.uid, binding.pod))
 
     def _sleep(self, binding: BindingCycle, claims: tuple[ClaimKey, ...], deadline_ms: int | None) -> None:
         binding.awakened_by = claims

@@ -99,15 +99,14 @@ class ClaimOverlay:
     def wanted(self, claim: ClaimUid) -> tuple[Allocation, ...]:
         """What the claim should count, from store and hold alone."""
         observed = self._store.claims.get(claim)
+        stored = observed.allocation if observed is not None else None
         hold = self._hold_by_claim.get(claim)
-        allocations = []
-        if observed is not None and observed.allocation is not None:
-            allocations.append(observed.allocation)
-        if hold is not None:
-            held = hold.held.allocation
-            if not allocations or footprint(allocations[0]) != footprint(held):
-                allocations.append(held)
-        return tuple(allocations)
+        if hold is None:
+            return () if stored is None else (stored,)
+        held = hold.held.allocation
+        if stored is None:
+            return (held,)
+        return (stored,) if footprint(stored) == footprint(held) else (stored, held)
 
     def _drop(self, claim: ClaimUid) -> None:
         hold = self._hold_by_claim.pop(claim)
@@ -119,6 +118,8 @@ class ClaimOverlay:
     def _count(self, claim: ClaimUid) -> None:
         before = self._counted.get(claim, ())
         after = self.wanted(claim)
+        if before == after == ():
+            return
         if len(before) == len(after) and all(
             one is other or footprint(one) == footprint(other) for one, other in zip(before, after, strict=True)
         ):

@@ -221,7 +221,8 @@ class Observations:
             self.cycles.fail(queued, binding.failure or Status.error("binding failed"), binding.retry_ms)
 
     def _change(self, resource: Resource, action: Action, old: object | None, new: object | None) -> None:
-        self.queue.change(ClusterEvent(resource, action, old, new), self._timers.now_ms)
+        if self.queue.has_waiting:
+            self.queue.change(ClusterEvent(resource, action, old, new), self._timers.now_ms)
 
 
 def node_changes(old: Node | None, node: Node) -> Action | None:

@@ -154,6 +154,11 @@ class SchedulingQueue:
                     self._wakes.setdefault(resource, []).append(waker)
         self._flush_ms = 0
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether any pod waits for a change."""
+        return bool(self._groups or self._single_by_plugin)
+
     def __len__(self) -> int:
         return len(self._pods)
 

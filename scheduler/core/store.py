@@ -45,6 +45,7 @@ class Store:
         self._pod_uid_by_key: Final[dict[PodKey, PodUid]] = {}
         self._claim_uid_by_key: Final[dict[ClaimKey, ClaimUid]] = {}
         self._pods_by_claim: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
+        self._claims_by_pod: Final[dict[PodUid, tuple[ClaimKey, ...]]] = {}
         self._counted_on: Final[dict[PodUid, NodeName]] = {}
         self._counted_by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
         self._node_order: Final[list[NodeName]] = []
@@ -79,12 +80,10 @@ class Store:
         self.pods[uid] = pod
         if old is None:
             self._pod_uid_by_key[pod.key] = uid
-            for claim in claims_of(pod):
-                self._pods_by_claim.setdefault(claim, {})[uid] = None
+            self._link_claims(pod)
         elif old.status.resource_claim_statuses != pod.status.resource_claim_statuses:
-            self._unlink_claims(old)
-            for claim in claims_of(pod):
-                self._pods_by_claim.setdefault(claim, {})[uid] = None
+            self._unlink_claims(uid)
+            self._link_claims(pod)
         if pod.spec.node_name:
             self.assumed.pop(uid, None)
         self._count(uid)
@@ -106,7 +105,7 @@ class Store:
         self.assumed.pop(uid, None)
         if self._pod_uid_by_key.get(pod.key) == uid:
             del self._pod_uid_by_key[pod.key]
-        self._unlink_claims(pod)
+        self._unlink_claims(uid)
         self._count(uid)
         return pod
 
@@ -123,13 +122,23 @@ class Store:
     def pods_using(self, claim: ClaimKey) -> Iterable[Pod]:
         return [self.pods[uid] for uid in self._pods_by_claim.get(claim, ())]
 
-    def _unlink_claims(self, pod: Pod) -> None:
-        for claim in claims_of(pod):
-            users = self._pods_by_claim.get(claim)
-            if users is not None:
-                users.pop(pod.uid, None)
-                if not users:
-                    del self._pods_by_claim[claim]
+    def claims_of(self, uid: PodUid) -> tuple[ClaimKey, ...]:
+        """The claims that a known pod refers to by name, as far as they have names yet."""
+        return self._claims_by_pod.get(uid, ())
+
+    def _link_claims(self, pod: Pod) -> None:
+        claims = claims_of(pod)
+        if claims:
+            self._claims_by_pod[pod.uid] = claims
+            for claim in claims:
+                self._pods_by_claim.setdefault(claim, {})[pod.uid] = None
+
+    def _unlink_claims(self, uid: PodUid) -> None:
+        for claim in self._claims_by_pod.pop(uid, ()):
+            users = self._pods_by_claim[claim]
+            del users[uid]
+            if not users:
+                del self._pods_by_claim[claim]
 
     def _count(self, uid: PodUid) -> None:
         """Bring the pod's place in node sums in line with what is known of it."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.framework.api import (
+    ON_NODE,
     ClusterView,
     Dependence,
     FilterPlugin,
@@ -183,7 +184,7 @@ class Runner:
 
     def plan(self, cycle: Cycle, view: ClusterView, filtered: PreFiltered) -> Plan | Status:
         """Sort the plugins of this cycle by what their answers depend on. An ERROR status when a plugin fails."""
-        dependences: list[Dependence | None] = []
+        dependences: list[Dependence | bool | None] = []
         shapes: list[Hashable] = [filtered.node_names]
         is_remembered = True
         for name, plugin in self._asked:
@@ -202,7 +203,8 @@ class Runner:
                     shapes.append(shape)
             except Exception as error:
                 return self._broken(plugin, "PreFilter", error)
-            dependences.append(dependence)
+            # Nearly all are this one, and a bool is hashed faster.
+            dependences.append(dependence is ON_NODE or dependence)
         known = tuple(dependences)
         plan = self._plans.get(known)
         if plan is None:
@@ -210,13 +212,14 @@ class Runner:
         key = Shape(self.scheduler_name, known, tuple(shapes)) if is_remembered else None
         return Plan(key, plan.filters, plan.live_filters, plan.scorers, plan.live_scorers, plan.domains)
 
-    def _sort(self, dependences: tuple[Dependence | None, ...]) -> Plan:
+    def _sort(self, dependences: tuple[Dependence | bool | None, ...]) -> Plan:
         filters: tuple[list[FilterPlugin], list[FilterPlugin]] = ([], [])
         scorers: tuple[list[ScorePlugin], list[ScorePlugin]] = ([], [])
         domains: dict[str, None] = {}
-        for (name, _), dependence in zip(self._asked, dependences, strict=True):
-            if dependence is None:
+        for (name, _), declared in zip(self._asked, dependences, strict=True):
+            if declared is None:
                 continue
+            dependence = declared if isinstance(declared, Dependence) else ON_NODE
             plugin = self.plugins[name]
             is_live = dependence.scope is Scope.CLUSTER
             if dependence.scope is Scope.DOMAIN:

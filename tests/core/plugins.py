@@ -177,7 +177,9 @@ class Patience:
 class Helper:
     """PostFilter: answers `result`."""
 
-    result: PostFilterResult = PostFilterResult(Status.unschedulable("still not schedulable"))
+    result: PostFilterResult = field(
+        default_factory=lambda: PostFilterResult(Status.unschedulable("still not schedulable"))
+    )
     name: str = "Helper"
     wakes_on: tuple = ()
     seen: list = field(default_factory=list)

@@ -429,10 +429,8 @@ class Conditions(TinyDevices):
     def pre_bind(self, cycle, node, view):
         step = super().pre_bind(cycle, node, view)
         if isinstance(step, PreBindDone) and not view.claim(CLAIM).annotations:
-            return PreBindWait(cycle.now_ms + 60_000 if not self.calls else self.calls[0], (CLAIM,))
+            return PreBindWait(cycle.now_ms + 60_000, (CLAIM,))
         return step
-
-    calls: list = []
 
 
 def test_pre_bind_waits_for_the_claim_it_names():

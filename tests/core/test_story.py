@@ -58,8 +58,14 @@ def test_lines_are_json_and_name_types():
     [
         SliceObserved(
             builders.resource_slice(
-                devices=({"name": "d", "attributes": {"a": {"version": "1.2.3"}, "b": {"bool": True}},
-                          "capacity": {"memory": {"value": "80Gi"}}, "taints": [{"key": "k", "effect": "NoSchedule"}]},),
+                devices=(
+                    {
+                        "name": "d",
+                        "attributes": {"a": {"version": "1.2.3"}, "b": {"bool": True}},
+                        "capacity": {"memory": {"value": "80Gi"}},
+                        "taints": [{"key": "k", "effect": "NoSchedule"}],
+                    },
+                ),
             ),
             7,
         ),
@@ -67,7 +73,7 @@ def test_lines_are_json_and_name_types():
         TimerFired(),
     ],
     ids=lambda given: type(given).__name__,
-)  # fmt: skip
+)
 def test_objects_come_back_as_they_were(given):
     entry = Entry(5, given, (), ("uid-1",))
     assert encode_entry(decode_entry(encode_entry(entry))) == encode_entry(entry)
