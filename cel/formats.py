@@ -235,11 +235,11 @@ FORMATS: Final[dict[str, Format]] = {
     "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _prefix(_dns1123_subdomain), 60),
     "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _prefix(_dns1035_label), 30),
     "labelValue": Format("LabelValue", _label_value, 40),
-    "uri": Format("URI", _uri, 128),
-    "uuid": Format("uuid", _uuid, 75),
+    "uri": Format("URI", _uri, 1103),
+    "uuid": Format("uuid", _uuid, 70),
     "byte": Format("byte", _byte, 84),
-    "date": Format("date", _date, 74),
-    "datetime": Format("datetime", _datetime, 74),
+    "date": Format("date", _date, 71),
+    "datetime": Format("datetime", _datetime, 71),
 }
 
 

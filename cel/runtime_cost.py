@@ -13,6 +13,22 @@ from cel.quantity import Quantity
 from cel.semver import Semver
 from cel.values import MAP_CLASSES, ComputedQuantity, Optional
 
+
+def _validation(values: list[Any], result: Any) -> int:
+    """A pattern as long as the format says."""
+    pattern_cost: int = -(-values[0].size // 4)
+    return tenth(1 + actual_size(values[1])) * pattern_cost
+
+
+def _contains_ip(values: list[Any], result: Any) -> int:
+    text = tenth(actual_size(values[1])) if values[1].__class__ is str else 0
+    return tenth(2 * actual_size(values[0])) + text
+
+
+def _contains_cidr(values: list[Any], result: Any) -> int:
+    return _contains_ip(values, result) + tenth(actual_size(values[0])) + 1
+
+
 CallCost = Callable[[list[Any], Any], int]
 
 _UNIT: Final = frozenset(
@@ -27,7 +43,8 @@ def actual_size(value: Any) -> int:
         return len(value)
     if cls is Optional and value.has_value:
         return actual_size(value.value)
-    return 1
+    size: int = getattr(value, "size_bytes", 1)
+    return size
 
 
 def tenth(size: int) -> int:
@@ -51,11 +68,21 @@ def _first(factor: int) -> CallCost:
     return lambda values, result: -(-actual_size(values[0]) * factor // 10)
 
 
+def _traversal(value: Any) -> int:
+    cls = value.__class__
+    if cls is str:
+        return len(value.encode("utf-8", "replace")) // 10
+    if cls is bytes:
+        return len(value) // 10
+    if cls is list:
+        return sum(map(_traversal, value))
+    if cls in MAP_CLASSES:
+        return sum(_traversal(key) + _traversal(element) for key, element in value.items())
+    return 1
+
+
 def _elements(values: list[Any], result: Any) -> int:
-    elements = values[0]
-    if elements.__class__ is list:
-        return sum(tenth(len(e)) if e.__class__ is str or e.__class__ is bytes else 1 for e in elements)
-    return tenth(actual_size(elements))
+    return _traversal(values[0])
 
 
 def _sets(factor: int) -> CallCost:
@@ -91,15 +118,16 @@ OVERLOAD_COSTS: Final[dict[str, CallCost]] = {
 """By overload id, when the checker found exactly one."""
 
 FUNCTION_COSTS: Final[dict[str, CallCost]] = {
-    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _elements),
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), _elements),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _first(1)),
     **dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _first(1)),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _first(2)),
     **dict.fromkeys(("find", "findAll"), _pattern),
     "ip": _first(1),
     "join": lambda values, result: -(-actual_size(result) * 2 // 10),
-    "includes": lambda values, result: actual_size(values[0]),
-    "validate": lambda values, result: tenth(1 + actual_size(values[1])) * 32,
+    "validate": _validation,
+    "containsIP": _contains_ip,
+    "containsCIDR": _contains_cidr,
     "sets.contains": _sets(1),
     "sets.intersects": _sets(1),
     "sets.equivalent": _sets(2),

@@ -275,8 +275,11 @@ class _Planner:
                 qualifiers.append((node.field, None, False))
                 node = node.operand
             elif type(node) is Call and node.function in _CHAIN:
-                key = self.constant(node.args[1])
-                step = None if key is not MISSING else self.plan(node.args[1], scope)
+                index = node.args[1]
+                key = self.constant(index)
+                step = None if key is not MISSING else self.plan(index, scope)
+                if step is not None and _is_attribute(index):
+                    step = _uncharged(step)
                 qualifiers.append((key, step, node.function != INDEX))
                 node = node.args[0]
             else:
@@ -284,15 +287,16 @@ class _Planner:
             if type(node) is Select and node.test_only:
                 break
         qualifiers.reverse()
-        cost = len(qualifiers) - is_test
+        # A name is charged where it is read; any other start is an attribute of its own.
+        start_cost = (0 if type(node) is Ident else 1) - is_test
 
         def qualify(frame: Frame, value: Any) -> Any:
-            _charge(frame, cost)
             is_optional = value.__class__ is Optional
             if is_optional:
                 if not value.has_value:
                     return False if is_test else NONE
                 value = value.value
+            _charge(frame, start_cost)
             left = len(qualifiers)
             for key, step, optional in qualifiers:
                 left -= 1
@@ -300,8 +304,10 @@ class _Planner:
                     key = step(frame)  # noqa: PLW2901 - a key computed by the expression
                 is_optional = is_optional or optional
                 tests = is_optional or (is_test and not left)
+                frame.cost += 1
                 value = qualified(value, key, tests=tests)
                 if value is MISSING:
+                    frame.cost -= is_optional
                     return False if is_test else NONE
             if is_test:
                 return True
@@ -403,7 +409,12 @@ class _Planner:
             case "_||_":
                 return _logical([self.plan(term, scope) for term in _terms(node)], decisive=True)
             case "_?_:_":
-                return _conditional(*(self.plan(operand, scope) for operand in operands))
+                condition, *branches = (self.plan(operand, scope) for operand in operands)
+                truthy, falsy = (
+                    _uncharged(step) if _is_attribute(branch) else step
+                    for branch, step in zip(operands[1:], branches, strict=True)
+                )
+                return _conditional(condition, truthy, falsy)
             case "@not_strictly_false":
                 return _not_strictly_false(self.plan(operands[0], scope))
             case "or" | "orValue" if len(operands) == 2:
@@ -413,8 +424,7 @@ class _Planner:
             case "@in":
                 return self.membership(node, operands, scope)
             case _:
-                call = self.implementation(node, len(operands))
-                return lambda frame: call()
+                return _constant_call(self.implementation(node, len(operands)))
 
     def membership(self, node: Call, operands: tuple[Expr, ...], scope: Scope) -> Step:
         element, collection = (self.plan(operand, scope) for operand in operands)
@@ -619,6 +629,20 @@ def _spine(start: Step, steps: list[Continuation]) -> Step:
     return run
 
 
+def _is_attribute(node: Expr) -> bool:
+    """A name with selections: what cel-go does not charge once more inside of an index or a conditional."""
+    return type(node) in (Ident, Select) or (type(node) is Call and node.function in _CHAIN)
+
+
+def _uncharged(step: Step) -> Step:
+    def run(frame: Frame) -> Any:
+        value = step(frame)
+        frame.cost -= 1
+        return value
+
+    return run
+
+
 def _constant_step(value: Any) -> Step:
     return lambda frame: value
 
@@ -713,6 +737,16 @@ def _logical(terms: list[Step], *, decisive: bool) -> Step:
         if failure is not None:
             raise failure
         return not decisive
+
+    return run
+
+
+def _constant_call(call: Implementation) -> Step:
+    """A function without arguments."""
+
+    def run(frame: Frame) -> Any:
+        frame.cost += 1
+        return call()
 
     return run
 
