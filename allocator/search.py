@@ -19,7 +19,6 @@ Source: `allocateOne`, `allocateDevice` of structured/internal/incubating/alloca
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Final
 
 from allocator.bounds import Bounds
@@ -27,6 +26,7 @@ from allocator.constraints import ConstraintState, constraint_state
 from allocator.counter_bounds import CounterBounds
 from allocator.counters import CounterLedger
 from allocator.features import NO_SHORTCUTS, Shortcuts
+from allocator.frames import Frame, Kind, Went
 from allocator.journal import Journal
 from allocator.model import RESULTS_MAX
 from allocator.observer import SILENT, Observer, Stage
@@ -41,67 +41,6 @@ class ExhaustedError(Exception):
     """The budget is used up."""
 
 
-class _Went(Enum):
-    """What came of a move."""
-
-    DOWN = 1
-    """A frame was put on the stack; go on with it."""
-    DONE = 2
-    FAILED = 3
-    EXCEEDED = 4
-    """More than 32 devices for one claim, whichever devices are picked: fewer are needed further up."""
-
-
-class _Kind(Enum):
-    LIST = 1
-    PICK = 2
-    BULK = 3
-    ALL = 4
-
-
-class _Frame:
-    """A choice that was made and can be taken back.
-
-    `rest` is what is left to try (PICK: devices), `positions` what is picked now. `picked`, `picked_of_claim`
-    and `mark` are the state before.
-    """
-
-    __slots__ = (
-        "all_exceeded",
-        "alternative",
-        "conflicts",
-        "key",
-        "kind",
-        "mark",
-        "need",
-        "node",
-        "number",
-        "picked",
-        "picked_of_claim",
-        "positions",
-        "request",
-        "rest",
-        "slot",
-    )
-
-    def __init__(self, kind: _Kind, node: int, request: RequestPlan, slot: Slot | None) -> None:
-        self.kind: Final = kind
-        self.node: Final = node
-        self.request: Final = request
-        self.slot: Final = slot
-        self.alternative = -1
-        self.all_exceeded = True
-        self.conflicts = 0
-        self.key: object = None
-        self.mark = 0
-        self.need = 0
-        self.number = 0
-        self.picked = 0
-        self.picked_of_claim = 0
-        self.positions: tuple[int, ...] = ()
-        self.rest = 0
-
-
 class Search:
     """One search. Make it, `run` it once, read `picks`."""
 
@@ -111,7 +50,7 @@ class Search:
         self._observer: Final = None if observer is SILENT else observer
         self._shortcuts: Final = shortcuts
         self._journal: Final = Journal()
-        self._stack: Final[list[_Frame]] = []
+        self._stack: Final[list[Frame]] = []
         self._nodes: Final[list[RequestPlan | None]] = []
         for claim in problem.plan.claims:
             self._nodes.extend(claim.requests)
@@ -190,8 +129,8 @@ class Search:
         if self._is_hopeless():
             return False
         went = self._enter(0)
-        while went is not _Went.DONE:
-            if went is _Went.DOWN:
+        while went is not Went.DONE:
+            if went is Went.DOWN:
                 went = self._advance(self._stack[-1])
             elif self._stack:
                 went = self._retry(self._stack[-1], went)
@@ -226,33 +165,33 @@ class Search:
 
     # --- moves ------------------------------------------------------------------------------------------
 
-    def _enter(self, node: int) -> _Went:
+    def _enter(self, node: int) -> Went:
         """Go on with a request, or with the next claim."""
         self._step()
         while node < len(self._nodes):
             request = self._nodes[node]
             if request is not None:
                 if request.is_list:
-                    self._stack.append(_Frame(_Kind.LIST, node, request, None))
-                    return _Went.DOWN
+                    self._stack.append(Frame(Kind.LIST, node, request, None))
+                    return Went.DOWN
                 return self._open(node, request, request.slots[0])
             node += 1
             self._step()
-        return _Went.DONE
+        return Went.DONE
 
-    def _open(self, node: int, request: RequestPlan, slot: Slot) -> _Went:
+    def _open(self, node: int, request: RequestPlan, slot: Slot) -> Went:
         """Start to pick devices for a slot."""
         problem = self._problem
         need = problem.count(slot)
         self._conflict = 1 << request.index
         if slot.is_all and not need:
-            return _Went.FAILED
+            return Went.FAILED
         if need <= 0:
             return self._enter(node + 1)
         if self._results[slot.claim] + need > RESULTS_MAX:
             self._exceeded_claim = slot.claim
             self._conflict = (2 << request.index) - 1
-            return _Went.EXCEEDED
+            return Went.EXCEEDED
         if slot.is_all:
             return self._pick_all(node, request, slot)
         if self._can_bulk(request, slot, need):
@@ -261,11 +200,11 @@ class Search:
                 return went
         return self._push_pick(node, request, slot, 0, 0)
 
-    def _advance(self, frame: _Frame) -> _Went:
+    def _advance(self, frame: Frame) -> Went:
         """Try the next choice of a frame whose choice is taken back."""
-        if frame.kind is _Kind.PICK:
+        if frame.kind is Kind.PICK:
             return self._pick_next(frame)
-        assert frame.kind is _Kind.LIST
+        assert frame.kind is Kind.LIST
         request = frame.request
         frame.alternative += 1
         if frame.alternative < len(request.slots):
@@ -275,35 +214,35 @@ class Search:
         self._conflict = self._exhausted_conflict(frame)
         if frame.all_exceeded:
             self._exceeded_claim = request.claim
-            return _Went.EXCEEDED
-        return _Went.FAILED
+            return Went.EXCEEDED
+        return Went.FAILED
 
-    def _retry(self, frame: _Frame, went: _Went) -> _Went:
+    def _retry(self, frame: Frame, went: Went) -> Went:
         """Take the choice of a frame back, because what follows it failed, and try the next."""
         request = frame.request
-        if went is _Went.EXCEEDED and request.claim != self._exceeded_claim:
-            went = _Went.FAILED
-        if frame.kind is _Kind.LIST:
-            if went is _Went.EXCEEDED:
+        if went is Went.EXCEEDED and request.claim != self._exceeded_claim:
+            went = Went.FAILED
+        if frame.kind is Kind.LIST:
+            if went is Went.EXCEEDED:
                 frame.conflicts |= self._conflict
                 return self._advance(frame)
             frame.all_exceeded = False
-        elif went is _Went.EXCEEDED:
+        elif went is Went.EXCEEDED:
             self._drop(frame)
             return went
         if self._can_cut(request) and self._shortcuts.backjump and not self._conflict >> request.index & 1:
             self._drop(frame)
-            return _Went.FAILED
+            return Went.FAILED
         if self._bounds is None and self._may_learn:
             self._bounds = Bounds(self._problem, self._states, self._shares)
         frame.conflicts |= self._conflict
-        if frame.kind is _Kind.LIST:
+        if frame.kind is Kind.LIST:
             return self._advance(frame)
-        if frame.kind is _Kind.ALL:
+        if frame.kind is Kind.ALL:
             self._drop(frame)
             self._conflict = self._exhausted_conflict(frame)
-            return _Went.FAILED
-        if frame.kind is _Kind.BULK:
+            return Went.FAILED
+        if frame.kind is Kind.BULK:
             return self._unfold(frame)
         position = frame.positions[0]
         self._take_back(frame)
@@ -315,11 +254,11 @@ class Search:
         """Whether branches from this request on may be cut (rule 2)."""
         return request.index >= self._free_from
 
-    def _exhausted_conflict(self, frame: _Frame) -> int:
+    def _exhausted_conflict(self, frame: Frame) -> int:
         """Requests whose picks may be the reason why nothing is left to try in a frame."""
         bit = 1 << frame.request.index
         conflicts = frame.conflicts | self._neighbours(frame.request)
-        is_first = frame.kind is _Kind.LIST or (frame.number == 0 and not frame.request.is_list)
+        is_first = frame.kind is Kind.LIST or (frame.number == 0 and not frame.request.is_list)
         return conflicts & ~bit if is_first else conflicts | bit
 
     def _neighbours(self, request: RequestPlan) -> int:
@@ -330,7 +269,7 @@ class Search:
 
     # --- single devices ---------------------------------------------------------------------------------
 
-    def _push_pick(self, node: int, request: RequestPlan, slot: Slot, number: int, start: int) -> _Went:
+    def _push_pick(self, node: int, request: RequestPlan, slot: Slot, number: int, start: int) -> Went:
         """Put a frame for the slot's device number `number` on the stack; devices before `start` are done."""
         problem = self._problem
         blocked = self._picked_of_claim[slot.claim] if slot.is_admin else self._picked
@@ -344,7 +283,7 @@ class Search:
         need = slot.count - number
         bit = 1 << request.index
         self._conflict = bit
-        frame = _Frame(_Kind.PICK, node, request, slot)
+        frame = Frame(Kind.PICK, node, request, slot)
         bounds = self._bounds
         if self._can_cut(request):
             if self._shortcuts.forward_check:
@@ -352,22 +291,22 @@ class Search:
                     allowed = self._groups_large_enough(slot, allowed, need)
                 if allowed.bit_count() < need:
                     self._conflict = self._first_conflict(request, number)
-                    return _Went.FAILED
+                    return Went.FAILED
             if allowed & problem.static.counting and not self._counters_suffice(slot, need, allowed):
                 # The bound counts what later requests need, so any earlier pick may be in the way.
                 self._conflict = (2 << request.index) - 1
-                return _Went.FAILED
+                return Went.FAILED
         if bounds is not None and self._shortcuts.memo and (need > 1 or request.index < self._last):
             frame.key = self._state_key(bounds, slot, number, allowed | doubtful)
             known = self._failed_states.get(frame.key)
             if known is not None:
                 self._conflict = known if number == 0 else known | bit
-                return _Went.FAILED
+                return Went.FAILED
         frame.rest = allowed | doubtful
         frame.need = need
         frame.number = number
         self._stack.append(frame)
-        return _Went.DOWN
+        return Went.DOWN
 
     def _counters_suffice(self, slot: Slot, need: int, allowed: int) -> bool:
         if not self._shortcuts.counter_bounds or (need == 1 and slot.request == self._last):
@@ -393,7 +332,7 @@ class Search:
                 allowed &= enough
         return allowed
 
-    def _pick_next(self, frame: _Frame) -> _Went:
+    def _pick_next(self, frame: Frame) -> Went:
         slot = frame.slot
         assert slot is not None
         problem = self._problem
@@ -419,7 +358,7 @@ class Search:
         self._conflict = self._exhausted_conflict(frame)
         if frame.key is not None and len(self._failed_states) < _MEMO_MAX:
             self._failed_states[frame.key] = self._conflict
-        return _Went.FAILED
+        return Went.FAILED
 
     def _is_candidate(self, slot: Slot, position: int) -> bool:
         """Decide a device behind a failure; its constraints have not been looked at yet."""
@@ -427,7 +366,7 @@ class Search:
             return False
         return all(self._states[slot.claim][index].allowed(1 << position) for index in slot.constraints)
 
-    def _is_dead_end(self, frame: _Frame, slot: Slot) -> bool:
+    def _is_dead_end(self, frame: Frame, slot: Slot) -> bool:
         """Whether what was just picked leaves too little for the requests that follow."""
         bounds = self._bounds
         assert bounds is not None
@@ -446,7 +385,7 @@ class Search:
         frame.conflicts |= conflict
         return True
 
-    def _take(self, frame: _Frame, slot: Slot, position: int, bit: int) -> bool:
+    def _take(self, frame: Frame, slot: Slot, position: int, bit: int) -> bool:
         """Pick a device if counters and capacity allow."""
         claim = slot.claim
         frame.mark = self._journal.mark()
@@ -490,7 +429,7 @@ class Search:
             return Stage.CAPACITY
         return None
 
-    def _take_back(self, frame: _Frame) -> None:
+    def _take_back(self, frame: Frame) -> None:
         """Restore the state before the frame's picks."""
         slot = frame.slot
         if slot is None or not frame.positions:
@@ -504,7 +443,7 @@ class Search:
         self._results[slot.claim] -= len(frame.positions)
         frame.positions = ()
 
-    def _drop(self, frame: _Frame) -> None:
+    def _drop(self, frame: Frame) -> None:
         """Take the frame on top of the stack back for good."""
         self._take_back(frame)
         self._stack.pop()
@@ -543,7 +482,7 @@ class Search:
             and self._can_cut(request)
         )
 
-    def _pick_bulk(self, node: int, request: RequestPlan, slot: Slot, need: int) -> _Went | None:
+    def _pick_bulk(self, node: int, request: RequestPlan, slot: Slot, need: int) -> Went | None:
         """Pick the slot's first devices together; None when some of them need a closer look."""
         blocked = self._picked_of_claim[slot.claim] if slot.is_admin else self._picked
         rest = self._problem.usable[slot.index] & ~blocked
@@ -556,7 +495,7 @@ class Search:
             rest ^= bit
             mask |= bit
             positions.append(bit.bit_length() - 1)
-        frame = _Frame(_Kind.BULK, node, request, slot)
+        frame = Frame(Kind.BULK, node, request, slot)
         frame.mark = self._journal.mark()
         frame.picked = self._picked
         frame.picked_of_claim = self._picked_of_claim[slot.claim]
@@ -569,7 +508,7 @@ class Search:
         self._step()
         return self._enter(node + 1)
 
-    def _unfold(self, frame: _Frame) -> _Went:
+    def _unfold(self, frame: Frame) -> Went:
         """Replace devices that were picked together by single picks, and try others."""
         slot = frame.slot
         assert slot is not None
@@ -579,7 +518,7 @@ class Search:
         start = 0
         for number, position in enumerate(positions):
             went = self._push_pick(frame.node, frame.request, slot, number, start)
-            if went is not _Went.DOWN:
+            if went is not Went.DOWN:
                 return went
             single = self._stack[-1]
             bit = 1 << position
@@ -587,13 +526,13 @@ class Search:
             self._take(single, slot, position, bit)
             start = position + 1
         self._conflict = conflict
-        return self._retry(self._stack[-1], _Went.FAILED)
+        return self._retry(self._stack[-1], Went.FAILED)
 
-    def _pick_all(self, node: int, request: RequestPlan, slot: Slot) -> _Went:
+    def _pick_all(self, node: int, request: RequestPlan, slot: Slot) -> Went:
         """Pick all devices of an All slot, in order; no other order or selection is tried."""
         problem = self._problem
         positions = problem.listed[slot.index]
-        frame = _Frame(_Kind.ALL, node, request, slot)
+        frame = Frame(Kind.ALL, node, request, slot)
         mark, picked, picked_of_claim = self._journal.mark(), self._picked, self._picked_of_claim[slot.claim]
         usable = problem.usable[slot.index]
         for number, position in enumerate(positions):
@@ -608,14 +547,14 @@ class Search:
                 self._picked_of_claim[slot.claim] = picked_of_claim
                 self._results[slot.claim] -= number
                 self._conflict = self._first_conflict(request, 0)
-                return _Went.FAILED
+                return Went.FAILED
             self._step()
         frame.mark, frame.picked, frame.picked_of_claim = mark, picked, picked_of_claim
         frame.positions = positions
         self._stack.append(frame)
         return self._enter(node + 1)
 
-    def _take_one_of_all(self, frame: _Frame, slot: Slot, position: int, bit: int, free: int) -> bool:
+    def _take_one_of_all(self, frame: Frame, slot: Slot, position: int, bit: int, free: int) -> bool:
         if not bit & free:
             self._refused += 1
             if self._observer is not None:
