@@ -180,7 +180,7 @@ def test_taints_and_tolerations_count() -> None:
 def test_devices_in_use_count() -> None:
     used = cluster(
         {"a": 1},
-        claims="---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: x, namespace: other}\nspec: {}\n"
+        claims="---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: x, namespace: a}\nspec: {}\n"
         "status: {allocation: {devices: {results: [{request: r, driver: gpu.nvidia.com, pool: a, device: gpu-0}]}}}\n",
     )
 

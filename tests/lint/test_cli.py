@@ -106,7 +106,7 @@ def test_convert_refuses_and_goes_on() -> None:
 
     assert result.exit_code == 1
     assert yaml.safe_load(result.stdout)["kind"] == "ResourceClaim"
-    assert "refused: <stdin>:8:46: error: Pod p" in result.stderr
+    assert "refused: <stdin>:8:45: error: Pod p" in result.stderr
 
 
 def test_convert_writes_in_place_only_what_it_can_write_whole(tmp_path: Path) -> None:

@@ -252,11 +252,13 @@ def test_the_domain_of_an_attribute_is_that_of_the_option() -> None:
     [
         pytest.param(CLASSIC_CLAIM + "  allocationMode: Immediate\n", "nothing allocates", id="1-immediate"),
         pytest.param(CLASS + "suitableNodes: {}\n", "does not choose nodes", id="1-suitable-nodes"),
-        pytest.param(CLASSIC_CLAIM + "  parametersRef: {apiGroup: a.b, kind: K, name: n}\n", "only the driver knows",
-                     id="1-vendor-parameters"),
         pytest.param(
-            CLASSIC_CLAIM
-            + "  parametersRef: {apiGroup: resource.k8s.io, kind: ResourceClaimParameters, name: n}\n",
+            CLASSIC_CLAIM + "  parametersRef: {apiGroup: a.b, kind: K, name: n}\n",
+            "only the driver knows",
+            id="1-vendor-parameters",
+        ),
+        pytest.param(
+            CLASSIC_CLAIM + "  parametersRef: {apiGroup: resource.k8s.io, kind: ResourceClaimParameters, name: n}\n",
             "is not in these files",
             id="1-parameters-elsewhere",
         ),
@@ -265,7 +267,9 @@ def test_the_domain_of_an_attribute_is_that_of_the_option() -> None:
             "is gone",
             id="1-scheduling-context",
         ),
-        pytest.param(claim(PLAIN, version="v1alpha3", spec="controller: x.y"), "control-plane controller", id="3-controller"),
+        pytest.param(
+            claim(PLAIN, version="v1alpha3", spec="controller: x.y"), "control-plane controller", id="3-controller"
+        ),
         pytest.param(
             SLICE.format(version="v1beta1", device="  sharedCounters: [{name: c, counters: {a: {value: 1}}}]\n"),
             "a slice of their own",
@@ -286,7 +290,7 @@ def test_the_domain_of_an_attribute_is_that_of_the_option() -> None:
         pytest.param("a: [\n", "no valid YAML", id="14-broken"),
         pytest.param(claim(PLAIN, version="v1beta1") + "  status: {}\nkind: Pod\n", "there twice", id="duplicate-key"),
     ],
-)  # fmt: skip
+)
 def test_what_has_no_equivalent_is_refused_with_the_reason(text: str, why: str) -> None:
     converted = run(text)
 
@@ -333,10 +337,12 @@ def test_selectors_of_1_30_have_no_equivalent() -> None:
 
 
 V1 = (
-    "# what it is for\n" + claim(PLAIN) + "---\n# a pod, with its comments\n"
+    "# what it is for\n"
+    + claim(PLAIN)
+    + "---\n# a pod, with its comments\n"
     + pod("[{name: gpu, resourceClaimName: c}]")
     + "--- # the end\n"
-)  # fmt: skip
+)
 
 
 def test_v1_stays_as_it_is_to_the_byte() -> None:
@@ -380,7 +386,8 @@ def test_lost_comments_are_told() -> None:
 def test_values_that_readers_take_for_something_else_keep_their_meaning() -> None:
     text = claim(PLAIN, version="v1beta1").replace(
         "metadata: {name: c}",
-        "metadata: {name: c, annotations: {a: 'yes', b: '1e3', c: '0o7', d: 12:30:45, e: 2020-01-01, f: 'null', g: '1_0'}}",
+        "metadata: {name: c, annotations: "
+        "{a: 'yes', b: '1e3', c: '0o7', d: 12:30:45, e: 2020-01-01, f: 'null', g: '1_0'}}",
     )
 
     (after,) = objects(run(text).text)

@@ -32,6 +32,33 @@ def _objects() -> list[dict[str, Any]]:
 
 
 OBJECTS = _objects()
+PIECES = [
+    "device",
+    ".attributes",
+    ".driver",
+    '["a"]',
+    '["a.b/c"]',
+    ".x",
+    ".string()",
+    ".quantity()",
+    ">=",
+    "==",
+    "!=",
+    '"7.0"',
+    'quantity("1")',
+    "semver(",
+    "(",
+    ")",
+    "&&",
+    "in",
+    "[",
+    "]",
+    ".exists(x,",
+    "has(",
+    "1",
+    "?",
+    ":",
+]
 ODD = st.one_of(
     st.none(),
     st.booleans(),
@@ -57,7 +84,7 @@ def mangled(draw: st.DrawFn) -> dict[str, Any]:
                 node = node[key]
                 continue
             if draw(st.booleans()):
-                node[key] = draw(ODD)
+                node[key] = copy.deepcopy(draw(ODD))
             elif isinstance(node, dict):
                 value = node.pop(key)
                 node[draw(st.sampled_from(["source", "exactly", "constraints", "basic", "attributes", "cel", key]))] = (
@@ -104,42 +131,12 @@ def test_any_text_is_answered(text: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(
-        st.sampled_from(
-            [
-                "device",
-                ".attributes",
-                ".driver",
-                '["a"]',
-                '["a.b/c"]',
-                ".x",
-                ".string()",
-                ".quantity()",
-                " >= ",
-                " == ",
-                "!=",
-            ]
-            + [
-                '"7.0"',
-                'quantity("1")',
-                "semver(",
-                "(",
-                ")",
-                " && ",
-                " in ",
-                "[",
-                "]",
-                ".exists(x, ",
-                "has(",
-                "1",
-                " ? ",
-                " : ",
-            ]
-        ),
+        st.sampled_from(PIECES),
         max_size=14,
     )
 )
 def test_any_expression_is_answered(pieces: list[str]) -> None:
-    for mistake in find_mistakes("".join(pieces), lambda which, name: "gpu.example.com"):
+    for mistake in find_mistakes(" ".join(pieces), lambda which, name: "gpu.example.com"):
         assert mistake.message
 
 

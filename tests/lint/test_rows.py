@@ -135,14 +135,16 @@ def rows() -> list[object]:
         row("6-list", selecting('device.attributes["features"].list().contains("cuda")'), "accessor", 16, "never"),
         row("6-version", selecting('device.attributes["cc"].version() > semver("7.0.0")'), "accessor", 16, "never"),
         row("7-no-domain", selecting('device.attributes["model"] == "A100"'), "attribute-without-domain", 16, "never"),
-        row(
-            "7-joined", selecting('device.attributes["vendor.example/vram-gb"] > 20'), "attribute-without-domain", 16
-        ),
+        row("7-joined", selecting('device.attributes["vendor.example/vram-gb"] > 20'), "attribute-without-domain", 16),
         row("7-illegal", selecting('device.attributes["v.example"]["vram-gb"] > 20'), "illegal-attribute-name", 16),
         row("8-slash", selecting('device.driver == "nvidia.com/gpu"', before=""), "driver-with-slash", 13),
         row("8-slash-in-list", selecting('device.driver in ["nvidia.com/gpu"]', before=""), "driver-with-slash", 13),
-        row("8-slash-in-config", claim(PLAIN, devices="config:\n- opaque: {driver: nvidia.com/gpu, parameters: {}}\n"),
-            "invalid-value", 7),
+        row(
+            "8-slash-in-config",
+            claim(PLAIN, devices="config:\n- opaque: {driver: nvidia.com/gpu, parameters: {}}\n"),
+            "invalid-value",
+            7,
+        ),
         row(
             "9-text-order-by-accessor",
             selecting('device.attributes["gpu.example.com"].cc.string() >= "7.0"'),
@@ -164,7 +166,12 @@ def rows() -> list[object]:
         row("13-unused", pod(TEMPLATE_CLAIMS, "[]"), "unused-claim", 9),
         row("14-tab", "apiVersion: v1\nkind: Pod\nmetadata:\n\tname: p\n", "broken-yaml", 4),
         row("14-full-width", "apiVersion: v1\nkind： Pod\n", "broken-yaml", 2),
-        row("14-lost", "apiVersion: v1\nkind: Pod\nmetadata:\nname: p\nspec:\ncontainers:\n- name: x\n", "broken-yaml", 1),
+        row(
+            "14-lost",
+            "apiVersion: v1\nkind: Pod\nmetadata:\nname: p\nspec:\ncontainers:\n- name: x\n",
+            "broken-yaml",
+            1,
+        ),
         row(
             "15-replicas",
             pod("[{name: gpu, resourceClaimName: c}]", kind="Deployment", more="replicas: 3"),
@@ -173,7 +180,7 @@ def rows() -> list[object]:
         ),
         row("15-daemon-set", pod("[{name: gpu, resourceClaimName: c}]", kind="DaemonSet"), "replicas-share-claim", 11),
         row("preset-node", pod(TEMPLATE_CLAIMS, more="nodeName: n\n"), "claim-nobody-allocates", 10),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(("text", "code", "line", "served"), rows())
@@ -195,12 +202,19 @@ def test_a_shape_is_found_where_it_stands(text: str, code: str, line: int, serve
             id="4-a-requests-mode",
         ),
         pytest.param(
-            [claim(PLAIN, devices="constraints:\n- {requests: [gpu], matchAttribute: resource.kubernetes.io/numaNode}\n")],
+            [
+                claim(
+                    PLAIN,
+                    devices="constraints:\n- {requests: [gpu], matchAttribute: resource.kubernetes.io/numaNode}\n",
+                )
+            ],
             "unqualified-constraint",
             id="5-qualified",
         ),
         pytest.param(
-            [selecting('device.attributes["gpu.example.com"].name.startsWith("A")')], "accessor", id="6-a-method-of-text"
+            [selecting('device.attributes["gpu.example.com"].name.startsWith("A")')],
+            "accessor",
+            id="6-a-method-of-text",
         ),
         pytest.param([selecting('["1"].map(s, string(s)) == ["1"]')], "accessor", id="6-a-conversion-is-no-accessor"),
         pytest.param(
@@ -212,7 +226,9 @@ def test_a_shape_is_found_where_it_stands(text: str, code: str, line: int, serve
             [selecting('device.attributes["x.y"].all(k, k != "a")')], "attribute-without-domain", id="7-all-names"
         ),
         pytest.param(
-            [selecting('device.attributes["x.y"].?model.orValue("") == "A"')], "attribute-without-domain", id="7-optional"
+            [selecting('device.attributes["x.y"].?model.orValue("") == "A"')],
+            "attribute-without-domain",
+            id="7-optional",
         ),
         pytest.param(
             [selecting('device.driver == "gpu.example.com" && "a/b" != ""')], "driver-with-slash", id="8-other-text"
@@ -223,11 +239,16 @@ def test_a_shape_is_found_where_it_stands(text: str, code: str, line: int, serve
             id="9-versions-as-versions",
         ),
         pytest.param(
-            [selecting('device.attributes["gpu.example.com"].name >= "B"')], "version-ordered-as-text", id="9-plain-text"
+            [selecting('device.attributes["gpu.example.com"].name >= "B"')],
+            "version-ordered-as-text",
+            id="9-plain-text",
         ),
         pytest.param([CONFIG.replace("v1beta3", "v1")], "old-scheduler-config", id="10-v1"),
-        pytest.param([CONFIG.replace("scoringStrategy: {type: MostAllocated}", "filterTimeout: 5s")], "plugin-args",
-                     id="10-upstreams-args"),
+        pytest.param(
+            [CONFIG.replace("scoringStrategy: {type: MostAllocated}", "filterTimeout: 5s")],
+            "plugin-args",
+            id="10-upstreams-args",
+        ),
         pytest.param([claim(OPAQUE + "{apiVersion: a/v1, kind: B}")], "opaque-without-kind", id="11-complete"),
         pytest.param(
             [pod(TEMPLATE_CLAIMS, limits="{cpu: 1, hugepages-2Mi: 4Mi, kubernetes.io/x: 1}")],
@@ -256,8 +277,11 @@ def test_a_shape_is_found_where_it_stands(text: str, code: str, line: int, serve
             "unused-claim",
             id="13-used-by-an-init-container",
         ),
-        pytest.param(["apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: '：“”'}\n"], "broken-yaml",
-                     id="14-full-width-in-a-text"),
+        pytest.param(
+            ["apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: '：“”'}\n"],
+            "broken-yaml",
+            id="14-full-width-in-a-text",
+        ),
         pytest.param(
             [pod("[{name: gpu, resourceClaimName: c}]", kind="Deployment", more="replicas: 1")],
             "replicas-share-claim",
@@ -269,7 +293,7 @@ def test_a_shape_is_found_where_it_stands(text: str, code: str, line: int, serve
         pytest.param([pod("[{name: gpu, resourceClaimName: c}]")] * 2, "replicas-share-claim", id="15-two-pods"),
         pytest.param([pod(TEMPLATE_CLAIMS)], "claim-nobody-allocates", id="no-preset-node"),
     ],
-)  # fmt: skip
+)
 def test_what_only_looks_like_a_shape_is_left_alone(texts: list[str], code: str) -> None:
     assert code not in codes(find(*texts))
 

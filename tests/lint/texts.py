@@ -19,7 +19,7 @@ def claim(requests: str, *, version: str = "v1", spec: str = "", devices: str = 
 
 
 def selecting(expression: str, *, before: str = 'device.driver == "gpu.example.com"') -> str:
-    """A v1 claim whose one request has a selector that demands a driver (unless `before` is empty), and `expression`."""
+    """A v1 claim whose request has a selector that demands a driver (unless `before` is empty), and `expression`."""
     selectors = "".join(
         f"    - cel:\n        expression: |-\n{indented(text, 10)}" for text in (before, expression) if text
     )
