@@ -68,6 +68,18 @@ DEVICES: Final[Sequence[dict[str, Any]]] = (
         "allowMultipleAllocations": True,
     },
     {"driver": "", "attributes": {}, "capacity": {}},
+    {
+        "driver": "gpu.example.com",
+        "attributes": {
+            "model": {"strings": ["A100", "H100"]},
+            "ints": {"ints": [3, 1, 2]},
+            "texts": {"strings": ["b", "a", "a"]},
+            "version": {"versions": ["1.2.3", "2.0.0"]},
+            "index": {"ints": []},
+            "healthy": {"bools": [True, False]},
+        },
+        "capacity": {"memory": "1.5Gi"},
+    },
 )
 
 _SCALARS: Final = (BOOL, INT, UINT, DOUBLE, STRING, BYTES, TIMESTAMP, DURATION)
@@ -112,6 +124,8 @@ _DYNAMIC: Final = (
     'device.attributes["gpu.example.com"].version', 'device.attributes["gpu.example.com"]["healthy"]',
     'device.attributes["other.example.com"].name', 'device.attributes["gpu.example.com"].nope',
     'device.attributes[device.driver].index', 'device.attributes["nowhere"].x',
+    'device.attributes["gpu.example.com"].ints', 'device.attributes["gpu.example.com"].texts',
+    'device.attributes["gpu.example.com"].?model.orValue("x")', 'device.attributes["gpu.example.com"]',
 )  # fmt: skip
 _INFIX: Final = frozenset(
     ("_+_", "_-_", "_*_", "_/_", "_%_", "_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "_&&_", "_||_")
@@ -174,6 +188,8 @@ class Generator:
         """Text of an expression of (mostly) this type."""
         if self.chance(24):
             wanted = self.any_type()
+        if self._has_device and self.chance(6):
+            return self.pick(_DYNAMIC)
         if self.chance(12) and wanted is not DYN and depth > 0:
             return f"dyn({self.expression(wanted, depth - 1)})"
         if wanted is DYN:

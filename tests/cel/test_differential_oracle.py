@@ -64,8 +64,11 @@ def is_comparable(asked: dict[str, Any], theirs: dict[str, Any]) -> bool:
         checked = check_expression(asked["expression"], environments.get(list_type_attributes=True))
     except CompileError:
         return True
-    # 1.36 flattens optionals of optionals where they pass through ?: or a variable.
-    return not any("optional_type(optional_type" in str(type_) for type_ in checked.types.values())
+    # 1.36 flattens optionals of optionals where they pass through ?: or a variable; dyn() can hide the inner one.
+    shown = {str(type_) for type_ in checked.types.values()}
+    if any("optional_type(optional_type" in one for one in shown):
+        return False
+    return not ("dyn(" in asked["expression"] and any("optional_type(dyn" in one for one in shown))
 
 
 def flattened(value: Any) -> Any:
@@ -82,6 +85,8 @@ def normalized(reply: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in reply.items() if key not in ("actual_cost", "output_type", "cost")}
     if "compile_error" in kept:
         kept.pop("max_cost", None)
+    if kept.get("runtime_error", "").endswith(": unsupported attribute value"):
+        kept["runtime_error"] = "unsupported attribute value"  # of which attribute, Go's map order decides
     value = flattened(kept.get("value"))
     if "value" in kept:
         kept["value"] = value
