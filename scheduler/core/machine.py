@@ -215,14 +215,16 @@ class Machine:
         timers, queue = self.timers, self.queue
         timers.fire()
         queue.tick(timers.now_ms)
+        for queued in queue.overdue_gated(timers.now_ms):
+            self._cycles.explain(queued)
         asked_max = self.feasibility.asked + self.settings.verdicts_per_tick
         for _ in range(self.settings.cycles_per_tick):
             if not self._can_try() or self.feasibility.asked >= asked_max:
                 break
-            queued = queue.pop(timers.now_ms)
-            if queued is None:
+            popped = queue.pop(timers.now_ms)
+            if popped is None:
                 break
-            self._cycles.run(queued)
+            self._cycles.run(popped)
 
     def _can_try(self) -> bool:
         return not self._unlisted and len(self.bindings) < self.settings.binding_cycles_max

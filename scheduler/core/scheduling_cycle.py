@@ -183,6 +183,14 @@ class SchedulingCycles:
         self._queue.failed(queued, self._timers.now_ms, delay_ms)
         self._tell(queued.pod, UNSCHEDULABLE if status.is_rejection else SCHEDULER_ERROR, status.message, None)
 
+    def explain(self, queued: QueuedPod) -> None:
+        """Tell a gated pod why it is kept out. One with scheduling gates says so itself."""
+        if queued.pod.spec.scheduling_gates:
+            return
+        status = queued.runner.pre_enqueue(queued.pod, self._view)
+        if status.is_rejection:
+            self._tell(queued.pod, UNSCHEDULABLE, self._message(status.message, {}), None)
+
     # Telling
 
     def _tell(self, pod: Pod, reason: str, message: str, nominated_node: NodeName | None) -> None:

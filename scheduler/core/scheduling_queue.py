@@ -25,6 +25,7 @@ goes to backoff, so no events have to be recorded for pods in flight.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -153,6 +154,8 @@ class SchedulingQueue:
                     waker = _Waker(action, (runner.scheduler_name, plugin.name), plugin, targeted)
                     self._wakes.setdefault(resource, []).append(waker)
         self._flush_ms = 0
+        # Gated pods that were not told why yet, with the time to do so; entries with an old ticket are void.
+        self._gated: Final[deque[tuple[int, int, QueuedPod]]] = deque()
 
     @property
     def has_waiting(self) -> bool:
@@ -348,9 +351,20 @@ class SchedulingQueue:
     def next_deadline_ms(self) -> int | None:
         """When a pod's backoff ends or the next flush is due, None while nothing waits."""
         deadlines = [queued.ready_ms for heap in (self._backoff, self._error_backoff) if (queued := _first(heap))]
+        if self._gated:
+            deadlines.append(self._gated[0][0])
         if self._groups or self._single_by_plugin:
             deadlines.append(self._flush_ms + self._settings.flush_interval_ms)
         return min(deadlines, default=None)
+
+    def overdue_gated(self, now_ms: int) -> list[QueuedPod]:
+        """Pods that are gated for long and must be told why, each once."""
+        overdue = []
+        while self._gated and self._gated[0][0] <= now_ms:
+            _, ticket, queued = self._gated.popleft()
+            if ticket == queued.ticket:
+                overdue.append(queued)
+        return overdue
 
     def tick(self, now_ms: int) -> None:
         """Let time pass: end backoffs, and flush what has waited too long."""
@@ -382,6 +396,7 @@ class SchedulingQueue:
             queued.rejecters = frozenset({status.plugin})
             self._place(queued, Place.GATED, now_ms)
             self._index_single(queued)
+            self._gated.append((now_ms + self._settings.gated_ms_silent, queued.ticket, queued))
         else:
             queued.is_error = True
             queued.rejecters = frozenset()

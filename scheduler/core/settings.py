@@ -13,6 +13,8 @@ class CoreSettings:
         backoff_ms_initial, backoff_ms_max: Wait after a failed attempt; doubles with each attempt (upstream 1 s, 10 s).
         unschedulable_ms_max: A pod that nothing has woken for so long is tried again anyway (upstream 5 min).
         flush_interval_ms: How often the above is looked for (upstream 30 s).
+        gated_ms_silent: A pod that PreEnqueue has kept out for so long is told why (upstream tells nothing). Generated
+            claims need a moment, so not at once.
         cycles_per_tick: Scheduling cycles in one TimerFired, so that one `handle` stays short.
         verdicts_per_tick: The same for new shapes: no further cycle after so many nodes were looked at.
         binding_cycles_max: Pods whose writes are under way at once; beyond it nothing is decided.
@@ -32,6 +34,7 @@ class CoreSettings:
     backoff_ms_max: int = 10_000
     unschedulable_ms_max: int = 300_000
     flush_interval_ms: int = 30_000
+    gated_ms_silent: int = 5_000
     cycles_per_tick: int = 16
     verdicts_per_tick: int = 400
     binding_cycles_max: int = 256
@@ -52,6 +55,7 @@ class CoreSettings:
             "backoff_ms_max",
             "unschedulable_ms_max",
             "flush_interval_ms",
+            "gated_ms_silent",
             "cycles_per_tick",
             "verdicts_per_tick",
             "binding_cycles_max",

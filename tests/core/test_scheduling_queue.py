@@ -199,3 +199,28 @@ def test_counts_name_every_place():
     rig.add_pod("new")
     rig.watch()
     assert rig.machine.queue.counts() == {"active": 1, "backoff": 0, "unschedulable": 1, "gated": 1, "in flight": 0}
+
+
+def test_a_pod_that_is_gated_for_long_is_told_why_once():
+    rig = Rig(TinyDevices())
+    rig.add_nodes("a")
+    rig.add_pod("p", claims=("mistyped",))
+    rig.wait(4_900)
+    assert rig.events == []
+    rig.wait(200)
+    text = "0/1 nodes are available: claim not found."
+    assert rig.events == [f"FailedScheduling: {text}"]
+    assert rig.condition_of("p") == ("Unschedulable", text)
+    rig.wait(60_000)
+    assert len(rig.events) == 1
+
+
+def test_a_pod_gated_for_a_moment_hears_nothing():
+    rig = Rig(TinyDevices())
+    rig.add_nodes("a")
+    rig.add_pod("p", claims=("late",))
+    rig.wait(1_000)
+    rig.server.put_claim(builders.claim("late"))
+    rig.wait(10_000)
+    assert rig.node_of("p") == "a"
+    assert rig.events == ["Scheduled: Successfully assigned default/p to a"]

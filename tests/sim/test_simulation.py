@@ -62,3 +62,31 @@ def test_the_worlds_are_not_idle() -> None:
     traces = "\n".join(line for world in worlds for line in world.trace)
     for seen in ("WriteOutcomeUnknown", "~ delayed", "WriteConflicted", "restart", "relist", "FailedScheduling"):
         assert seen in traces
+
+
+def test_a_restart_after_any_write_loses_nothing() -> None:
+    """The machine is killed after the first, the second, … write that lands; the next one finishes or cleans up."""
+    kills = 0
+    for kill_after in range(1, 13):
+        world = World(7, Conditions(has_faults=False, steps=0, focus={"devices": 2, "cruelty": 0.0}))
+        for _ in range(3):
+            world.create_pod()
+        while world.owed_claims:
+            world.generate_claim()
+        landed, is_killed = 0, False
+        for _ in range(400):
+            if not world.unlisted:
+                world.fire()
+            world.watch_one()
+            before = world.server.revision
+            world.send_one()
+            landed += world.server.revision > before
+            if landed == kill_after and not is_killed:
+                world.start_machine()  # what was decided or on its way is lost
+                is_killed = True
+            world.answer_one()
+        world.settle()
+        kills += is_killed
+        assert all(pod.node_name for pod in world.server.pods.values())
+        world.clean_up()
+    assert kills >= 9
