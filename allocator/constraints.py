@@ -28,6 +28,9 @@ Value: TypeAlias = Hashable
 """(kind, value) of a scalar or list element."""
 
 _SCALAR_KINDS: Final = ("string", "int", "bool", "version")
+_MASKS_MAX: Final = 1024
+"""Masks kept per attribute and node; a device of a large inventory can have a value of its own."""
+
 _KIND_OF_LIST: Final = {"strings": "string", "ints": "int", "bools": "bool", "versions": "version"}
 
 
@@ -119,6 +122,8 @@ class AttributeIndex:
                 part = index.masks.get(value)
                 if part:
                     mask |= part << start
+            if len(self._masks) >= _MASKS_MAX:
+                self._masks.clear()
             self._masks[value] = mask
         return mask
 
@@ -129,25 +134,32 @@ class AttributeIndex:
             mask |= self.mask_of(value)
         return mask
 
-    def groups(self, candidates: int) -> list[int]:
-        """The candidates grouped by value; overlapping when values are lists, unknown values alone."""
-        groups = []
-        rest = candidates & self.present
-        seen: set[Value] = set()
-        while rest:
-            bit = rest & -rest
-            rest ^= bit
-            values = self.values_of(bit.bit_length() - 1)
-            if not values:
-                groups.append(bit)
-                continue
-            for value in values:
-                if value not in seen:
-                    seen.add(value)
-                    groups.append(self.mask_of(value) & candidates)
-            if len(values) == 1:
-                rest &= ~self.mask_of(next(iter(values)))
-        return groups
+    def in_large_groups(self, candidates: int, need: int) -> int:
+        """The candidates that share a value with at least `need - 1` others.
+
+        One pass over the pools' values: with thousands of pools a mask per value would be too much.
+        """
+        if need <= 1:
+            return candidates & self.present
+        counts: dict[Value, int] = {}
+        parts: list[tuple[_ViewIndex, int, int]] = []
+        for index, start in self._views:
+            part = candidates >> start & index.present
+            if part:
+                parts.append((index, start, part))
+                for value, mask in index.masks.items():
+                    count = (mask & part).bit_count()
+                    if count:
+                        counts[value] = counts.get(value, 0) + count
+        large = {value for value, count in counts.items() if count >= need}
+        result = 0
+        for index, start, part in parts:
+            enough = 0
+            for value, mask in index.masks.items():
+                if value in large:
+                    enough |= mask & part
+            result |= enough << start
+        return result
 
 
 def attribute_index(pools: NodePools, name: str, lists: bool) -> AttributeIndex:

@@ -15,11 +15,17 @@ Source: k8s.io/kubernetes dynamicresources/allocateddevices.go (`foreachAllocate
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any, Final
 
 from allocator.model import Allocation, DeviceId, DeviceResult, PoolId
 from cel.quantity import Quantity
+
+_LOG_MAX: Final = 4096
+"""Changes remembered for readers that keep up; others look at everything again."""
+
+_SERIALS: Final = count()
 
 
 class PoolUse:
@@ -63,13 +69,17 @@ class InUse:
     With `consumable_capacity` off a result with a share id holds the whole device, as upstream has it.
     """
 
-    __slots__ = ("_consumable_capacity", "_pools", "revision")
+    __slots__ = ("_consumable_capacity", "_log", "_log_start", "_pools", "revision", "serial")
 
     def __init__(self, allocations: Iterable[Allocation] = (), *, consumable_capacity: bool = True) -> None:
         self._consumable_capacity: Final = consumable_capacity
         self._pools: Final[dict[PoolId, PoolUse]] = {}
+        self._log: Final[list[PoolId]] = []
+        self._log_start = 0
+        self.serial: Final = next(_SERIALS)
+        """Tells ledgers apart, for caches."""
         self.revision = 0
-        """Grows with every change."""
+        """Grows by one with every change."""
         for allocation in allocations:
             self.add(allocation)
 
@@ -154,6 +164,10 @@ class InUse:
 
     def _changing(self, pool_id: PoolId) -> PoolUse:
         self.revision += 1
+        if len(self._log) >= _LOG_MAX:
+            self._log_start += len(self._log)
+            self._log.clear()
+        self._log.append(pool_id)
         pool = self._pools.get(pool_id)
         if pool is None:
             pool = self._pools[pool_id] = PoolUse()
@@ -164,6 +178,12 @@ class InUse:
     def _forget_if_empty(self, pool_id: PoolId, pool: PoolUse) -> None:
         if pool._is_empty():
             self._pools.pop(pool_id, None)
+
+    def changed_since(self, revision: int) -> tuple[int, Collection[PoolId] | None]:
+        """The present revision, and the pools that changed since an earlier one; None when that is forgotten."""
+        if revision < self._log_start:
+            return self.revision, None
+        return self.revision, set(self._log[revision - self._log_start :])
 
     @property
     def pools(self) -> Mapping[PoolId, PoolUse]:

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any, Final
 
-from allocator.model import Device, NodeView, ResourceSlice
+from allocator.model import Device, NodeView, PoolId, ResourceSlice
 from allocator.node_match import NodeSelectorError, match_node
 from allocator.pools import PoolView
 
@@ -30,7 +30,7 @@ class NodePools:
         undecided: Position -> why a device's node selector cannot be parsed.
     """
 
-    __slots__ = ("_starts", "derived", "elsewhere", "has_invalid", "pools", "size", "undecided", "usable")
+    __slots__ = ("_numbers", "_starts", "derived", "elsewhere", "has_invalid", "pools", "size", "undecided", "usable")
 
     def __init__(self, views: Iterable[PoolView], node: NodeView) -> None:
         self.pools: Final = tuple(sorted(views, key=lambda view: (view.has_binding_conditions, view.id)))
@@ -47,6 +47,7 @@ class NodePools:
         self.elsewhere: Final = self._gather_elsewhere(node)
         self.derived: Final[dict[Any, Any]] = {}
         self._starts: Final = [start for _, start in usable]
+        self._numbers: dict[PoolId, int] | None = None
 
     def _gather_elsewhere(self, node: NodeView) -> int:
         mask = 0
@@ -62,6 +63,12 @@ class NodePools:
                 except NodeSelectorError as error:
                     self.undecided[start + index] = str(error)
         return mask
+
+    def number_of(self, pool: PoolId) -> int | None:
+        """Index into `usable` of a pool, None when nothing may be taken from it here."""
+        if self._numbers is None:
+            self._numbers = {view.id: number for number, (view, _) in enumerate(self.usable)}
+        return self._numbers.get(pool)
 
     def locate(self, position: int) -> tuple[int, PoolView, int]:
         """Index into `usable`, the view, and the device's index in it."""

@@ -34,6 +34,7 @@ class PoolView:
         slices: The slice of each device.
         has_binding_conditions: Whether the pool is tried after those without (a present list counts).
         has_per_device_selection: Whether devices carry node selections of their own.
+        counting, shareable: Masks of the devices that consume counters, and that several allocations may hold.
         counters: What each counter of the pool holds, in units of 10^-9, in a fixed order.
         consumption: Device index -> (counter index, amount) pairs; only devices that consume.
         elsewhere: Device name -> the same, for devices in slices for other nodes.
@@ -44,6 +45,7 @@ class PoolView:
         "consumption",
         "counter_ids",
         "counters",
+        "counting",
         "derived",
         "devices",
         "elsewhere",
@@ -52,6 +54,7 @@ class PoolView:
         "id",
         "invalid_reason",
         "is_incomplete",
+        "shareable",
         "slices",
     )
 
@@ -83,6 +86,10 @@ class PoolView:
             for index, device in enumerate(self.devices)
             if device.consumes_counters and position
         }
+        self.counting: Final = sum(1 << index for index in self.consumption)
+        self.shareable: Final = sum(
+            1 << index for index, device in enumerate(self.devices) if device.allow_multiple_allocations
+        )
         self.elsewhere: Final[dict[str, list[tuple[tuple[int, int], ...]]]] = {}
         if position:
             for slice_ in elsewhere:

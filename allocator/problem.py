@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from allocator.capacity import NOTHING, CapacityError, Consumption
 from allocator.features import Features
 from allocator.in_use import InUse, PoolUse
-from allocator.model import AllocationError, Claim
+from allocator.model import AllocationError, Claim, PoolId
 from allocator.node_pools import NodePools
 from allocator.pools import PoolView
 from allocator.requests import Plan, Slot, claim_error, count_problem
@@ -42,6 +42,9 @@ class ViewUse(NamedTuple):
     dedicated: int
     sharing: int
     consumed: Mapping[int, Mapping[str, int]]
+
+
+_UNUSED: Final = ViewUse(0, 0, {})
 
 
 def view_use(view: PoolView, use: PoolUse, features: Features) -> ViewUse:
@@ -101,15 +104,55 @@ def static_masks(pools: NodePools, features: Features) -> StaticMasks:
     if known is None:
         counting = shareable = 0
         for view, start in pools.usable:
-            for index in view.consumption:
-                counting |= 1 << (start + index)
-            if features.consumable_capacity:
-                for index, device in enumerate(view.devices):
-                    if device.allow_multiple_allocations:
-                        shareable |= 1 << (start + index)
+            if view.counting:
+                counting |= view.counting << start
+            if view.shareable and features.consumable_capacity:
+                shareable |= view.shareable << start
         known = pools.derived["static"] = StaticMasks(counting, shareable)
     assert isinstance(known, StaticMasks)
     return known
+
+
+class NodeUse:
+    """What the ledger says about a node's devices: per pool (by index into `usable`), and as masks over all."""
+
+    __slots__ = ("dedicated", "position", "serial", "sharing", "used")
+
+    def __init__(self, serial: int) -> None:
+        self.serial: Final = serial
+        self.position = -1
+        self.used: Final[dict[int, ViewUse]] = {}
+        self.dedicated = 0
+        self.sharing = 0
+
+
+def gather_use(pools: NodePools, in_use: InUse, features: Features) -> NodeUse:
+    """The ledger's entries for the node. Kept with the node: a further call looks at what changed since."""
+    known = pools.derived.get("use")
+    if known is None or known.serial != in_use.serial:
+        known = pools.derived["use"] = NodeUse(in_use.serial)
+    assert isinstance(known, NodeUse)
+    if known.position != in_use.revision:
+        known.position, changed = in_use.changed_since(known.position)
+        if changed is None or len(changed) >= len(pools.usable):
+            changed = [view.id for view, _ in pools.usable]
+        for pool_id in changed:
+            _update_use(known, pools, pool_id, in_use, features)
+    return known
+
+
+def _update_use(node_use: NodeUse, pools: NodePools, pool_id: PoolId, in_use: InUse, features: Features) -> None:
+    number = pools.number_of(pool_id)
+    if number is None:
+        return
+    view, start = pools.usable[number]
+    entry = in_use.pools.get(pool_id)
+    old = node_use.used.pop(number, _UNUSED)
+    new = _UNUSED
+    if entry is not None:
+        new = node_use.used[number] = view_use(view, entry, features)
+    node_use.dedicated ^= (old.dedicated ^ new.dedicated) << start
+    node_use.sharing ^= (old.sharing ^ new.sharing) << start
 
 
 class Problem:
@@ -145,13 +188,10 @@ class Problem:
         self.in_use: Final = in_use
         self.features: Final = plan.features
         self.static: Final = static_masks(pools, plan.features)
-        self.used: Final = self._gather_use()
-        dedicated = 0
-        sharing = 0
-        for number, use in self.used.items():
-            start = pools.usable[number][1]
-            dedicated |= use.dedicated << start
-            sharing |= use.sharing << start
+        node_use = gather_use(pools, in_use, plan.features)
+        self.used: Final = node_use.used
+        dedicated = node_use.dedicated
+        sharing = node_use.sharing
         self.sharing: Final = sharing
         self.listed: Final[dict[int, tuple[int, ...]]] = {}
         if not plan.is_exact:
@@ -172,17 +212,6 @@ class Problem:
             self.usable.append(usable)
             self.doubtful.append(0 if slot.is_all else doubtful)
             self.reachable.append(usable | doubtful)
-
-    def _gather_use(self) -> dict[int, ViewUse]:
-        """Ledger entries of the node's pools, by index into `pools.usable`."""
-        entries = self.in_use.pools
-        used: dict[int, ViewUse] = {}
-        if entries:
-            for number, (view, _) in enumerate(self.pools.usable):
-                entry = entries.get(view.id)
-                if entry is not None:
-                    used[number] = view_use(view, entry, self.features)
-        return used
 
     def _exhausted(self, slot: Slot) -> int:
         """Devices whose recorded consumption leaves too little for the slot."""
@@ -231,7 +260,6 @@ class Problem:
     def _list(self, slot: Slot, claim: Claim) -> tuple[int, ...]:
         """All devices of the node that match: a fixed list, before anything is picked."""
         pools = self.pools
-        numbers = {view.id: number for number, (view, _) in enumerate(pools.usable)}
         for view in pools.pools:
             if not view.is_usable:
                 state = "being updated" if view.is_incomplete else "invalid"
@@ -239,7 +267,7 @@ class Problem:
                     claim,
                     f", request {slot.name}: asks for all devices, but resource pool {view.id} is currently {state}",
                 )
-            number = numbers.get(view.id)
+            number = pools.number_of(view.id)
             if number is not None:
                 self._evaluate_all(slot, claim, number)
         fits = gather_candidates(slot, pools).fits

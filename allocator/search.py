@@ -325,11 +325,7 @@ class Search:
         for index in slot.constraints:
             state = self._states[slot.claim][index]
             if state.is_match and not state.is_fixed:
-                enough = 0
-                for group in state.index.groups(allowed):
-                    if group.bit_count() >= need:
-                        enough |= group
-                allowed &= enough
+                allowed = state.index.in_large_groups(allowed, need)
         return allowed
 
     def _pick_next(self, frame: Frame) -> Went:

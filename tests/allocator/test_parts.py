@@ -671,3 +671,67 @@ def test_many_claims_need_no_deep_recursion() -> None:
     claims = [claim(request(count=32, memory="1Gi"), name=f"c{number}") for number in range(60)]
 
     assert len(picked(answer([pool(*devices)], claims))) == 60 * 32
+
+
+# --- what is remembered per node ---------------------------------------------------------------------------
+
+
+def test_a_ledger_that_changes_between_questions_is_followed_change_by_change() -> None:
+    """One node of many pools, thousands of changes: what is kept per node equals what a new inventory says."""
+    from allocator.problem import gather_use
+
+    slices = [
+        decode_slice(
+            pool(
+                *(device(f"d{n}", memory="8", allowMultipleAllocations=n % 2 == 0) for n in range(3)),
+                name=f"pool-{number:02}",
+                allNodes=True,
+            )
+        )
+        for number in range(20)
+    ]
+    inventory, node, rnd = Inventory(slices), NodeView("n", {}), random.Random(9)
+    in_use, held = InUse(), []
+    pools = inventory.node_pools(node, Features())
+    for round_ in range(600):
+        if held and rnd.random() < 0.45:
+            in_use.remove(held.pop(rnd.randrange(len(held))))
+        else:
+            name = rnd.randrange(3)
+            share = {"share_id": "s", "consumed_capacity": (("memory", Quantity.parse("1")),)} if name % 2 == 0 else {}
+            held.append(
+                Allocation((DeviceResult("r", "driver-a", f"pool-{rnd.randrange(22):02}", f"d{name}", **share),))
+            )
+            in_use.add(held[-1])
+        if rnd.random() < 0.2 or round_ == 599:
+            kept = gather_use(pools, in_use, Features())
+            fresh = gather_use(Inventory(slices).node_pools(node, Features()), in_use, Features())
+            assert (kept.dedicated, kept.sharing) == (fresh.dedicated, fresh.sharing)
+            assert kept.used == fresh.used
+    other = InUse(held[:1])
+    assert gather_use(pools, other, Features()).used.keys() <= gather_use(pools, in_use, Features()).used.keys()
+
+
+def test_a_match_over_a_large_inventory_looks_at_values_once() -> None:
+    """2,000 pools whose devices all have an attribute of their own: no two match, and that is seen quickly."""
+    slices = [
+        pool(
+            device("a", uuid=f"{number}-a", rack=number // 4),
+            device("b", uuid=f"{number}-b", rack=number // 4),
+            name=f"pool-{number:04}",
+            allNodes=True,
+        )
+        for number in range(2000)
+    ]
+    unique = claim(request(count=2), constraints=[{"matchAttribute": "driver-a/uuid"}])
+    rack = claim(request(count=8), constraints=[{"matchAttribute": "driver-a/rack"}])
+
+    assert picked(answer(slices, [unique])) == ["none"]
+    reply = answer(slices, [rack], held=["driver-a/pool-0000/a"])
+    assert [result["pool"] for result in reply["allocations"][0]["devices"]["results"]][::2] == [
+        "pool-0004",
+        "pool-0005",
+        "pool-0006",
+        "pool-0007",
+    ]
+    assert reply["steps"] == 11
