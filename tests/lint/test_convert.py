@@ -156,6 +156,34 @@ def test_a_scheduler_configuration_keeps_its_fields() -> None:
     assert after == {**before, "apiVersion": "kubescheduler.config.k8s.io/v1"}
 
 
+TAINT_RULE = (
+    "apiVersion: resource.k8s.io/{version}\nkind: DeviceTaintRule\nmetadata: {{name: t}}\n"
+    "spec: {{deviceSelector: {{{selector}}}, taint: {{key: a, effect: NoExecute}}}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "kubernetes", "want"),
+    [
+        ("v1alpha3", "1.36", "v1beta2"),
+        ("v1alpha3", "1.37", "v1"),
+        ("v1beta2", "1.37", "v1"),
+        ("v1beta2", "1.36", "v1beta2"),
+    ],
+)
+def test_a_taint_rule_gets_the_version_of_the_release(version: str, kubernetes: str, want: str) -> None:
+    converted = run(TAINT_RULE.format(version=version, selector="driver: a.b"), kubernetes=kubernetes)
+
+    assert not converted.refusals
+    assert objects(converted.text)[0]["apiVersion"] == f"resource.k8s.io/{want}"
+
+
+def test_a_taint_rule_that_selects_by_class_has_no_equivalent() -> None:
+    (refusal,) = run(TAINT_RULE.format(version="v1alpha3", selector="deviceClassName: gpu")).refusals
+
+    assert refusal.code == "taint-rule-selector"
+
+
 REF = 'device.attributes["gpu.example.com"].'
 CAP = 'device.capacity["gpu.example.com"].'
 

@@ -1,0 +1,76 @@
+"""The workload shapes of docs/examples lint clean on the clusters they are for, but for the one that cannot fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.manifests import read_manifests
+from scheduler.embedded import EmbeddedCluster
+from scheduler.lint import Finding, Settings, Source, lint, read_published
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+SHAPES = EXAMPLES / "shapes"
+WORKLOADS = sorted(path for path in SHAPES.glob("*.yaml") if not path.stem.endswith("-cluster"))
+
+
+def findings(workload: Path) -> list[Finding]:
+    cluster = workload.with_name(f"{workload.stem}-cluster.yaml")
+    published = read_published(document.obj for document in read_manifests([cluster]))
+    assert published.slices
+    assert published.nodes
+    assert published.problems == []
+    sources = [Source(path.name, path.read_text(encoding="utf-8")) for path in (workload, cluster)]
+    return lint(sources, Settings(), published).findings
+
+
+def test_there_are_the_seven_shapes() -> None:
+    assert [path.stem for path in WORKLOADS] == [
+        "containers-shared",
+        "development-shared",
+        "inference-partitions",
+        "large-or-two-small",
+        "training-linked",
+        "training-workers",
+        "two-on-one-node",
+    ]
+
+
+@pytest.mark.parametrize(
+    "workload", [path for path in WORKLOADS if path.stem != "two-on-one-node"], ids=lambda p: p.stem
+)
+def test_a_shape_lints_clean_on_its_cluster(workload: Path) -> None:
+    assert findings(workload) == []
+
+
+def test_two_free_on_one_node_are_missing() -> None:
+    (finding,) = findings(SHAPES / "two-on-one-node.yaml")
+
+    assert finding.message.endswith("request gpus needs 2: 3 free, at most 1 on a node (3 nodes)")
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_examples_of_the_demo_lint_clean(example: Path) -> None:
+    assert lint([Source(example.name, example.read_text(encoding="utf-8"))]).findings == []
+
+
+def test_the_autoscaler_of_the_partitions_could_not_go_higher() -> None:
+    path = SHAPES / "inference-partitions.yaml"
+    published = read_published(
+        document.obj for document in read_manifests([path.with_name("inference-partitions-cluster.yaml")])
+    )
+    higher = path.read_text(encoding="utf-8").replace("maxReplicas: 14", "maxReplicas: 15")
+
+    (finding,) = lint([Source(path.name, higher)], Settings(), published).findings
+
+    assert finding.message.startswith("14 of 15 pods fit")
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda path: path.stem)
+async def test_an_api_server_takes_a_shape_and_its_cluster(workload: Path) -> None:
+    paths = [workload.with_name(f"{workload.stem}-cluster.yaml"), workload]
+    async with EmbeddedCluster() as cluster:
+        for document in read_manifests(paths):
+            if document.kind != "HorizontalPodAutoscaler":  # the embedded cluster has no autoscaler
+                await cluster.apply([document.obj])
