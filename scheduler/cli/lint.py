@@ -117,7 +117,7 @@ def read_sources(files: Sequence[str]) -> tuple[list[Source], list[Finding]]:
 
 def find_published(against: Sequence[str], kubeconfig: str | None, context: str | None) -> Published | None:
     """What --against and --kubeconfig name; None when neither is given."""
-    from scheduler.lint import read_published
+    from scheduler.lint import objects_in_v1, read_published
 
     if context and not kubeconfig:
         raise click.UsageError("--context needs --kubeconfig")
@@ -128,7 +128,7 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
         from scheduler.cli.manifests import ManifestError, read_manifests
 
         try:
-            objects += (document.obj for document in read_manifests(against))
+            objects += objects_in_v1(read_manifests(against))
         except ManifestError as error:
             raise click.UsageError(f"--against: {error}") from None
     if kubeconfig is not None:

@@ -5,7 +5,7 @@ Pure: texts and objects in, findings and texts out; no I/O, no clock. See docs/m
 
 from scheduler.lint.context import Settings
 from scheduler.lint.emit import join_files
-from scheduler.lint.engine import Converted, Report, Source, convert, lint
+from scheduler.lint.engine import Converted, Report, Source, convert, lint, objects_in_v1
 from scheduler.lint.findings import Finding, Severity
 from scheduler.lint.published import Published, read_published
 
@@ -20,5 +20,6 @@ __all__ = [
     "convert",
     "join_files",
     "lint",
+    "objects_in_v1",
     "read_published",
 ]

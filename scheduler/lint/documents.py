@@ -30,11 +30,11 @@ _ALIAS_NODES_FREE: Final = 20_000
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 _FLOAT: Final = "tag:yaml.org,2002:float"
 _INT: Final = "tag:yaml.org,2002:int"
-# As YAML 1.1 without base 60, which the API's YAML reader does not know.
+# As the API's YAML reader: YAML 1.1 without base 60, and with 1e3.
 _RESOLVED: Final = {
     _INT: re.compile(r"^(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+)$"),
     _FLOAT: re.compile(
-        r"^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
+        r"^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*|[0-9][0-9_]*(?=[eE]))(?:[eE][-+]?[0-9]+)?"
         r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
     ),
 }

@@ -42,7 +42,7 @@ def _text_node(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 def _reads_differently(value: str) -> bool:
     """Text that some reader of YAML takes for something else: y, 0o7, 1e3, 12:30."""
-    return bool(re.fullmatch(r"[yYnN]|0o[0-7]+|[-+]?[0-9][0-9_.]*(?:[eE][-+]?[0-9]+)?|[0-9]+(?::[0-9]+)+", value))
+    return bool(re.fullmatch(r"[yYnN]|0o[0-7]+|[-+]?\.?[0-9][0-9_.]*(?:[eE][-+]?[0-9]+)?|[0-9]+(?::[0-9]+)+", value))
 
 
 _Dumper.add_representer(str, _text_node)
@@ -78,7 +78,7 @@ def convert_text(text: str, name: str, views: Sequence[View], refused: Collectio
             notes.append(f"{name}:{chunk.first_line + 1}: comments inside {written[0].document.name} are lost")
         if not written:
             continue
-        pieces.append(head + "---\n".join(_yaml_text(view.obj) for view in written))
+        pieces.append(head + "---\n".join(yaml_text(view.obj) for view in written))
     return _joined(pieces), notes
 
 
@@ -111,7 +111,8 @@ def _head(text: str) -> tuple[str, bool]:
     return "".join(lines[:length]), has_more
 
 
-def _yaml_text(obj: Any) -> str:
+def yaml_text(obj: Any) -> str:
+    """An object as YAML that every reader reads alike."""
     return yaml.dump(obj, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=_WIDTH)
 
 

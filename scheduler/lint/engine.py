@@ -8,16 +8,16 @@ done about.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from scheduler.lint.capacity_check import check_capacity
 from scheduler.lint.claim_rules import check_rules
 from scheduler.lint.classic import is_classic, modernize_classic
 from scheduler.lint.constraints import check_constraints
 from scheduler.lint.context import Context, Settings
-from scheduler.lint.documents import ManifestError, parse_all
+from scheduler.lint.documents import Document, ManifestError, parse_all
 from scheduler.lint.emit import convert_text
 from scheduler.lint.findings import Finding, Severity
 from scheduler.lint.modernize import modernize
@@ -97,6 +97,15 @@ def lint(sources: Sequence[Source], settings: Settings = DEFAULTS, published: Pu
     modernize_classic(report.views)
     _check(report.views, settings, published)
     return report
+
+
+def objects_in_v1(documents: Iterable[Document]) -> list[dict[str, Any]]:
+    """The objects of a dump, older versions brought to v1: for `read_published`."""
+    views = [View(document) for document in documents]
+    for view in views:
+        if not is_classic(view):
+            modernize(view, DEFAULTS.minor)
+    return [view.obj for view in views]
 
 
 def _check(views: Sequence[View], settings: Settings, published: Published | None) -> None:

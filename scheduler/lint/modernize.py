@@ -29,6 +29,7 @@ from scheduler.lint.view import GROUP, View, at, claim_spec_path, mapping, mappi
 V1: Final = f"{GROUP}/v1"
 
 _DRA_KINDS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
+_OLD_KINDS: Final = ("ResourceClaimParameters", "ResourceClassParameters")
 _SERVED: Final[Mapping[str, str]] = {
     "v1alpha3": "1.31 to 1.33",
     "v1beta1": "since 1.32, deprecated in 1.35, until 1.37; v1 since 1.34",
@@ -58,6 +59,7 @@ _UPSTREAM_ARGS: Final = ("apiVersion", "kind", "filterTimeout", "bindingTimeout"
 
 def modernize(view: View, minor: int) -> None:
     """Bring one document to what Kubernetes 1.`minor` serves; v1alpha1 and v1alpha2 are left to `classic`."""
+    _group(view)
     if view.is_dra and view.kind in _DRA_KINDS:
         if view.version in _SERVED:
             _version(view)
@@ -68,6 +70,41 @@ def modernize(view: View, minor: int) -> None:
         _scheduler_config(view)
     else:
         _pod_sources(view, view.obj, ())
+
+
+def _group(view: View) -> None:
+    """DRA kinds without their group, kinds and versions that never were."""
+    if view.document.api_version == "v1" and view.kind in _DRA_KINDS:
+        view.obj["apiVersion"] = V1
+        view.report(
+            "wrong-api-version",
+            Severity.ERROR,
+            ("apiVersion",),
+            f"{view.kind} is not in the core group",
+            f"apiVersion: {V1}",
+            served=NEVER_VALID,
+            converted=f"apiVersion: {V1}",
+        )
+    elif view.is_dra and view.version not in (*_SERVED, "v1"):
+        view.report(
+            "wrong-api-version",
+            Severity.ERROR,
+            ("apiVersion",),
+            f"there is no version {view.document.api_version}",
+            f"apiVersion: {V1}",
+        )
+    elif view.is_dra and view.kind not in (*_DRA_KINDS, "DeviceTaintRule", "ResourcePoolStatusRequest"):
+        is_old = view.kind in ("ResourceClass", "PodSchedulingContext", *_OLD_KINDS)
+        view.report(
+            "wrong-kind",
+            Severity.ERROR,
+            ("kind",),
+            f"{view.document.api_version} has no kind {view.kind}",
+            "ResourceClass is DeviceClass today"
+            if view.kind == "ResourceClass"
+            else f"there are: {', '.join(_DRA_KINDS)}",
+            served="v1alpha2 (1.27 to 1.30)" if is_old else NEVER_VALID,
+        )
 
 
 def _version(view: View) -> None:
@@ -345,6 +382,16 @@ def _pod_sources(view: View, value: Any, path: FieldPath) -> None:
 def _lift_source(view: View, path: FieldPath, entry: dict[str, Any]) -> None:
     source = entry.get("source")
     if not isinstance(source, dict):
+        if "source" in entry:
+            view.report(
+                "pod-claim-source",
+                Severity.ERROR,
+                (*path, "source"),
+                "the claim's source is a field of its own, and no text",
+                "resourceClaimTemplateName: ... or resourceClaimName: ...",
+                served=NEVER_VALID,
+                key=True,
+            )
         return
     clash = sorted(set(source) & set(entry))
     fields = ", ".join(f"{name}: {value}" for name, value in source.items())

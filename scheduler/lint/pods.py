@@ -19,7 +19,6 @@ _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers"
 _REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 _CLAIM_FIELDS: Final = ("name", "resourceClaimName", "resourceClaimTemplateName")
 _GENERIC_DOMAINS: Final = frozenset(("com", "io", "org", "net", "dev", "k8s", "example"))
-_PODS_MAX: Final = 1000
 
 MANY: Final = 10**9
 """Replicas of what has one pod on each node."""
@@ -50,8 +49,6 @@ def pod_specs(context: Context) -> list[PodSpec]:
                 mapping(container.get("resources")).get("claims") for _, container in _containers((), spec)
             ):
                 found.append(_with_replicas(view, path, spec, scalers))
-        if len(found) > _PODS_MAX:
-            break
     return found
 
 

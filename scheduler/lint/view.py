@@ -42,8 +42,8 @@ class View:
 
     @property
     def group(self) -> str:
-        """The API group of the document; empty for the core group."""
-        group, slash, _ = self.document.api_version.partition("/")
+        """The API group; empty for the core group."""
+        group, slash, _ = text(self.obj.get("apiVersion")).partition("/")
         return group if slash else ""
 
     @property

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from scheduler.lint import Published, Settings, Source, convert
+from scheduler.lint import Published, Settings, Source, convert, objects_in_v1, read_published
+from scheduler.lint.documents import parse_documents
 from tests.lint.texts import claim, codes, dump, find, indented, pod, selecting
 
 TEMPLATE_CLAIMS = "[{name: gpu, resourceClaimTemplateName: t}]"
@@ -185,6 +186,19 @@ def test_devices_in_use_count() -> None:
     )
 
     assert codes(find(pod(TEMPLATE_CLAIMS), template(), published=used)) == {"does-not-fit"}
+
+
+def test_a_dump_of_an_older_version_is_read() -> None:
+    text = (
+        "apiVersion: resource.k8s.io/v1beta1\nkind: ResourceSlice\nmetadata: {name: s}\nspec:\n  driver: a.b\n"
+        "  pool: {name: n, generation: 1, resourceSliceCount: 1}\n  nodeName: n\n"
+        "  devices: [{name: d, basic: {attributes: {model: {string: A}}}}]\n"
+    )
+
+    published = read_published(objects_in_v1(parse_documents(text, "dump.yaml")))
+
+    assert published.problems == []
+    assert published.domains_of("attributes", "model") == {"a.b"}
 
 
 def test_a_broken_object_of_a_dump_stops_nothing() -> None:

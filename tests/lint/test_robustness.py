@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.lint import Finding, Settings, Source, convert, lint
+from scheduler.lint.documents import parse_documents
+from scheduler.lint.emit import yaml_text
 from scheduler.lint.mistakes import find_mistakes
 from scheduler.lint.published import read_published
 from tests.lint.test_against import cluster, deployment, template
@@ -111,6 +113,36 @@ def check(sources: list[Source]) -> None:
 @given(st.lists(mangled(), min_size=1, max_size=3))
 def test_mangled_manifests_never_raise_and_convert_to_what_lints(objects: list[dict[str, Any]]) -> None:
     check([Source("f.yaml", yaml.safe_dump_all(objects, allow_unicode=True))])
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text())
+    | st.sampled_from(
+        ["y", "1e3", ".5e3", "0o7", "12:30", "2020-01-01", "=", "<<", "~", "a: b", "- x", "# c", "a\nb ", "\t"]
+    ),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=4), children, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(JSON)
+def test_what_is_written_reads_as_it_was(value: Any) -> None:
+    obj = {"apiVersion": "v1", "kind": "K", "value": value}
+    # YAML has no unprintable characters but as escapes, and PyYAML writes those.
+    (document,) = parse_documents(yaml_text(obj), "f.yaml")
+
+    assert document.obj == obj
+
+
+@pytest.mark.parametrize(
+    ("written", "want"),
+    [("1e3", 1000.0), ("12:30:45", "12:30:45"), ("2020-01-01", "2020-01-01"), ("017", 15), ("10", 10)],
+)
+def test_values_are_read_as_the_api_reads_them(written: str, want: object) -> None:
+    (document,) = parse_documents(f"apiVersion: v1\nkind: K\nvalue: {written}\n", "f.yaml")
+
+    assert (document.obj["value"], type(document.obj["value"])) == (want, type(want))
 
 
 @settings(max_examples=200, deadline=None)

@@ -179,6 +179,10 @@ def rows() -> list[object]:
             12,
         ),
         row("15-daemon-set", pod("[{name: gpu, resourceClaimName: c}]", kind="DaemonSet"), "replicas-share-claim", 11),
+        row("2-source-as-text", pod("[{name: gpu, source: c}]"), "pod-claim-source", 9, "never"),
+        row("core-group", claim(PLAIN).replace("resource.k8s.io/v1", "v1"), "wrong-api-version", 1, "never"),
+        row("no-such-version", claim(PLAIN, version="v2"), "wrong-api-version", 1),
+        row("an-old-kind", CLASS.replace("v1alpha2", "v1"), "wrong-kind", 2, "1.30"),
         row("preset-node", pod(TEMPLATE_CLAIMS, more="nodeName: n\n"), "claim-nobody-allocates", 10),
     ]
 
