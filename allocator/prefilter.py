@@ -20,6 +20,9 @@ from allocator.node_match import NodeSelectorError
 from allocator.requests import Plan, RequestPlan, Slot
 from allocator.slot_masks import judge
 
+_FAILURES_MAX: Final = 8
+"""Slices with a device whose selectors fail, after which a slot gets no bound: such evaluations can take long."""
+
 
 def candidate_nodes(claims: Sequence[Claim], inventory: Inventory, features: Features) -> frozenset[str] | None:
     """Names of the nodes worth asking `allocate` about; None means any node.
@@ -50,7 +53,7 @@ def _candidate_nodes(plan: Plan, inventory: Inventory) -> frozenset[str] | None:
     except NodeSelectorError:
         return None
     offers = [_offer(slot, inventory) for slot in plan.slots]
-    if any(offer.shared_doubtful for offer in offers):
+    if any(offer.shared_doubtful or offer.failures > _FAILURES_MAX for offer in offers):
         return None
     if all(any(offers[slot.index].shared >= slot.count for slot in request.slots) for request in plan.requests):
         return None
@@ -66,7 +69,7 @@ def _could_serve(node: str, requests: Sequence[RequestPlan], offers: Sequence[_O
 class _Offer:
     """How many devices of each node's own slices, and of the others, a slot accepts; kept current by slice."""
 
-    __slots__ = ("_entries", "_position", "_slot", "doubtful", "own", "shared", "shared_doubtful")
+    __slots__ = ("_entries", "_position", "_slot", "doubtful", "failures", "own", "shared", "shared_doubtful")
 
     def __init__(self, slot: Slot) -> None:
         self._slot: Final = slot
@@ -74,6 +77,7 @@ class _Offer:
         self._position = -1
         self.own: Final[dict[str, int]] = {}
         self.doubtful: Final[dict[str, int]] = {}
+        self.failures = 0
         self.shared = 0
         self.shared_doubtful = 0
 
@@ -83,6 +87,8 @@ class _Offer:
     def update(self, inventory: Inventory) -> None:
         self._position, names = inventory.slices_changed_since(self._position)
         for name in names:
+            if self.failures > _FAILURES_MAX:
+                return
             entry = self._entries.pop(name, None)
             if entry is not None:
                 self._add(entry, -1)
@@ -97,8 +103,9 @@ class _Offer:
         for device in slice_.devices:
             verdict = judge(self._slot, device)
             usable += verdict.is_usable
-            doubtful += verdict.failure is not None
-            if doubtful:
+            if verdict.failure is not None:
+                doubtful = 1
+                self.failures += 1
                 break
         return slice_.node_name or "", usable, doubtful
 

@@ -77,6 +77,10 @@ def gather_candidates(slot: Slot, pools: NodePools) -> Candidates:
         return known
     usable = fits = failed = unknown = 0
     for view, start in pools.usable:
+        if failed and slot.key not in view.derived:
+            # Upstream would stop at the failure, and evaluations that fail can be the most expensive ones.
+            unknown |= ((1 << len(view.devices)) - 1) << start
+            continue
         mask = slot_mask(slot, view)
         if mask.fits:
             usable |= mask.usable << start

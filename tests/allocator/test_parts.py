@@ -735,3 +735,41 @@ def test_a_match_over_a_large_inventory_looks_at_values_once() -> None:
         "pool-0007",
     ]
     assert reply["steps"] == 11
+
+
+def test_a_selector_that_fails_is_evaluated_once_and_not_on_every_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An evaluation that reaches the cost limit takes long, and the pod fails at the first anyway."""
+    from allocator.selectors import Matcher
+
+    calls = []
+    evaluate = Matcher._evaluate
+    monkeypatch.setattr(Matcher, "_evaluate", lambda self, device: calls.append(device) or evaluate(self, device))
+    slices = [pool(device("a", uuid=f"{number}"), name=f"pool-{number:02}", allNodes=True) for number in range(50)]
+    wanted = claim(request(cel='device.attributes["driver-a"].uuid == "x" || device.attributes["driver-a"].missing'))
+    question = case(slices, [wanted])
+
+    (text,) = picked(ask(question))
+
+    assert text.endswith("no such key: missing")
+    assert len(calls) <= 2
+    calls.clear()
+    own = case(
+        [
+            {**slice_, "spec": {**slice_["spec"], "allNodes": False, "nodeName": f"n{number}"}}
+            for number, slice_ in enumerate(slices)
+        ],
+        [wanted],
+    )
+    assert candidate_nodes(claims_of(own), inventory_of(own), Features()) is None
+    assert len(calls) <= 10
+
+
+def test_what_is_behind_a_failure_is_decided_when_it_is_reached() -> None:
+    """The device whose selector fails is in use, so nobody asks it; those behind it must still be found."""
+    slices = [pool(device("a"), device("b", size=1)), pool(device("c", size=2), name="pool-2")]
+    wanted = claim(request(count=2, cel='device.attributes["driver-a"].size > 0'))
+
+    assert picked(answer(slices, [wanted], held=["driver-a/pool-1/a"])) == ["req-0=b", "req-0=c"]
+    assert picked(answer(slices, [wanted])) == [
+        "claim default/claim-0: selector #0: CEL runtime error: no such key: size"
+    ]
