@@ -8,7 +8,8 @@ Rules of this module
   1. A verdict holds until its node changes (scope NODE) or any node that shares a domain with it (scope DOMAIN).
      Answers of scope CLUSTER are never kept: such plugins are asked in every cycle, after the others.
   2. Looking for nodes that fit stops when enough are known (`CoreSettings.feasible_nodes_enough`); changed nodes are
-     looked at first, then unknown ones round robin. "No node fits" is said only when all were looked at.
+     looked at first, then unknown ones round robin. "No node fits" is said only when all were looked at, which may take
+     several ticks: what was found out is remembered, and the pod is asked for again.
   3. Which node is chosen follows from the order of inputs alone: best score, then the one whose last change is longest
      ago, then the order in which it was looked at. No hash order, no randomness.
   4. With `is_paranoid` every remembered answer is compared with a fresh one, each cycle.
@@ -106,6 +107,11 @@ class ShapeRecord:
         self.__init__()  # type: ignore[misc]
         self.order, self.cursor, self.left, self.position = order, cursor, len(order), position
 
+    @property
+    def has_unknown(self) -> bool:
+        """Whether there may be nodes that were not looked at."""
+        return bool(self.changed or self.left)
+
     def unknown(self) -> Iterator[NodeName]:
         """Nodes to look at, changed ones first; each is taken out as it is given."""
         while self.changed:
@@ -181,6 +187,11 @@ class NoneFits:
     is_remembered: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """More nodes must be looked at than fit into this tick; what was found out is remembered."""
+
+
 class Feasibility:
     """Records of all shapes, least recently used first."""
 
@@ -199,13 +210,21 @@ class Feasibility:
         return self._records.items()
 
     def find(
-        self, runner: Runner, cycle: Cycle, plan: Plan, node_names: frozenset[NodeName] | None, preferred: str
-    ) -> Chosen | NoneFits | Status:
+        self,
+        runner: Runner,
+        cycle: Cycle,
+        plan: Plan,
+        *,
+        node_names: frozenset[NodeName] | None,
+        preferred: str,
+        looks_max: int,
+    ) -> Chosen | NoneFits | Unfinished | Status:
         """The best node for the cycle's pod.
 
         Args:
             node_names: The only nodes worth looking at, None for all; part of the shape.
             preferred: A node to take if it fits at all (the nominated one), or "".
+            looks_max: Nodes to look at now, at least 1. A pod whose verdicts are not remembered looks at all it needs.
 
         Returns:
             A status only when a plugin failed: then nothing is known.
@@ -216,7 +235,8 @@ class Feasibility:
         size = record.size
         try:
             self._read_changes(record, plan, node_names)
-            failure = self._look(runner, cycle, plan, record, NodeName(preferred))
+            budget = looks_max if plan.shape is not None else len(self._store.node_infos)
+            failure = self._look(runner, cycle, plan, record, preferred=NodeName(preferred), looks_max=budget)
         finally:
             if plan.shape is not None:
                 self._records[plan.shape] = record
@@ -224,6 +244,8 @@ class Feasibility:
                 self._bound()
         if failure is not None:
             return failure
+        if preferred not in record.fits and len(record.fits) < self._enough(plan) and record.has_unknown:
+            return Unfinished()
         if self._settings.is_paranoid:
             self._compare(runner, cycle, plan, record, node_names)
         if plan.live_filters or plan.live_scorers:
@@ -266,12 +288,16 @@ class Feasibility:
                     touched.update(dict.fromkeys(self._store.nodes_in_domain(key, info.node)))
         return touched
 
+    def _enough(self, plan: Plan) -> int:
+        # Live filters may reject what fits so far, so with them there is never enough.
+        return self._settings.feasible_nodes_enough if not plan.live_filters else len(self._store.node_infos)
+
     def _look(
-        self, runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord, preferred: NodeName
+        self, runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord, *, preferred: NodeName, looks_max: int
     ) -> Status | None:
         """Ask the plugins about unknown nodes until enough are known to fit; the ERROR status of a plugin."""
-        # Live filters may reject what fits so far, so with them there is never enough.
-        enough = self._settings.feasible_nodes_enough if not plan.live_filters else len(self._store.node_infos)
+        enough = self._enough(plan)
+        last = self.asked + looks_max
         node_infos = self._store.node_infos
         is_known = preferred in record.fits or preferred in record.rejected
         if preferred and not is_known and preferred in record.order:
@@ -279,7 +305,9 @@ class Feasibility:
         found: list[NodeInfo] = []
         failure = None
         unknown = record.unknown()
-        while len(record.fits) + len(found) < enough and (name := next(unknown, None)) is not None:
+        while (
+            len(record.fits) + len(found) < enough and self.asked < last and (name := next(unknown, None)) is not None
+        ):
             info = node_infos.get(name)
             if info is None:
                 continue

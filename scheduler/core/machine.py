@@ -224,7 +224,7 @@ class Machine:
             popped = queue.pop(timers.now_ms)
             if popped is None:
                 break
-            self._cycles.run(popped)
+            self._cycles.run(popped, asked_max - self.feasibility.asked)
 
     def _can_try(self) -> bool:
         return not self._unlisted and len(self.bindings) < self.settings.binding_cycles_max

@@ -19,7 +19,7 @@ from typing import Final
 from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites, Settlement
 from scheduler.core.claims import ClaimOverlay
-from scheduler.core.feasibility import Chosen, Feasibility, NoneFits
+from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Unfinished
 from scheduler.core.inputs import WriteAccepted
 from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.scheduling_queue import QueuedPod, SchedulingQueue
@@ -66,8 +66,8 @@ class SchedulingCycles:
         # The condition we last asked the API server to store, while it may not be observed yet.
         self._told: Final[dict[PodUid, tuple[str, str]]] = {}
 
-    def run(self, queued: QueuedPod) -> None:
-        """Try to place one pod that the queue has given out."""
+    def run(self, queued: QueuedPod, looks_max: int) -> None:
+        """Try to place one pod that the queue has given out, looking at no more than `looks_max` nodes."""
         cycle = Cycle(queued.pod, self._timers.wall_ms)
         filtered = queued.runner.pre_filter(cycle, self._view)
         if filtered.status.code is Code.UNSCHEDULABLE:
@@ -82,15 +82,22 @@ class SchedulingCycles:
             rejecters = frozenset(queued.runner.plugins)
             self._unschedulable(queued, NO_NODES, rejecters, None)
         else:
-            self._place(queued, cycle, filtered)
+            self._place(queued, cycle, filtered, looks_max)
 
-    def _place(self, queued: QueuedPod, cycle: Cycle, filtered: PreFiltered) -> None:
+    def _place(self, queued: QueuedPod, cycle: Cycle, filtered: PreFiltered, looks_max: int) -> None:
         plan = queued.runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
             self.fail(queued, plan)
             return
-        preferred = queued.pod.status.nominated_node_name
-        match self._feasibility.find(queued.runner, cycle, plan, filtered.node_names, preferred):
+        found = self._feasibility.find(
+            queued.runner,
+            cycle,
+            plan,
+            node_names=filtered.node_names,
+            preferred=queued.pod.status.nominated_node_name,
+            looks_max=looks_max,
+        )
+        match found:
             case Chosen(node):
                 self._reserve(queued, cycle, node)
             case NoneFits() as none:
@@ -104,6 +111,8 @@ class SchedulingCycles:
                 shape = plan.shape if none.is_remembered else None
                 message = self._message("", reasons)
                 self._reject(queued, cycle, rejecters, message=message, verdicts=none.verdicts, shape=shape)
+            case Unfinished():
+                self._queue.postponed(queued, self._timers.now_ms)
             case Status() as failure:
                 self.fail(queued, failure)
 

@@ -283,6 +283,11 @@ class SchedulingQueue:
         queued.ready_ms = now_ms + (delay_ms if delay_ms is not None else self._backoff_ms(queued))
         self._push_backoff(queued, now_ms)
 
+    def postponed(self, queued: QueuedPod, now_ms: int) -> None:
+        """The attempt is not finished: it goes on after others of the same priority had their turn."""
+        queued.attempts -= 1
+        self._push_active(queued, now_ms)
+
     def assumed(self, queued: QueuedPod, now_ms: int) -> None:
         """The pod fits and is being bound; others of its shape may fit too."""
         self._follow(queued, now_ms)

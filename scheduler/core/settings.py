@@ -16,7 +16,7 @@ class CoreSettings:
         gated_ms_silent: A pod that PreEnqueue has kept out for so long is told why (upstream tells nothing). Generated
             claims need a moment, so not at once.
         cycles_per_tick: Scheduling cycles in one TimerFired, so that one `handle` stays short.
-        verdicts_per_tick: The same for new shapes: no further cycle after so many nodes were looked at.
+        verdicts_per_tick: Nodes looked at in one TimerFired; a pod that needs more goes on in the next.
         binding_cycles_max: Pods whose writes are under way at once; beyond it nothing is decided.
         feasible_nodes_enough: Nodes of a shape that must be known to fit before looking for more of them stops
             (upstream minFeasibleNodesToFind). Smaller clusters are always searched whole.

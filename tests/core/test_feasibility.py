@@ -327,3 +327,45 @@ def test_remembered_answers_equal_fresh_ones_whatever_happens(seed):
 def test_status_equality_is_what_paranoid_compares():
     assert Status.unschedulable("a").by("X") == Status.unschedulable("a").by("X")
     assert Status.unschedulable("a").by("X") != Status.unschedulable("a").by("Y")
+
+
+def test_one_tick_looks_at_a_bounded_number_of_nodes_and_goes_on_in_the_next():
+    rejecting = Reject(is_rejected=lambda pod, info: True)
+    rig = Rig(rejecting, verdicts_per_tick=10)
+    rig.add_nodes(*(f"n{index:02}" for index in range(35)))
+    rig.add_pod("p")
+    rig.watch()
+    looked = []
+    while rig.machine.next_deadline_ms() == rig.now_ms:
+        before = rig.machine.feasibility.asked
+        rig.tick()
+        looked.append(rig.machine.feasibility.asked - before)
+    assert looked == [10, 10, 10, 5]
+    rig.settle()
+    assert rig.condition_of("p")[1] == "0/35 nodes are available: 35 node(s) were rejected."
+    assert rig.machine.queue.find(builders.pod("p").uid).attempts == 1
+
+
+def test_a_pod_that_needs_many_looks_does_not_hold_up_the_others():
+    class Sizes(Reject):
+        def shape(self, cycle, view):
+            return cycle.pod.metadata.labels["size"]
+
+    rig = Rig(
+        Sizes(is_rejected=lambda pod, info: pod.metadata.labels["size"] == "huge"),
+        verdicts_per_tick=5,
+        feasible_nodes_enough=3,
+    )
+    rig.add_nodes(*(f"n{index:02}" for index in range(50)))
+    rig.add_pod("huge", labels={"size": "huge"})
+    rig.add_pod("small", labels={"size": "small"})
+    rig.watch()
+    ticks = 0
+    while not rig.server.bindings:
+        rig.tick(1)
+        rig.execute()
+        ticks += 1
+    assert rig.node_of("small") is not None
+    assert rig.condition_of("huge") is None
+    rig.settle()
+    assert rig.condition_of("huge")[1].startswith("0/50 nodes are available: 50 ")

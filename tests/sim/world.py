@@ -182,6 +182,7 @@ class World:
                 feasible_nodes_enough=self.rnd.choice([1, 2, 100]),
                 binding_cycles_max=self.rnd.choice([2, 100]),
                 cycles_per_tick=self.rnd.choice([1, 3, 16]),
+                verdicts_per_tick=self.rnd.choice([1, 2, 400]),
                 unschedulable_ms_max=10**9,  # or a wake-up that was missed would go unnoticed
             ),
         )
