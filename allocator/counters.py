@@ -28,8 +28,8 @@ def available_counters(view: PoolView, use: PoolUse | None) -> tuple[int, ...]:
     """What is left of each counter of the pool, in the order of `view.counters`."""
     if use is None or not view.counters:
         return view.counters
-    key = ("counters", view)
-    known: tuple[int, ...] | None = use.derived.get(key)
+    derived = use.derived.setdefault(view, {})
+    known: tuple[int, ...] | None = derived.get("counters")
     if known is None:
         left = list(view.counters)
         for name in use.held():
@@ -38,7 +38,7 @@ def available_counters(view: PoolView, use: PoolUse | None) -> tuple[int, ...]:
             for amounts in (*charges, *view.elsewhere.get(name, ())):
                 for counter, amount in amounts:
                     left[counter] -= amount
-        known = use.derived[key] = tuple(left)
+        known = derived["counters"] = tuple(left)
     return known
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from allocator.model import Allocation, DeviceId, DeviceResult, PoolId
 from cel.quantity import Quantity
@@ -36,7 +37,8 @@ class PoolUse:
         shares: Device name -> share id -> how many allocations hold that share.
         consumed: Device name -> capacity name -> sum of what shares consume, in units of 10^-9.
         consumers: Device name -> number of shares that recorded a consumption.
-        derived: What readers computed from this entry; emptied by every change.
+        derived: What readers computed from this entry for a view of the pool; emptied by every change, and an
+            entry goes with its view.
     """
 
     __slots__ = ("consumed", "consumers", "dedicated", "derived", "shares")
@@ -46,7 +48,7 @@ class PoolUse:
         self.shares: Final[dict[str, dict[str, int]]] = {}
         self.consumed: Final[dict[str, dict[str, int]]] = {}
         self.consumers: Final[dict[str, int]] = {}
-        self.derived: Final[dict[Any, Any]] = {}
+        self.derived: Final[WeakKeyDictionary[Any, dict[Any, Any]]] = WeakKeyDictionary()
 
     def holds(self, device: str) -> bool:
         """Whether any allocation holds the device or a share of it (IsDeviceAllocated)."""

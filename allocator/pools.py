@@ -41,6 +41,7 @@ class PoolView:
     """
 
     __slots__ = (
+        "__weakref__",
         "_index",
         "consumption",
         "counter_ids",

@@ -7,7 +7,7 @@ dictionary look-ups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allocator.capacity import NOTHING, CapacityError, Consumption
@@ -49,24 +49,27 @@ _UNUSED: Final = ViewUse(0, 0, {})
 
 def view_use(view: PoolView, use: PoolUse, features: Features) -> ViewUse:
     """Masks of a pool's devices that are held; kept until the pool's entry changes."""
-    key = ("use", view, features.is_137)
-    known = use.derived.get(key)
+    derived = use.derived.setdefault(view, {})
+    known = derived.get(features.is_137)
     if known is None:
         dedicated = sharing = 0
         consumed: dict[int, Mapping[str, int]] = {}
-        for name in use.dedicated:
-            index = view.index_of(name)
-            if index is not None:
-                dedicated |= 1 << index
+        for index in _held_positions(view, use.dedicated):
+            dedicated |= 1 << index
         # 1.36 forgets that a share without consumption is a share; 1.37 looks at the share ids, too.
-        for name in {*use.consumers, *use.shares} if features.is_137 else use.consumers:
-            index = view.index_of(name)
-            if index is not None:
-                sharing |= 1 << index
-                consumed[index] = use.consumed.get(name, {})
-        known = use.derived[key] = ViewUse(dedicated, sharing, consumed)
+        for index in _held_positions(view, {*use.consumers, *use.shares} if features.is_137 else use.consumers):
+            sharing |= 1 << index
+            consumed[index] = use.consumed.get(view.devices[index].name, {})
+        known = derived[features.is_137] = ViewUse(dedicated, sharing, consumed)
     assert isinstance(known, ViewUse)
     return known
+
+
+def _held_positions(view: PoolView, held: Collection[str]) -> list[int]:
+    """Positions of the held devices that the view shows; a pool may be far larger than a node's view of it."""
+    if len(held) > len(view.devices):
+        return [index for index, device in enumerate(view.devices) if device.name in held]
+    return [index for name in held if (index := view.index_of(name)) is not None]
 
 
 def gather_candidates(slot: Slot, pools: NodePools) -> Candidates:
