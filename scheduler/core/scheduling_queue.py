@@ -32,7 +32,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from scheduler.core.settings import CoreSettings, backoff_ms
-from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Plugin, Resource, TargetedHints
+from scheduler.framework.api import Action, ClusterEvent, ClusterView, Plugin, Resource, TargetedHints
 from scheduler.framework.runner import Runner, Shape
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
@@ -126,6 +126,7 @@ class _Waker(NamedTuple):
 
     actions: Action
     key: tuple[str, str]  # scheduler name and plugin name
+    runner: Runner
     plugin: Plugin
     targeted: TargetedHints | None
 
@@ -151,7 +152,7 @@ class SchedulingQueue:
             for plugin in runner.plugins.values():
                 targeted = plugin if isinstance(plugin, TargetedHints) else None
                 for resource, action in plugin.wakes_on:
-                    waker = _Waker(action, (runner.scheduler_name, plugin.name), plugin, targeted)
+                    waker = _Waker(action, (runner.scheduler_name, plugin.name), runner, plugin, targeted)
                     self._wakes.setdefault(resource, []).append(waker)
         self._flush_ms = 0
         # Gated pods that were not told why yet, with the time to do so; entries with an old ticket are void.
@@ -303,17 +304,17 @@ class SchedulingQueue:
             groups = self._groups_by_plugin.get(waker.key)
             concerned = None
             if waker.targeted is not None and (singles or self._groups):
-                concerned = waker.targeted.concerned(event, self._view)
+                concerned = waker.runner.concerned(waker.targeted, event, self._view)
             if concerned is not None:
                 for uid in concerned:
                     self._change_for(uid, waker, event, now_ms)
                 continue
             for queued in tuple(singles.values()) if singles else ():
-                if waker.plugin.hint(queued.pod, event, self._view) is Hint.QUEUE:
+                if waker.runner.is_helped(waker.plugin, queued.pod, event, self._view):
                     self._wake(queued, now_ms)
             for group in tuple(groups.values()) if groups else ():
                 first = group.first() if group.leader is None else None
-                if first is not None and waker.plugin.hint(first.pod, event, self._view) is Hint.QUEUE:
+                if first is not None and waker.runner.is_helped(waker.plugin, first.pod, event, self._view):
                     self._lead(group, first, now_ms)
 
     def _change_for(self, uid: PodUid, waker: _Waker, event: ClusterEvent, now_ms: int) -> None:
@@ -335,7 +336,7 @@ class SchedulingQueue:
         return (
             waker.key[0] == queued.runner.scheduler_name
             and waker.key[1] in queued.all_rejecters
-            and waker.plugin.hint(queued.pod, event, self._view) is Hint.QUEUE
+            and waker.runner.is_helped(waker.plugin, queued.pod, event, self._view)
         )
 
     def _leave_group(self, queued: QueuedPod, now_ms: int) -> None:

@@ -14,16 +14,18 @@ Source: pkg/scheduler/framework/runtime/framework.go v1.36.3.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from scheduler.framework.api import (
     ON_NODE,
+    ClusterEvent,
     ClusterView,
     Dependence,
     FilterPlugin,
     Held,
+    Hint,
     PermitPlugin,
     PermitResult,
     Plugin,
@@ -42,12 +44,13 @@ from scheduler.framework.api import (
     Scope,
     ScorePlugin,
     ShapedPlugin,
+    TargetedHints,
 )
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision
 from scheduler.framework.registry import check_profile
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.model.keys import NodeName
+from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 
@@ -144,6 +147,22 @@ class Runner:
             if isinstance(plugin, FilterPlugin | ScorePlugin)
         )
         self._plans: Final[dict[tuple[object, ...], Plan]] = {}
+
+    def is_helped(self, plugin: Plugin, pod: Pod, change: ClusterEvent, view: ClusterView) -> bool:
+        """Whether `plugin`, which rejected `pod`, says QUEUE; one that breaks counts as yes (upstream too)."""
+        try:
+            return plugin.hint(pod, change, view) is Hint.QUEUE
+        except Exception as error:
+            self._broken(plugin, "QueueingHint", error)
+            return True
+
+    def concerned(self, plugin: TargetedHints, change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
+        """The only pods that `change` could help, None for any; any if the plugin breaks."""
+        try:
+            return plugin.concerned(change, view)
+        except Exception as error:
+            self._broken(plugin, "QueueingHint", error)
+            return None
 
     def pre_enqueue(self, pod: Pod, view: ClusterView) -> Status:
         """SUCCESS, or the first rejection: the pod is gated."""

@@ -109,6 +109,26 @@ def test_a_plugin_may_break_anywhere(point):
         assert len(list(rig.machine.overlay.in_use.devices())) == 0
 
 
+@pytest.mark.parametrize("point", ["hint", "concerned"])
+def test_a_hint_that_breaks_wakes_rather_than_strands(point):
+    def breaking(self, *args):
+        raise RuntimeError("broken")
+
+    class Breaks(TinyDevices):
+        pass
+
+    setattr(Breaks, point, breaking)
+    rig = Rig(Breaks(count=1), is_strict=False)
+    rig.add_nodes("a")
+    for name in ("c", "d"):
+        rig.server.put_claim(builders.claim(name))
+        rig.add_pod(f"p{name}", claims=(name,))
+    rig.settle()
+    rig.add_nodes("b")
+    rig.wait(1_000)
+    assert {rig.node_of("pc"), rig.node_of("pd")} == {"a", "b"}
+
+
 def test_a_cycle_keeps_slots_by_type():
     one = cycle()
     assert one.find(Status) is None
