@@ -25,25 +25,22 @@ Rules of this module
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, NoReturn
+from collections.abc import Callable
+from typing import Any, Final
 
 from cel.checker import Checked
-from cel.declarations import (
-    BOOL_KIND,
-    BYTES_KIND,
-    DOUBLE_KIND,
-    INT_KIND,
-    LIST_KIND,
-    MAP_KIND,
-    NULL_KIND,
-    OPAQUE_KIND,
-    STRING_KIND,
-    STRUCT_KIND,
-    UINT_KIND,
-    Type,
-    is_optional,
+from cel.codegen_parts import (
+    RUNTIME,
+    Code,
+    Scope,
+    Unsupported,
+    bind_pattern,
+    element_kind,
+    kind_of,
+    quantifier,
+    terms,
 )
+from cel.declarations import STRUCT_KIND
 from cel.errors import EvaluationError
 from cel.semver import Semver
 from cel.stdlib import Implementation
@@ -60,7 +57,7 @@ from cel.syntax import (
     MapExpr,
     Select,
 )
-from cel.values import MAP_CLASSES, MISSING, NONE, AbortedError, Optional, equal, make_map
+from cel.values import MISSING, make_map
 
 DEPTH_MAX: Final = 40
 NODES_MAX: Final = 500
@@ -70,17 +67,6 @@ _GROWING: Final = frozenset(("_+_", "replace", "join", "format", "lists.range", 
 _COMPARISONS: Final = {"_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
 _MIRRORED: Final = {"_<_": "_>_", "_<=_": "_>=_", "_>_": "_<_", "_>=_": "_<=_", "_==_": "_==_", "_!=_": "_!=_"}
 _DECIDED_BY_SIGN: Final = {**_COMPARISONS, "_==_": "==", "_!=_": "!="}
-_SCALARS: Final = {
-    BOOL_KIND: "bool",
-    INT_KIND: "int",
-    UINT_KIND: "uint",
-    DOUBLE_KIND: "double",
-    STRING_KIND: "string",
-    BYTES_KIND: "bytes",
-    NULL_KIND: "null",
-    LIST_KIND: "list",
-    MAP_KIND: "map",
-}
 _DEVICE_FIELDS: Final = {
     "driver": ("d._driver", "string"),
     "attributes": ("d._attributes", "attributes"),
@@ -91,118 +77,34 @@ _INNER: Final = {"attributes": "attribute_domain", "capacity": "capacity_domain"
 _VALUE: Final = {"attribute_domain": "attribute", "capacity_domain": "quantity"}
 
 
-class Unsupported(Exception):  # noqa: N818 - control flow inside of this module, not an error
-    """The expression is left to the exact evaluator."""
-
-
-class Code(NamedTuple):
-    """Source of a Python expression and what is known of its value.
-
-    kind: "bool", "int", "string", ... for a static type; "attribute", "attributes", "attribute_domain",
-        "capacity", "capacity_domain", "quantity", "device", "optional"; "any" when nothing is known.
-    constant: the value when it is one, else MISSING.
-    """
-
-    text: str
-    kind: str
-    constant: Any = MISSING
-
-
-Scope = Mapping[str, Code]
-
-
-def _fail() -> NoReturn:
-    """Give up: the exact evaluator answers."""
-    raise Unsupported
-
-
-def _iterable(value: Any) -> Any:
-    if value.__class__ is list or value.__class__ in MAP_CLASSES:
-        return value
-    _fail()
-
-
-def _exactly_one(answers: Any) -> bool:
-    return [*answers].count(True) == 1
-
-
-def _not_equal(left: Any, right: Any) -> bool:
-    try:
-        return not equal(left, right)
-    except AbortedError:
-        raise
-    except EvaluationError:
-        return True
-
-
-def _contains(element: Any, collection: Any) -> bool:
-    from cel.values import contains  # noqa: PLC0415
-
-    return contains(element, collection)
-
-
-def _optional_get(value: Any, key: Any) -> Optional:
-    """`value.?key`, and `optional.key`."""
-    from cel.walker import qualified  # noqa: PLC0415 - rare
-
-    if value.__class__ is Optional:
-        if not value.has_value:
-            return NONE
-        value = value.value
-    found = qualified(value, key, tests=True)
-    return NONE if found is MISSING else Optional(found)
-
-
-def _get(value: Any, key: Any) -> Any:
-    """`value[key]` of anything but an optional."""
-    from cel.walker import qualified  # noqa: PLC0415 - rare
-
-    return qualified(value, key, tests=False)
-
-
-_RUNTIME: Final[dict[str, Any]] = {
-    "R": _fail,
-    "S": Semver,
-    "M": MISSING,
-    "ANY": any,
-    "ALL": all,
-    "ONE": _exactly_one,
-    "IN": _contains,
-    "EQ": equal,
-    "NE": _not_equal,
-    "GET": _get,
-    "OPT": _optional_get,
-    "ITER": _iterable,
-    "LEN": len,
-    "INT": int,
-    "STR": str,
-    "BOOL": bool,
-    "X": Exception,
-}
-
-
 def generate(checked: Checked, exact: Callable[[Any], bool]) -> Callable[[Any], bool] | None:
     """A function of the device for a checked selector, or None when it is one for the exact evaluator."""
-    generator = _Generator(checked)
-    try:
-        condition = generator.condition(checked.expr, {}, 0)
-        if generator.is_costly and not generator.is_affordable():
-            return None
-    except Unsupported:
-        return None
-    return generator.build(condition, exact)
+    prepared = _prepared(checked)
+    return None if prepared is None else prepared[0].build(prepared[1], exact)
 
 
 def source_of(checked: Checked) -> str | None:
     """The generated source, for people and tests."""
-    generator = _Generator(checked)
+    prepared = _prepared(checked)
+    return None if prepared is None else prepared[0].source(prepared[1])
+
+
+def _prepared(checked: Checked) -> tuple[Generator, str] | None:
     try:
-        return generator.source(generator.condition(checked.expr, {}, 0))
+        generator = Generator(checked)
+        condition = generator.condition(checked.expr, {}, 0)
+        if not generator.is_costly or generator.is_affordable():
+            return generator, condition
     except Unsupported:
+        pass
+    if not checked.macro_calls:
         return None
+    from cel.codegen_counting import prepare_counting  # noqa: PLC0415 - for what admission would have refused
+
+    return prepare_counting(checked)
 
 
-class _Generator:
+class Generator:
     def __init__(self, checked: Checked) -> None:
         self.checked: Final = checked
         self.types: Final = checked.types
@@ -217,24 +119,29 @@ class _Generator:
     # --- the function
 
     def source(self, condition: str) -> str:
-        # What every evaluation needs is a parameter, which Python reads faster than a global.
-        names = sorted({*self.constants, *self.used} - {"R"})
-        parameters = "".join(f", {name}={name}" for name in names)
         touch = "" if self.reads_device else "        d._driver\n"
         return (
-            f"def matches(d{parameters}):\n    try:\n{touch}        return {condition}\n"
+            f"def matches(d{self.parameters()}):\n    try:\n{touch}        return {condition}\n"
             "    except X:\n        return E(d)\n"
         )
 
+    def parameters(self) -> str:
+        """What every evaluation needs is a parameter, which Python reads faster than a global."""
+        return "".join(f", {name}={name}" for name in sorted({*self.constants, *self.used} - {"R"}))
+
     def build(self, condition: str, exact: Callable[[Any], bool]) -> Callable[[Any], bool]:
-        namespace: dict[str, Any] = {"__builtins__": {}, **_RUNTIME, **self.constants, "E": exact}
+        namespace: dict[str, Any] = {"__builtins__": {}, **self.runtime(), **self.constants, "E": exact}
         code = compile(self.source(condition), "<cel selector>", "exec", dont_inherit=True)
         exec(code, namespace)  # noqa: S102 - see rule 2
         function: Any = namespace.pop("matches")  # or the function and its globals would be a cycle
         for name, pattern in self.lazy.items():
-            _bind_pattern(function, name, pattern)
+            bind_pattern(function, name, pattern)
         matches: Callable[[Any], bool] = function
         return matches
+
+    def runtime(self) -> dict[str, Any]:
+        """What generated code may name."""
+        return RUNTIME
 
     def is_affordable(self) -> bool:
         from cel.cost import LIMIT, estimate  # noqa: PLC0415 - few selectors have loops
@@ -382,7 +289,7 @@ class _Generator:
         """
         chosen = self.checked.references.get(node.id, ())
         overloads = self.checked.environment.functions(node.function) or ()
-        kinds = {_kind_of(overload.result) for overload in overloads if overload.id in chosen}
+        kinds = {kind_of(overload.result) for overload in overloads if overload.id in chosen}
         return kinds.pop() if len(kinds) == 1 else "any"
 
     def implementation(self, node: Call, count: int) -> Implementation:
@@ -391,7 +298,7 @@ class _Generator:
         return implementation_of(self.checked, node, count)
 
     def logical(self, node: Call, scope: Scope, depth: int) -> Code:
-        from_terms = [self.condition(term, scope, depth) for term in _terms(node)]
+        from_terms = [self.condition(term, scope, depth) for term in terms(node)]
         operator = " and " if node.function == "_&&_" else " or "
         return Code(f"({operator.join(from_terms)})", "bool")
 
@@ -680,7 +587,7 @@ class _Generator:
 
     def unrolled(self, node: Comprehension, elements: list[Literal], scope: Scope, depth: int) -> Code | None:
         """`exists` and `all` over a literal list: the predicate once per element."""
-        shape = _quantifier(node)
+        shape = quantifier(node)
         if shape is None or not elements:
             return None
         function, predicate = shape
@@ -697,14 +604,14 @@ class _Generator:
         name = self.temporary()
         kind: str | None = {"attribute": "attribute", "attribute_domain": "string"}.get(source.kind)
         if kind is None:
-            kind = _element_kind(source.constant)
+            kind = element_kind(source.constant)
         inner = {**scope, node.iter_var: Code(name, kind)}
         loop = f"for {name} in {self.use('ITER')}({source.text})"
-        shape = _quantifier(node)
+        shape = quantifier(node)
         if shape is not None:
-            function, predicate = shape
-            quantifier = self.use("ANY" if function == "_||_" else "ALL")
-            return Code(f"{quantifier}({self.condition(predicate, inner, depth)} {loop})", "bool")
+            operator, predicate = shape
+            function = self.use("ANY" if operator == "_||_" else "ALL")
+            return Code(f"{function}({self.condition(predicate, inner, depth)} {loop})", "bool")
         step = node.loop_step
         if type(step) is Call and step.function == "_?_:_":
             condition = self.condition(step.args[0], inner, depth)
@@ -720,86 +627,32 @@ class _Generator:
         return Code(f"[{element.text} {loop}]", "list")
 
 
-def _kind_of(type_: Type) -> str:
-    if type_.kind == STRUCT_KIND:
-        return {"kubernetes.Quantity": "quantity", "kubernetes.Semver": "semver"}.get(type_.name, "any")
-    if type_.kind == OPAQUE_KIND and is_optional(type_):
-        return "optional"
-    return _SCALARS.get(type_.kind, "any")
-
-
-def _element_kind(constant: Any) -> str:
-    """What all elements of a constant list are."""
-    classes = {element.__class__ for element in constant} if constant.__class__ is list else set()
-    return {str: "string", int: "int"}.get(classes.pop(), "any") if len(classes) == 1 else "any"
-
-
-def _terms(node: Call) -> list[Expr]:
-    terms: list[Expr] = []
-    pending: list[Expr] = [node]
-    while pending:
-        current = pending.pop()
-        if type(current) is Call and current.function == node.function:
-            pending += reversed(current.args)
-        else:
-            terms.append(current)
-    return terms
-
-
-def _quantifier(node: Comprehension) -> tuple[str, Expr] | None:
-    """The operator and the predicate of `exists` (`||`) or `all` (`&&`)."""
-    step = node.loop_step
-    if type(node.accu_init) is not Literal or node.accu_init.value.__class__ is not bool:
-        return None
-    if type(step) is Call and step.function in ("_||_", "_&&_") and type(step.args[0]) is Ident:
-        return step.function, step.args[1]
-    return None
-
-
-def _bind_pattern(function: Any, name: str, regex: Any) -> None:
-    """Have the pattern compiled when it is first needed: Python takes longer for that than we for the rest."""
-    code = function.__code__
-    position = code.co_varnames.index(name) - 1
-
-    def replace(search: Any) -> None:
-        defaults = [*function.__defaults__]
-        defaults[position] = search
-        function.__defaults__ = tuple(defaults)
-
-    def first_search(text: Any) -> Any:
-        search = regex.python().search
-        replace(search)
-        return search(text)
-
-    replace(first_search)
-
-
-_Special = Callable[[_Generator, Call, Scope, int], Code | None]
+_Special = Callable[[Generator, Call, Scope, int], Code | None]
 
 _SPECIAL: Final[dict[str, _Special]] = {
-    "_&&_": _Generator.logical,
-    "_||_": _Generator.logical,
-    "!_": _Generator.negation,
-    "_?_:_": _Generator.conditional,
-    "dyn": _Generator.dyn,
-    INDEX: _Generator.index,
-    OPTIONAL_INDEX: _Generator.optional_index,
-    OPTIONAL_SELECT: _Generator.optional_index,
-    "orValue": _Generator.or_value,
-    "hasValue": _Generator.has_value,
-    "_==_": _Generator.equality,
-    "_!=_": _Generator.equality,
-    "_<_": _Generator.ordering,
-    "_<=_": _Generator.ordering,
-    "_>_": _Generator.ordering,
-    "_>=_": _Generator.ordering,
-    "isGreaterThan": _Generator.greater_or_less,
-    "isLessThan": _Generator.greater_or_less,
-    "quantity": _Generator.constant_call,
-    "semver": _Generator.constant_call,
-    "@in": _Generator.membership,
-    "startsWith": _Generator.text_method,
-    "endsWith": _Generator.text_method,
-    "contains": _Generator.text_method,
-    "matches": _Generator.matches,
+    "_&&_": Generator.logical,
+    "_||_": Generator.logical,
+    "!_": Generator.negation,
+    "_?_:_": Generator.conditional,
+    "dyn": Generator.dyn,
+    INDEX: Generator.index,
+    OPTIONAL_INDEX: Generator.optional_index,
+    OPTIONAL_SELECT: Generator.optional_index,
+    "orValue": Generator.or_value,
+    "hasValue": Generator.has_value,
+    "_==_": Generator.equality,
+    "_!=_": Generator.equality,
+    "_<_": Generator.ordering,
+    "_<=_": Generator.ordering,
+    "_>_": Generator.ordering,
+    "_>=_": Generator.ordering,
+    "isGreaterThan": Generator.greater_or_less,
+    "isLessThan": Generator.greater_or_less,
+    "quantity": Generator.constant_call,
+    "semver": Generator.constant_call,
+    "@in": Generator.membership,
+    "startsWith": Generator.text_method,
+    "endsWith": Generator.text_method,
+    "contains": Generator.text_method,
+    "matches": Generator.matches,
 }

@@ -598,7 +598,7 @@ class _Planner:
                 except AbortedError:
                     raise
                 except EvaluationError as error:
-                    slots[accu_slot] = _Failed(error)
+                    slots[accu_slot] = _Failed(error.with_traceback(None))
                 if frame.cost > COST_LIMIT:
                     raise AbortedError(COST_EXCEEDED)
             value = result(frame)
@@ -674,7 +674,8 @@ def _accumulator(index: int, init: Step) -> Step:
                 value = Map()
             frame.slots[index] = value
         if value.__class__ is _Failed:
-            raise value.error
+            # Each raise would add to the traceback, which nobody reads and a long fold makes long.
+            raise value.error.with_traceback(None)
         return value
 
     return read
@@ -728,7 +729,7 @@ def _logical(terms: list[Step], *, decisive: bool) -> Step:
             except AbortedError:
                 raise
             except EvaluationError as error:
-                failure = failure or error
+                failure = failure or error.with_traceback(None)
                 continue
             if value is decisive:
                 return value is True

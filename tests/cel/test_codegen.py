@@ -367,15 +367,60 @@ def test_a_device_with_a_problem_fails_every_selector() -> None:
             cel.compile_selector(expression).matches(device)
 
 
-def test_code_that_could_run_long_is_left_to_the_evaluator_that_counts() -> None:
-    digits = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
-    bomb = "true"
-    for name in "abcdefg":
-        bomb = f"{digits}.all({name}, {bomb})"
-    selector = cel.compile_selector(bomb)
-    assert not selector.is_generated
+# --- loops that may exceed the cost limit
+
+DIGITS = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+
+
+def nested_loops(body: str, names: str, macro: str, source: str) -> str:
+    for name in names:
+        body = f"{source}.{macro}({name}, {body})"
+    return body
+
+
+@pytest.mark.parametrize("names", ["ab", "abc", "abcdef"])
+@pytest.mark.parametrize("source", [DIGITS, "lists.range(40)"])
+@pytest.mark.parametrize(
+    ("macro", "body"),
+    [
+        ("all", "true"),
+        ("all", "a + b >= 0"),
+        ("all", "a < 9"),
+        ("all", "a > 5 || b < 20"),
+        ("all", f"{A}.index == 2"),
+        ("all", 'device.driver != "x" && a != 77'),
+        ("exists", "false"),
+        ("exists", "a == 9 && b == 9"),
+        ("exists", "!(a in [0, 1, 2, 3])"),
+        ("exists", "a > 3 ? b == 9 : false"),
+    ],
+)
+def test_loops_that_count_agree_with_the_exact_evaluator(names: str, source: str, macro: str, body: str) -> None:
+    expression = nested_loops(body, names, macro, source)
+    device = cel.device_view(D, {"index": 2}, {}, False)
+    for text in (expression, f"({expression}) || true", f"!({expression})"):
+        assert_equal_answers(cel.compile_selector(text, environments.get("1.37")), device)
+
+
+@pytest.mark.parametrize(("macro", "body"), [("all", "10 / (a - 7) < 100"), ("exists", f"{A}.nope == a")])
+def test_errors_in_loops_that_count_are_the_exact_evaluators(macro: str, body: str) -> None:
+    selector = cel.compile_selector(nested_loops(body, "abc", macro, DIGITS), environments.get("1.37"))
+    assert_equal_answers(selector, cel.device_view(D, {"index": 2}, {}, False))
+
+
+def test_a_loop_beyond_the_limit_is_ended_by_generated_code() -> None:
+    bomb = cel.compile_selector(nested_loops("true", "abcdefg", "all", DIGITS))
+    assert bomb.is_generated
+    bomb._exact = None  # type: ignore[assignment, misc]
     with pytest.raises(cel.EvaluationError, match="actual cost limit exceeded"):
-        selector.matches(cel.device_view(D, {}, {}, False))
+        bomb.matches(cel.device_view(D, {}, {}, False))
+
+
+def test_what_grows_and_may_exceed_the_limit_is_left_to_the_exact_evaluator() -> None:
+    bomb = cel.compile_selector(nested_loops("[a]", "abcdefg", "map", DIGITS) + ".size() == 10")
+    assert not bomb.is_generated
+    with pytest.raises(cel.EvaluationError, match="actual cost limit exceeded"):
+        bomb.matches(cel.device_view(D, {}, {}, False))
 
 
 # --- the same table, asked of the Go implementation

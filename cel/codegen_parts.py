@@ -1,0 +1,179 @@
+"""What generated code is made of and runs with: `Code`, the run-time functions, shapes of macros.
+
+Not here: how expressions become code (`codegen`), loops that count (`codegen_counting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, NoReturn
+
+from cel.declarations import (
+    BOOL_KIND,
+    BYTES_KIND,
+    DOUBLE_KIND,
+    INT_KIND,
+    LIST_KIND,
+    MAP_KIND,
+    NULL_KIND,
+    OPAQUE_KIND,
+    STRING_KIND,
+    STRUCT_KIND,
+    UINT_KIND,
+    Type,
+    is_optional,
+)
+from cel.errors import EvaluationError
+from cel.semver import Semver
+from cel.syntax import Call, Comprehension, Expr, Ident, Literal
+from cel.values import MAP_CLASSES, MISSING, NONE, AbortedError, Optional, contains, equal
+
+_SCALARS: Final = {
+    BOOL_KIND: "bool",
+    INT_KIND: "int",
+    UINT_KIND: "uint",
+    DOUBLE_KIND: "double",
+    STRING_KIND: "string",
+    BYTES_KIND: "bytes",
+    NULL_KIND: "null",
+    LIST_KIND: "list",
+    MAP_KIND: "map",
+}
+
+
+class Unsupported(Exception):  # noqa: N818 - control flow inside of this module, not an error
+    """The expression is left to the exact evaluator."""
+
+
+class Code(NamedTuple):
+    """Source of a Python expression and what is known of its value.
+
+    kind: "bool", "int", "string", ... for a static type; "attribute", "attributes", "attribute_domain",
+        "capacity", "capacity_domain", "quantity", "device", "optional"; "any" when nothing is known.
+    constant: the value when it is one, else MISSING.
+    """
+
+    text: str
+    kind: str
+    constant: Any = MISSING
+
+
+Scope = Mapping[str, Code]
+
+
+def fail() -> NoReturn:
+    """Give up: the exact evaluator answers."""
+    raise Unsupported
+
+
+def _iterable(value: Any) -> Any:
+    if value.__class__ is list or value.__class__ in MAP_CLASSES:
+        return value
+    fail()
+
+
+def _exactly_one(answers: Any) -> bool:
+    return [*answers].count(True) == 1
+
+
+def _not_equal(left: Any, right: Any) -> bool:
+    try:
+        return not equal(left, right)
+    except AbortedError:
+        raise
+    except EvaluationError:
+        return True
+
+
+def _optional_get(value: Any, key: Any) -> Optional:
+    """`value.?key`, and `optional.key`."""
+    from cel.walker import qualified  # noqa: PLC0415 - rare
+
+    if value.__class__ is Optional:
+        if not value.has_value:
+            return NONE
+        value = value.value
+    found = qualified(value, key, tests=True)
+    return NONE if found is MISSING else Optional(found)
+
+
+def _get(value: Any, key: Any) -> Any:
+    """`value[key]` of anything but an optional."""
+    from cel.walker import qualified  # noqa: PLC0415 - rare
+
+    return qualified(value, key, tests=False)
+
+
+RUNTIME: Final[dict[str, Any]] = {
+    "R": fail,
+    "S": Semver,
+    "M": MISSING,
+    "ANY": any,
+    "ALL": all,
+    "ONE": _exactly_one,
+    "IN": contains,
+    "EQ": equal,
+    "NE": _not_equal,
+    "GET": _get,
+    "OPT": _optional_get,
+    "ITER": _iterable,
+    "LEN": len,
+    "INT": int,
+    "STR": str,
+    "BOOL": bool,
+    "X": Exception,
+}
+
+
+def kind_of(type_: Type) -> str:
+    if type_.kind == STRUCT_KIND:
+        return {"kubernetes.Quantity": "quantity", "kubernetes.Semver": "semver"}.get(type_.name, "any")
+    if type_.kind == OPAQUE_KIND and is_optional(type_):
+        return "optional"
+    return _SCALARS.get(type_.kind, "any")
+
+
+def element_kind(constant: Any) -> str:
+    """What all elements of a constant list are."""
+    classes = {element.__class__ for element in constant} if constant.__class__ is list else set()
+    return {str: "string", int: "int"}.get(classes.pop(), "any") if len(classes) == 1 else "any"
+
+
+def terms(node: Call) -> list[Expr]:
+    found: list[Expr] = []
+    pending: list[Expr] = [node]
+    while pending:
+        current = pending.pop()
+        if type(current) is Call and current.function == node.function:
+            pending += reversed(current.args)
+        else:
+            found.append(current)
+    return found
+
+
+def quantifier(node: Comprehension) -> tuple[str, Expr] | None:
+    """The operator and the predicate of `exists` (`||`) or `all` (`&&`)."""
+    step = node.loop_step
+    if type(node.accu_init) is not Literal or node.accu_init.value.__class__ is not bool:
+        return None
+    if type(step) is Call and step.function in ("_||_", "_&&_") and type(step.args[0]) is Ident:
+        return step.function, step.args[1]
+    return None
+
+
+def bind_pattern(function: Any, name: str, regex: Any) -> None:
+    """Have the pattern compiled when it is first needed: Python takes longer for that than we for the rest."""
+    code = function.__code__
+    position = code.co_varnames.index(name) - 1
+
+    def replace(search: Any) -> None:
+        defaults = [*function.__defaults__]
+        defaults[position] = search
+        function.__defaults__ = tuple(defaults)
+
+    def first_search(text: Any) -> Any:
+        search = regex.python().search
+        replace(search)
+        return search(text)
+
+    replace(first_search)
