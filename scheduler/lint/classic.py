@@ -53,8 +53,9 @@ class _Classic:
                 self.convert(view)
             elif view.kind.endswith(_VENDOR_KINDS) and not view.is_dra and view.group:
                 self.vendor(view)
-        for view in self.parameters.values():
-            self.left_over(view)
+        for view in self.views:
+            if is_classic(view) and view.kind in _PARAMETER_KINDS:
+                self.left_over(view)
 
     def convert(self, view: View) -> None:
         match view.kind:

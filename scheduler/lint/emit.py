@@ -35,7 +35,8 @@ class _Dumper(yaml.SafeDumper):
 
 def _text_node(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = "|" if "\n" in value else None
-    if style is None and _reads_differently(value):
+    # Unicode's own line ends are line ends to YAML 1.1 and text to YAML 1.2.
+    if any(char in "\x85\u2028\u2029" for char in value) or (style is None and _reads_differently(value)):
         style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 

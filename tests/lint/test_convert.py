@@ -357,6 +357,12 @@ def test_parameters_for_the_driver_become_opaque_configuration() -> None:
     assert only["spec"]["devices"]["config"] == [want]
 
 
+def test_parameters_that_are_there_twice_are_refused_twice() -> None:
+    refusals = run(PARAMETERS + "---\n" + PARAMETERS).refusals
+
+    assert [refusal.code for refusal in refusals] == ["classic-dra", "classic-dra"]
+
+
 def test_selectors_of_1_30_have_no_equivalent() -> None:
     converted = run(PARAMETERS.replace("SELECTOR", "'attributes.int.x > 1'") + "---\n" + WITH_PARAMETERS)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from scheduler.lint import Finding, Settings, Source, convert, lint
@@ -126,6 +126,7 @@ JSON = st.recursive(
 
 
 @settings(max_examples=300, deadline=None)
+@example({"\x85": "a\x85\n"})
 @given(JSON)
 def test_what_is_written_reads_as_it_was(value: Any) -> None:
     obj = {"apiVersion": "v1", "kind": "K", "value": value}
