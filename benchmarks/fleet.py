@@ -100,27 +100,18 @@ class Fleet:
         return device
 
     def _partitionable(self, node: int) -> Iterator[Object]:
-        """One pool a GPU: a slice with the counters, and one with halves and quarters that draw on them."""
-        for index in range(self.size.devices):
-            pool = f"{node_name(node)}-gpu-{index}"
-            counters = {"memory": {"value": "80Gi"}, **{f"slice-{part}": {"value": "1"} for part in range(4)}}
-            yield _slice(
-                pool, node_name(node), {"sharedCounters": [{"name": "gpu", "counters": counters}]}, 2, "counters"
-            )
-            parts = [("half", (0, 1)), ("half", (2, 3)), *(("quarter", (part,)) for part in range(4))]
-            devices = []
-            for number, (profile, taken) in enumerate(parts):
-                memory = f"{20 * len(taken)}Gi"
-                consumed = {"memory": {"value": memory}, **{f"slice-{part}": {"value": "1"} for part in taken}}
-                devices.append(
-                    {
-                        "name": f"part-{number}",
-                        "attributes": {"profile": {"string": profile}},
-                        "capacity": {"memory": {"value": memory}},
-                        "consumesCounters": [{"counterSet": "gpu", "counters": consumed}],
-                    }
-                )
-            yield _slice(pool, node_name(node), {"devices": devices}, 2)
+        """One pool a node: a slice with a counter set a GPU, and one with halves and quarters that draw on them."""
+        name = node_name(node)
+        counters = {"memory": {"value": "80Gi"}, **{f"slice-{part}": {"value": "1"} for part in range(4)}}
+        sets = [{"name": f"gpu-{index}", "counters": counters} for index in range(self.size.devices)]
+        yield _slice(name, name, {"sharedCounters": sets}, 2, "counters")
+        profiles = (("half", (0, 1)), ("half", (2, 3)), *(("quarter", (part,)) for part in range(4)))
+        devices = [
+            _part(index, number, profile, taken)
+            for index in range(self.size.devices)
+            for number, (profile, taken) in enumerate(profiles)
+        ]
+        yield _slice(name, name, {"devices": devices}, 2)
 
     def matches(self, index: int) -> bool:
         """Does the index-th device of the cluster have the model that is selected?"""
@@ -186,10 +177,21 @@ class Fleet:
             for index in range(self.size.devices):
                 name = node_name(node)
                 if self.workload.devices["kind"] == "partition":
-                    yield from ((name, f"{name}-gpu-{index}", part) for part in ("part-0", "part-1"))
+                    yield from ((name, name, f"gpu-{index}-part-{number}") for number in range(2))
                 elif self.matches(node * self.size.devices + index):
                     times = 4 if "share" in bare else 1
                     yield from [(name, name, f"gpu-{index}")] * times
+
+
+def _part(gpu: int, number: int, profile: str, taken: tuple[int, ...]) -> Object:
+    memory = {"value": f"{20 * len(taken)}Gi"}
+    consumed = {"memory": memory, **{f"slice-{part}": {"value": "1"} for part in taken}}
+    return {
+        "name": f"gpu-{gpu}-part-{number}",
+        "attributes": {"profile": {"string": profile}, "parent": {"string": f"gpu-{gpu}"}},
+        "capacity": {"memory": memory},
+        "consumesCounters": [{"counterSet": f"gpu-{gpu}", "counters": consumed}],
+    }
 
 
 def node_name(number: int) -> str:
