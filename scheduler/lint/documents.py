@@ -278,12 +278,13 @@ def _documents(name: str, text: str, node: yaml.Node) -> Iterator[Document]:
         raise ManifestError(str(error), place) from error
     finally:
         constructor.dispose()
+    own = "\n".join(text.splitlines()[node.start_mark.line : node.end_mark.line + 1])
     if not isinstance(obj, dict):
-        raise ManifestError(f"a {type(obj).__name__} is no Kubernetes object{_hint(text)}", place)
+        raise ManifestError(f"a {type(obj).__name__} is no Kubernetes object{_hint(own)}", place)
     missing = [key for key in ("apiVersion", "kind") if not isinstance(obj.get(key), str)]
     if missing:
-        raise ManifestError(f"no Kubernetes object: {' and '.join(missing)} missing{_hint(text)}", place)
-    if "metadata" in obj and obj["metadata"] is None and (hint := _hint(text)):
+        raise ManifestError(f"no Kubernetes object: {' and '.join(missing)} missing{_hint(own)}", place)
+    if "metadata" in obj and obj["metadata"] is None and (hint := _hint(own)):
         raise ManifestError(f"{obj['kind']} without metadata{hint}", place)
     if obj["kind"] == "List" or (obj["kind"].endswith("List") and isinstance(obj.get("items"), list)):
         items = _child(node, "items")

@@ -148,8 +148,7 @@ def _claim_spec(view: View, path: FieldPath, spec: dict[str, Any]) -> None:
             served="1.31",
             key=True,
         )
-    # A claim that is classic through and through is `classic`'s.
-    if "allocationMode" in spec and ("devices" in spec or "resourceClassName" not in spec):
+    if "allocationMode" in spec:
         mode = spec.pop("allocationMode")
         known = mode in _CLAIM_MODES
         view.report(

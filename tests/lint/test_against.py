@@ -105,6 +105,23 @@ def test_what_is_published_says_which_domain_was_meant() -> None:
     assert 'device.attributes["nv.example"].cc.compareTo(semver("7.5.0")) > 0' in converted.text
 
 
+def test_an_attribute_of_two_domains_is_not_guessed() -> None:
+    more = (
+        "---\napiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: other}\n"
+        "spec: {driver: nic.example, nodeName: n, pool: {name: n, generation: 1, resourceSliceCount: 1}, "
+        "devices: [{name: d, attributes: {model: {string: x}}}]}\n"
+    )
+    text = selecting('device.attributes["model"].string() == "A100"', before="")
+
+    # Of a class that demands no driver.
+    text = text.replace("deviceClassName: gpu", "deviceClassName: any")
+
+    (converted,) = convert([Source("f.yaml", text)], Settings(), cluster({"n": 1}, claims=more))
+
+    assert ["which domain" in refusal.message for refusal in converted.refusals] == [True]
+    assert converted.text == ""
+
+
 def test_an_extended_resources_name_becomes_the_driver_that_is_there() -> None:
     text = selecting('device.driver == "nvidia.com/gpu"', before="")
 

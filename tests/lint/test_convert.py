@@ -308,6 +308,11 @@ def test_the_domain_of_an_attribute_is_that_of_the_option() -> None:
             claim(PLAIN, devices="constraints: [{attributes: {model: A}}]\n"), "which domain", id="5-test-no-domain"
         ),
         pytest.param(
+            claim(PLAIN, devices="constraints: [{requests: [other], attributes: {a.b/model: A}}]\n"),
+            "is a selector of the request",
+            id="5-test-of-a-request-that-is-not-there",
+        ),
+        pytest.param(
             selecting('device.attributes["model"].string() == "A"', before=""), "which domain", id="6-no-domain"
         ),
         pytest.param(

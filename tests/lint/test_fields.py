@@ -220,6 +220,20 @@ def test_expressions_have_carets(expression: str, code: str, column: int) -> Non
     assert shown[2].index("^") - len("  | ") == column - 1
 
 
+def test_what_stands_in_a_flat_request_keeps_its_place() -> None:
+    text = claim(
+        "- name: gpu\n  deviceClassName: gpu\n  count: x\n  selectors:\n  - cel: {expression: device.drivr == 'a'}\n",
+        version="v1beta1",
+    )
+
+    found = [(finding.code, finding.field, finding.place.line, finding.place.column) for finding in errors(text)]
+
+    assert found == [
+        ("invalid-value", "spec.devices.requests[0].count", 9, 14),
+        ("expression-refused", "spec.devices.requests[0].selectors[0].cel.expression", 11, 33),
+    ]
+
+
 def test_a_read_that_the_class_does_not_guard_is_told_only_where_the_class_is_known() -> None:
     text = selecting('device.attributes["a.b"].model == "x"', before="")
     broad = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\nspec: {}\n"
