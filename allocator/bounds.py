@@ -35,11 +35,11 @@ class Bounds:
         requests = problem.plan.requests
         self._is_admin: Final = [any(slot.is_admin for slot in request.slots) for request in requests]
         self._counts: Final = [problem.count(slot) for slot in problem.plan.slots]
-        self.has_admin: Final = any(self._is_admin)
         self._candidates: Final = [self._candidates_of(request) for request in requests]
         self._pools: Final = [self._counter_pools(request) for request in requests]
         self._neighbours: Final = [self._gather_neighbours(request) for request in requests]
-        self._relevant_after: Final = self._gather_relevant()
+        self._relevant: Final = self._gather_relevant()
+        self._candidates_from: Final = self._gather_candidates_from()
         self._pools_from: Final = self._gather_pools_from()
         self._is_limited: Final = [
             sum(max((problem.count(slot) for slot in request.slots), default=0) for request in claim.requests)
@@ -73,8 +73,12 @@ class Bounds:
         mask = 0
         scope = {index for slot in request.slots for index in slot.constraints}
         for other in self._problem.plan.requests[: request.index]:
+            common = self._candidates[request.index] & self._candidates[other.index]
+            if self._is_admin[request.index] and other.claim != request.claim:
+                # Admin access asks only its own claim which devices are picked.
+                common &= self._problem.static.shareable
             is_neighbour = (
-                self._candidates[request.index] & self._candidates[other.index]
+                common
                 or self._pools[request.index] & self._pools[other.index]
                 or (other.claim == request.claim and any(scope.intersection(slot.constraints) for slot in other.slots))
             )
@@ -82,11 +86,26 @@ class Bounds:
                 mask |= 1 << other.index
         return mask
 
-    def _gather_relevant(self) -> list[int]:
-        relevant = [0] * (len(self._candidates) + 1)
-        for index in reversed(range(len(self._candidates))):
-            relevant[index] = relevant[index + 1] | self._candidates[index]
+    def _gather_relevant(self) -> list[tuple[int, int]]:
+        """By request: devices that later requests look at among all picks, and among their claim's picks only."""
+        relevant = [(0, 0)] * (len(self._candidates) + 1)
+        for request in reversed(self._problem.plan.requests):
+            of_all, of_claim = relevant[request.index + 1]
+            is_last = request.index + 1 == len(self._candidates)
+            if is_last or self._problem.plan.requests[request.index + 1].claim != request.claim:
+                of_claim = 0
+            if self._is_admin[request.index]:
+                of_claim |= self._candidates[request.index]
+            else:
+                of_all |= self._candidates[request.index]
+            relevant[request.index] = (of_all, of_claim)
         return relevant
+
+    def _gather_candidates_from(self) -> list[int]:
+        candidates = [0] * (len(self._candidates) + 1)
+        for index in reversed(range(len(self._candidates))):
+            candidates[index] = candidates[index + 1] | self._candidates[index]
+        return candidates
 
     def _gather_pools_from(self) -> list[tuple[int, ...]]:
         pools: list[tuple[int, ...]] = [()] * (len(self._pools) + 1)
@@ -98,9 +117,17 @@ class Bounds:
         """Earlier requests (bits) whose picks can matter to this one."""
         return self._neighbours[request]
 
-    def relevant_after(self, request: int) -> int:
-        """Devices that requests after this one look at."""
-        return self._relevant_after[request + 1]
+    def picks_that_matter(self, request: RequestPlan, picked: int, picked_of_claim: int) -> tuple[int, int]:
+        """Of what is picked, what requests after this one can notice: by any claim, and by this claim."""
+        of_all, of_claim = self._relevant[request.index + 1]
+        is_last = request.index + 1 == len(self._candidates)
+        if is_last or self._problem.plan.requests[request.index + 1].claim != request.claim:
+            of_claim = 0
+        return picked & of_all, picked_of_claim & of_claim
+
+    def shares_that_matter(self, request: int) -> int:
+        """Devices whose shares this request or a later one can notice."""
+        return self._candidates_from[request] & self._problem.static.shareable
 
     def counter_pools_from(self, request: int) -> tuple[int, ...]:
         """Pools whose counters this request or a later one consumes."""
@@ -126,7 +153,7 @@ class Bounds:
     def _gather_twins(self) -> dict[int, int]:
         masks: dict[Hashable, int] = {}
         signatures: dict[int, Hashable] = {}
-        rest = self._relevant_after[0]
+        rest = self._candidates_from[0]
         while rest:
             bit = rest & -rest
             rest ^= bit

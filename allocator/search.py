@@ -7,7 +7,8 @@ hold no solution; they change how long it takes and nothing else.
 Rules of this module
   1. Everything a pick changes is either in the frame (masks, restored by assignment) or in the journal.
   2. A branch in which a selector failure, or an All slot that a constraint refuses, could still be reached is
-     searched as upstream would, without cutting: such a failure aborts the pod, so it must be found.
+     searched as upstream would: such a failure aborts the pod, so it must be found. Only what is known to end
+     as before, without such a failure, is skipped there (remembered states, choices that cannot matter).
   3. `steps` counts as upstream's allocateOne calls when no shortcut is on. The budget bounds steps plus
      refused picks.
 
@@ -76,7 +77,9 @@ class Search:
         ]
         self._may_learn: Final = shortcuts != NO_SHORTCUTS
         self._special: Final = problem.static.counting | problem.static.shareable | problem.sharing
-        self._free_from: Final = self._gather_free_from()
+        self._dangerous: Final = self._gather_dangerous()
+        # From this request on nothing can abort the pod, so cutting is safe.
+        self._free_from: Final = self._dangerous.bit_length()
         self._failed_states: Final[dict[object, int]] = {}
         self._last: Final = len(problem.plan.requests) - 1
         self._bounds: Bounds | None = None
@@ -86,17 +89,15 @@ class Search:
         self._refused = 0
         self.steps = 0
 
-    def _gather_free_from(self) -> int:
-        """Index of the first request from which on nothing can abort the pod: from there on cutting is safe."""
+    def _gather_dangerous(self) -> int:
+        """Requests (bits) whose devices can abort the pod when they are looked at."""
         problem = self._problem
-        requests = problem.plan.requests
-        free_from = len(requests)
-        for request in reversed(requests):
+        dangerous = 0
+        for request in problem.plan.requests:
             for slot in request.slots:
                 if problem.doubtful[slot.index] or (slot.is_all and self._can_be_refused(slot)):
-                    return free_from
-            free_from = request.index
-        return free_from
+                    dangerous |= 1 << request.index
+        return dangerous
 
     def _can_be_refused(self, slot: Slot) -> bool:
         """Whether a constraint could refuse a device of an All slot before an ordinary failure does."""
@@ -230,7 +231,10 @@ class Search:
         elif went is Went.EXCEEDED:
             self._drop(frame)
             return went
-        if self._can_cut(request) and self._shortcuts.backjump and not self._conflict >> request.index & 1:
+        # Other choices here would lead to the same failures further down. Where a choice itself can abort the
+        # pod they must be made all the same.
+        can_jump = self._shortcuts.backjump and not self._dangerous >> request.index & 1
+        if can_jump and not self._conflict >> request.index & 1:
             self._drop(frame)
             return Went.FAILED
         if self._bounds is None and self._may_learn:
@@ -241,6 +245,7 @@ class Search:
         if frame.kind is Kind.ALL:
             self._drop(frame)
             self._conflict = self._exhausted_conflict(frame)
+            self._remember_failure(frame)
             return Went.FAILED
         if frame.kind is Kind.BULK:
             return self._unfold(frame)
@@ -297,7 +302,7 @@ class Search:
                 self._conflict = (2 << request.index) - 1
                 return Went.FAILED
         if bounds is not None and self._shortcuts.memo and (need > 1 or request.index < self._last):
-            frame.key = self._state_key(bounds, slot, number, allowed | doubtful)
+            frame.key = self._state_key(bounds, request, slot, number, rest=allowed | doubtful)
             known = self._failed_states.get(frame.key)
             if known is not None:
                 self._conflict = known if number == 0 else known | bit
@@ -352,9 +357,13 @@ class Search:
             return self._enter(frame.node + 1)
         self._stack.pop()
         self._conflict = self._exhausted_conflict(frame)
+        self._remember_failure(frame)
+        return Went.FAILED
+
+    def _remember_failure(self, frame: Frame) -> None:
+        """From the state in which the frame was made there is no solution, and nothing aborts the pod."""
         if frame.key is not None and len(self._failed_states) < _MEMO_MAX:
             self._failed_states[frame.key] = self._conflict
-        return Went.FAILED
 
     def _is_candidate(self, slot: Slot, position: int) -> bool:
         """Decide a device behind a failure; its constraints have not been looked at yet."""
@@ -444,19 +453,17 @@ class Search:
         self._take_back(frame)
         self._stack.pop()
 
-    def _state_key(self, bounds: Bounds, slot: Slot, number: int, allowed: int) -> object:
+    def _state_key(self, bounds: Bounds, request: RequestPlan, slot: Slot, number: int, *, rest: int) -> object:
         """Everything the outcome of picking from here on depends on."""
-        relevant = bounds.relevant_after(slot.request)
         return (
             slot.index,
             number,
-            allowed,
-            self._picked & relevant,
-            tuple(self._picked_of_claim) if bounds.has_admin else None,
+            rest,
+            bounds.picks_that_matter(request, self._picked, self._picked_of_claim[slot.claim]),
             self._results[slot.claim] if bounds.is_limited(slot.claim) else 0,
             tuple([state.state() for state in self._states[slot.claim]]),
             self._counters.state(bounds.counter_pools_from(slot.request)),
-            self._shares.state(relevant | allowed),
+            self._shares.state(bounds.shares_that_matter(slot.request)),
         )
 
     def _report(self, slot: Slot, mask: int, stage: Stage) -> None:
@@ -531,6 +538,13 @@ class Search:
         frame = Frame(Kind.ALL, node, request, slot)
         mark, picked, picked_of_claim = self._journal.mark(), self._picked, self._picked_of_claim[slot.claim]
         usable = problem.usable[slot.index]
+        if self._bounds is not None and self._shortcuts.memo:
+            free = usable & ~(picked_of_claim if slot.is_admin else picked)
+            frame.key = self._state_key(self._bounds, request, slot, 0, rest=free)
+            known = self._failed_states.get(frame.key)
+            if known is not None:
+                self._conflict = known
+                return Went.FAILED
         for number, position in enumerate(positions):
             bit = 1 << position
             blocked = self._picked_of_claim[slot.claim] if slot.is_admin else self._picked
@@ -543,6 +557,7 @@ class Search:
                 self._picked_of_claim[slot.claim] = picked_of_claim
                 self._results[slot.claim] -= number
                 self._conflict = self._first_conflict(request, 0)
+                self._remember_failure(frame)
                 return Went.FAILED
             self._step()
         frame.mark, frame.picked, frame.picked_of_claim = mark, picked, picked_of_claim

@@ -773,3 +773,14 @@ def test_what_is_behind_a_failure_is_decided_when_it_is_reached() -> None:
     assert picked(answer(slices, [wanted])) == [
         "claim default/claim-0: selector #0: CEL runtime error: no such key: size"
     ]
+
+
+def test_giving_up_early_never_hides_a_failure_that_a_request_itself_would_meet() -> None:
+    """r1 cannot be served whatever r0 gets; r0 still tries its next device, on which its selector fails."""
+    slices = [pool(device("a", size=1), device("bad"))]
+    wanted = claim(request("r0", cel='device.attributes["driver-a"].size > 0'), request("r1", cls="class-b"))
+
+    for shortcuts in (ALL_SHORTCUTS, NO_SHORTCUTS):
+        assert picked(answer(slices, [wanted], shortcuts=shortcuts)) == [
+            "claim default/claim-0: selector #0: CEL runtime error: no such key: size"
+        ]
