@@ -87,7 +87,7 @@ def _not_equal(left: Any, right: Any) -> bool:
 
 def _optional_get(value: Any, key: Any) -> Optional:
     """`value.?key`, and `optional.key`."""
-    from cel.walker import qualified  # noqa: PLC0415 - rare
+    from cel.walker_steps import qualified  # noqa: PLC0415 - rare
 
     if value.__class__ is Optional:
         if not value.has_value:
@@ -99,7 +99,7 @@ def _optional_get(value: Any, key: Any) -> Optional:
 
 def _get(value: Any, key: Any) -> Any:
     """`value[key]` of anything but an optional."""
-    from cel.walker import qualified  # noqa: PLC0415 - rare
+    from cel.walker_steps import qualified  # noqa: PLC0415 - rare
 
     return qualified(value, key, tests=False)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import cmp_to_key
 from typing import Any, Final
 
+from cel.arithmetic import add
 from cel.errors import EvaluationError
 from cel.values import (
     MISSING,
     NONE,
     Optional,
-    add,
     check_cost,
     compare,
     contains,

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cel import lists, strings, timestamps
+from cel.arithmetic import add, checked_int, checked_uint, divide, logical_not, modulo, multiply, negate, subtract
 from cel.errors import EvaluationError
 from cel.gotext import format_double
 from cel.values import (
@@ -29,25 +30,16 @@ from cel.values import (
     Timestamp,
     TypeValue,
     UInt,
-    add,
-    checked_int,
-    checked_uint,
     contains,
-    divide,
     greater,
     greater_equals,
     is_zero,
     less,
     less_equals,
-    logical_not,
     make_map,
     map_find,
-    modulo,
-    multiply,
-    negate,
     no_such_overload,
     size,
-    subtract,
     to_text,
     type_name,
 )

@@ -1,4 +1,4 @@
-"""CEL values: equality, order, arithmetic and the types Python lacks.
+"""CEL values: equality, order and the types Python lacks.
 
     CEL      Python                       CEL                Python
     null     None                         timestamp          Timestamp (nanoseconds, zone offset)
@@ -37,6 +37,8 @@ LENGTH_MAX: Final = 5_000_000
 INT_MAX: Final = 2**63 - 1
 INT_MIN: Final = -(2**63)
 UINT_MAX: Final = 2**64 - 1
+MIN_UNIX_SECONDS: Final = -62135596800
+MAX_UNIX_SECONDS: Final = 253402300799
 
 
 class AbortedError(EvaluationError):
@@ -375,7 +377,7 @@ _EQUAL: Final[dict[type, Any]] = {
     Semver: _equal_semvers,
 }
 
-_NUMBERS: Final[frozenset[Any]] = frozenset({int, UInt, float})
+NUMBERS: Final[frozenset[Any]] = frozenset({int, UInt, float})
 _COMPARABLE: Final[frozenset[Any]] = frozenset({bool, int, UInt, float, str, bytes, Timestamp, Duration})
 _RECEIVERS: Final = frozenset({str, Timestamp, Duration})
 
@@ -388,7 +390,7 @@ def compare(left: Any, right: Any) -> int:
     """
     cls = left.__class__
     other = right.__class__
-    if cls in _NUMBERS and other in _NUMBERS:
+    if cls in NUMBERS and other in NUMBERS:
         if cls is float or other is float:
             left, right = float(left), float(right)
             if left != left or right != right:  # noqa: PLR0124 - NaN is the value unequal to itself
@@ -411,7 +413,7 @@ def is_comparable(value: Any) -> bool:
     return value.__class__ in _COMPARABLE
 
 
-def _operand_error(function: str, value: Any) -> NoReturn:
+def operand_error(function: str, value: Any) -> NoReturn:
     """cel-go's error for a first operand whose type lacks the operation."""
     if value.__class__ in _RECEIVERS:
         no_such_overload()
@@ -420,184 +422,26 @@ def _operand_error(function: str, value: Any) -> NoReturn:
 
 def less(left: Any, right: Any) -> bool:
     if left.__class__ not in _COMPARABLE:
-        _operand_error("_<_", left)
+        operand_error("_<_", left)
     return compare(left, right) < 0
 
 
 def less_equals(left: Any, right: Any) -> bool:
     if left.__class__ not in _COMPARABLE:
-        _operand_error("_<=_", left)
+        operand_error("_<=_", left)
     return compare(left, right) <= 0
 
 
 def greater(left: Any, right: Any) -> bool:
     if left.__class__ not in _COMPARABLE:
-        _operand_error("_>_", left)
+        operand_error("_>_", left)
     return compare(left, right) > 0
 
 
 def greater_equals(left: Any, right: Any) -> bool:
     if left.__class__ not in _COMPARABLE:
-        _operand_error("_>=_", left)
+        operand_error("_>=_", left)
     return compare(left, right) >= 0
-
-
-# --- arithmetic
-
-
-def checked_int(value: int) -> int:
-    """`value` if it is an int64.
-
-    Raises:
-        EvaluationError: "integer overflow".
-    """
-    if INT_MIN <= value <= INT_MAX:
-        return value
-    raise EvaluationError("integer overflow")
-
-
-def checked_uint(value: int) -> UInt:
-    """`value` if it is a uint64.
-
-    Raises:
-        EvaluationError: "unsigned integer overflow".
-    """
-    if 0 <= value <= UINT_MAX:
-        return UInt(value)
-    raise EvaluationError("unsigned integer overflow")
-
-
-def add(left: Any, right: Any) -> Any:
-    cls = left.__class__
-    if cls is right.__class__:
-        if cls is int:
-            return checked_int(left + right)
-        if cls is float:
-            return left + right
-        if cls is str or cls is bytes or cls is list:
-            if not left or not right:
-                return left or right
-            # cel-go joins lists without copying and charges next to nothing: names bound to sums double fast.
-            check_length((len(left) + len(right)) * (5 if cls is list else 1))
-            return left + right
-        if cls is UInt:
-            return checked_uint(int(left) + int(right))
-        if cls is Duration:
-            return Duration(checked_int(left.nanos + right.nanos))
-    elif cls is Timestamp and right.__class__ is Duration:
-        return _shifted(left, right.nanos)
-    elif cls is Duration and right.__class__ is Timestamp:
-        return _shifted(right, left.nanos)
-    if cls in _ADDERS:
-        no_such_overload()
-    _operand_error("_+_", left)
-
-
-def subtract(left: Any, right: Any) -> Any:
-    cls = left.__class__
-    if cls is right.__class__:
-        if cls is int:
-            return checked_int(left - right)
-        if cls is float:
-            return left - right
-        if cls is UInt:
-            return checked_uint(int(left) - int(right))
-        if cls is Duration or cls is Timestamp:
-            return Duration(checked_int(left.nanos - right.nanos))
-    elif cls is Timestamp and right.__class__ is Duration:
-        return _shifted(left, checked_int(-right.nanos))
-    if cls in _SUBTRACTORS:
-        no_such_overload()
-    _operand_error("_-_", left)
-
-
-def multiply(left: Any, right: Any) -> Any:
-    cls = left.__class__
-    if cls is right.__class__:
-        if cls is int:
-            return checked_int(left * right)
-        if cls is float:
-            return left * right
-        if cls is UInt:
-            return checked_uint(int(left) * int(right))
-    if cls in _NUMBERS:
-        no_such_overload()
-    _operand_error("_*_", left)
-
-
-def divide(left: Any, right: Any) -> Any:
-    cls = left.__class__
-    if cls is right.__class__:
-        if cls is int or cls is UInt:
-            if right == 0:
-                raise EvaluationError("division by zero")
-            # Truncated, where Python's // floors.
-            quotient = abs(left) // abs(right)
-            return checked_int(quotient if (left < 0) == (right < 0) else -quotient) if cls is int else UInt(quotient)
-        if cls is float:
-            return _divide_floats(left, right)
-    if cls in _NUMBERS:
-        no_such_overload()
-    _operand_error("_/_", left)
-
-
-def modulo(left: Any, right: Any) -> Any:
-    cls = left.__class__
-    if cls is right.__class__ and (cls is int or cls is UInt):
-        if right == 0:
-            raise EvaluationError("modulus by zero")
-        if cls is UInt:
-            return UInt(int(left) % int(right))
-        if left == INT_MIN and right == -1:
-            raise EvaluationError("integer overflow")
-        remainder = abs(left) % abs(right)
-        return -remainder if left < 0 else remainder
-    if cls is int or cls is UInt:
-        no_such_overload()
-    _operand_error("_%_", left)
-
-
-def negate(value: Any) -> Any:
-    cls = value.__class__
-    if cls is int:
-        return checked_int(-value)
-    if cls is float:
-        return -value
-    if cls is Duration:
-        return Duration(checked_int(-value.nanos))
-    if cls is bool:
-        no_such_overload()
-    _operand_error("-_", value)
-
-
-def logical_not(value: Any) -> bool:
-    if value is True or value is False:
-        return not value
-    no_such_overload()
-
-
-_ADDERS: Final = frozenset({int, UInt, float, str, bytes, list, Timestamp, Duration})
-_SUBTRACTORS: Final = frozenset({int, UInt, float, Timestamp, Duration})
-
-
-def _divide_floats(left: float, right: float) -> float:
-    if right != 0:
-        return left / right
-    if left != left or left == 0:  # noqa: PLR0124
-        return float("nan")
-    is_negative = (str(left)[0] == "-") != (str(right)[0] == "-")
-    return float("-inf") if is_negative else float("inf")
-
-
-def _shifted(moment: Timestamp, nanos: int) -> Timestamp:
-    shifted = moment.nanos + nanos
-    if not MIN_UNIX_SECONDS <= shifted // 10**9 <= MAX_UNIX_SECONDS:
-        raise EvaluationError("timestamp overflow")
-    return Timestamp(shifted, moment.offset)
-
-
-MIN_UNIX_SECONDS: Final = -62135596800
-MAX_UNIX_SECONDS: Final = 253402300799
 
 
 # --- collections
@@ -608,7 +452,7 @@ def size(value: Any) -> int:
     cls = value.__class__
     if cls is str or cls is list or cls is bytes or cls in MAP_CLASSES:
         return len(value)
-    _operand_error("size", value)
+    operand_error("size", value)
 
 
 def make_map(entries: Mapping[str, Any] | Iterable[tuple[Any, Any]]) -> dict[str, Any] | Map:
@@ -633,7 +477,7 @@ def map_find(mapping: Any, key: Any) -> Any:
     if not len(mapping):
         return MISSING
     found = mapping.get(key, MISSING)
-    if found is not MISSING or cls not in _NUMBERS:
+    if found is not MISSING or cls not in NUMBERS:
         return found
     number = key
     if cls is float:
@@ -691,7 +535,7 @@ def is_zero(value: Any) -> bool:
     if cls is Timestamp:
         # Go's zero time is the first instant of year 1.
         return value.nanos == MIN_UNIX_SECONDS * 10**9  # type: ignore[no-any-return]
-    return value is None or value is False or (cls in _NUMBERS and value == 0)
+    return value is None or value is False or (cls in NUMBERS and value == 0)
 
 
 def to_text(value: Any) -> str:

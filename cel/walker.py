@@ -19,11 +19,11 @@ pkg/cel/library/cost.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final
 
 from cel.checker import Checked
-from cel.declarations import DYN_KIND, LIST_KIND, MAP_KIND, PARAM_KIND, TYPE_KIND, Overload, Type
+from cel.declarations import TYPE_KIND, Overload, Type
 from cel.errors import EvaluationError
 from cel.kube_library import implementations
 from cel.recursion import with_room
@@ -39,8 +39,6 @@ from cel.syntax import (
     LOGICAL_OR,
     NOT_EQUALS,
     NOT_STRICTLY_FALSE,
-    OPTIONAL_INDEX,
-    OPTIONAL_SELECT,
     Call,
     Comprehension,
     Expr,
@@ -54,7 +52,6 @@ from cel.syntax import (
 from cel.values import (
     COST_EXCEEDED,
     COST_LIMIT,
-    MAP_CLASSES,
     MISSING,
     NONE,
     AbortedError,
@@ -63,51 +60,46 @@ from cel.values import (
     TypeValue,
     UInt,
     equal,
-    go_type,
     hashable_key,
-    list_index,
     make_map,
     map_find,
     no_such_overload,
     to_text,
-    type_name,
+)
+from cel.walker_steps import (
+    CHAIN,
+    UNSET,
+    Continuation,
+    Failed,
+    Frame,
+    Scope,
+    Step,
+    accumulator_reader,
+    alternative,
+    charge,
+    conditional,
+    constant_call,
+    constant_step,
+    continues,
+    is_attribute,
+    is_instance,
+    logical,
+    member_set,
+    not_strictly_false,
+    pairs,
+    qualified,
+    slot_reader,
+    spine,
+    terms_of,
+    uncharged,
 )
 
 MAP_INSERT: Final = "cel.@mapInsert"
 _CONVERSIONS: Final = frozenset(
     ("bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint")
 )
-_CHAIN: Final = frozenset((INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT))
-_KEY_CLASSES: Final = frozenset((str, int, UInt, bool, float))
 _BRANCHING: Final = frozenset((LOGICAL_AND, LOGICAL_OR, CONDITIONAL, NOT_STRICTLY_FALSE, "or", "orValue", IN))
 """Calls whose first operand is not simply the value the rest starts from."""
-
-
-class Frame:
-    """One evaluation: the cost so far, the variables, and a slot per variable of a macro."""
-
-    __slots__ = ("cost", "slots", "variables")
-
-    def __init__(self, variables: Mapping[str, Any], slots: int) -> None:
-        self.cost = 0
-        self.variables: Final = variables
-        self.slots: Final[list[Any]] = [None] * slots
-
-
-Step: TypeAlias = Callable[[Frame], Any]
-Continuation: TypeAlias = Callable[[Frame, Any], Any]
-Scope: TypeAlias = Mapping[str, Step]
-
-_UNSET: Final = object()
-
-
-class _Failed:
-    """What an accumulator holds after a step that failed."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: EvaluationError) -> None:
-        self.error: Final = error
 
 
 class Plan:
@@ -151,12 +143,6 @@ def implementation_of(checked: Checked, node: Call, count: int) -> Implementatio
     return _Planner(checked).implementation(node, count)
 
 
-def _charge(frame: Frame, cost: int) -> None:
-    frame.cost += cost
-    if frame.cost > COST_LIMIT:
-        raise AbortedError(COST_EXCEEDED)
-
-
 class _Planner:
     """Makes the closures of one expression."""
 
@@ -174,7 +160,7 @@ class _Planner:
         while start is None:
             constant = self.constant(node)
             if constant is not MISSING:
-                start = _constant_step(constant)
+                start = constant_step(constant)
                 break
             rest, continuation = self.split(node, scope)
             if rest is None or continuation is None:
@@ -184,11 +170,11 @@ class _Planner:
                 node = rest
         if not steps:
             return start
-        return _spine(start, steps[::-1])
+        return spine(start, steps[::-1])
 
     def split(self, node: Expr, scope: Scope) -> tuple[Expr | None, Continuation | None]:
         """The left operand and what is done with it; (None, None) when the node has no such form."""
-        if type(node) is Select or (type(node) is Call and node.function in _CHAIN):
+        if type(node) is Select or (type(node) is Call and node.function in CHAIN):
             return self.chain(node, scope)
         if type(node) is not Call or node.function in _BRANCHING:
             return None, None
@@ -274,12 +260,12 @@ class _Planner:
             if type(node) is Select:
                 qualifiers.append((node.field, None, False))
                 node = node.operand
-            elif type(node) is Call and node.function in _CHAIN:
+            elif type(node) is Call and node.function in CHAIN:
                 index = node.args[1]
                 key = self.constant(index)
                 step = None if key is not MISSING else self.plan(index, scope)
-                if step is not None and _is_attribute(index):
-                    step = _uncharged(step)
+                if step is not None and is_attribute(index):
+                    step = uncharged(step)
                 qualifiers.append((key, step, node.function != INDEX))
                 node = node.args[0]
             else:
@@ -296,7 +282,7 @@ class _Planner:
                 if not value.has_value:
                     return False if is_test else NONE
                 value = value.value
-            _charge(frame, start_cost)
+            charge(frame, start_cost)
             left = len(qualifiers)
             for key, step, optional in qualifiers:
                 left -= 1
@@ -338,7 +324,7 @@ class _Planner:
 
         def dispatch(*values: Any) -> Any:
             for types, implementation in candidates:
-                if all(map(_matches, types, values)):
+                if all(map(is_instance, types, values)):
                     return implementation(*values)
             no_such_overload(function, values)
 
@@ -356,7 +342,7 @@ class _Planner:
         if not rest and cost is None:
 
             def apply_one(frame: Frame, first: Any) -> Any:
-                _charge(frame, 1)
+                charge(frame, 1)
                 return call(first)
 
             return apply_one
@@ -364,7 +350,7 @@ class _Planner:
         def apply(frame: Frame, first: Any) -> Any:
             values = [first, *(step(frame) for step in rest)]
             result = call(*values)
-            _charge(frame, 1 if cost is None else cost(values, result))
+            charge(frame, 1 if cost is None else cost(values, result))
             return result
 
         return apply
@@ -389,7 +375,7 @@ class _Planner:
 
         def compare(frame: Frame, left: Any) -> bool:
             other = step(frame)
-            _charge(frame, equality_cost(left, other))
+            charge(frame, equality_cost(left, other))
             if wanted:
                 return equal(left, other)
             try:
@@ -405,36 +391,36 @@ class _Planner:
         operands = node.args if node.target is None else (node.target, *node.args)
         match node.function:
             case "_&&_":
-                return _logical([self.plan(term, scope) for term in _terms(node)], decisive=False)
+                return logical([self.plan(term, scope) for term in terms_of(node)], decisive=False)
             case "_||_":
-                return _logical([self.plan(term, scope) for term in _terms(node)], decisive=True)
+                return logical([self.plan(term, scope) for term in terms_of(node)], decisive=True)
             case "_?_:_":
                 condition, *branches = (self.plan(operand, scope) for operand in operands)
                 truthy, falsy = (
-                    _uncharged(step) if _is_attribute(branch) else step
+                    uncharged(step) if is_attribute(branch) else step
                     for branch, step in zip(operands[1:], branches, strict=True)
                 )
-                return _conditional(condition, truthy, falsy)
+                return conditional(condition, truthy, falsy)
             case "@not_strictly_false":
-                return _not_strictly_false(self.plan(operands[0], scope))
+                return not_strictly_false(self.plan(operands[0], scope))
             case "or" | "orValue" if len(operands) == 2:
                 is_value = node.function == "orValue"
                 first, second = (self.plan(operand, scope) for operand in operands)
-                return _alternative(first, second, is_value=is_value, is_strict=self.environment.minor >= 37)
+                return alternative(first, second, is_value=is_value, is_strict=self.environment.minor >= 37)
             case "@in":
                 return self.membership(node, operands, scope)
             case _:
-                return _constant_call(self.implementation(node, len(operands)))
+                return constant_call(self.implementation(node, len(operands)))
 
     def membership(self, node: Call, operands: tuple[Expr, ...], scope: Scope) -> Step:
         element, collection = (self.plan(operand, scope) for operand in operands)
         chosen = self.references.get(node.id, ())
         constant = self.constant(operands[1])
         if chosen == ("in_list",) and constant is not MISSING:
-            members = _member_set(constant)
+            members = member_set(constant)
             if members is not None:
                 if not members:
-                    return _constant_step(False)  # cel-go does not even look at the element
+                    return constant_step(False)  # cel-go does not even look at the element
 
                 def is_member(frame: Frame) -> bool:
                     value = element(frame)
@@ -447,7 +433,7 @@ class _Planner:
         def is_in(frame: Frame) -> Any:
             value = element(frame)
             values = collection(frame)
-            _charge(frame, len(values) if is_list else 1)
+            charge(frame, len(values) if is_list else 1)
             return contains(value, values)
 
         return is_in
@@ -473,7 +459,7 @@ class _Planner:
                         continue
                     value = value.value
                 values.append(value)
-            _charge(frame, 10)
+            charge(frame, 10)
             return values
 
         return build
@@ -500,7 +486,7 @@ class _Planner:
                         continue
                     value = value.value
                 pairs[place] = (key, value)
-            _charge(frame, 30)
+            charge(frame, 30)
             return make_map(pairs.values())
 
         return build
@@ -528,7 +514,7 @@ class _Planner:
                     raise EvaluationError("integer overflow" if low else "unsigned integer overflow")
                 if value is not None:
                     result = value
-            _charge(frame, 40)
+            charge(frame, 40)
             return result
 
         return build
@@ -544,7 +530,7 @@ class _Planner:
 
         def append(frame: Frame, elements: Any) -> Any:
             added = build(frame)
-            _charge(frame, 1)
+            charge(frame, 1)
             if elements.__class__ is not list:
                 no_such_overload()
             elements += added
@@ -558,7 +544,7 @@ class _Planner:
 
         def insert(frame: Frame, mapping: Any) -> Any:
             values = [step(frame) for step in steps]
-            _charge(frame, 1)
+            charge(frame, 1)
             for key, value in values[0].items() if len(values) == 1 else (values,):
                 if map_find(mapping, key) is not MISSING:
                     raise EvaluationError(f"insert failed: key {to_text(key)} already exists")
@@ -572,10 +558,10 @@ class _Planner:
         accu_init = self.plan(node.accu_init, scope)
         accu_slot, first_slot, second_slot = range(self.slots, self.slots + 3)
         self.slots += 3
-        outer = {**scope, node.accu_var: _accumulator(accu_slot, accu_init)}
-        inner = {**outer, node.iter_var: _slot(first_slot)}
+        outer = {**scope, node.accu_var: accumulator_reader(accu_slot, accu_init)}
+        inner = {**outer, node.iter_var: slot_reader(first_slot)}
         if node.iter_var2 is not None:
-            inner[node.iter_var2] = _slot(second_slot)
+            inner[node.iter_var2] = slot_reader(second_slot)
         if node.accu_var in (node.iter_var, node.iter_var2):
             inner[node.accu_var] = outer[node.accu_var]
         condition = self.plan(node.loop_condition, inner)
@@ -587,18 +573,18 @@ class _Planner:
         def fold(frame: Frame) -> Any:
             collection = iter_range(frame)
             slots = frame.slots
-            slots[accu_slot] = _UNSET
-            for first, second in _pairs(collection, is_pair=is_pair):
+            slots[accu_slot] = UNSET
+            for first, second in pairs(collection, is_pair=is_pair):
                 slots[first_slot] = first
                 slots[second_slot] = second
-                if not goes_on and not _continues(condition, frame):
+                if not goes_on and not continues(condition, frame):
                     break
                 try:
                     slots[accu_slot] = step(frame)
                 except AbortedError:
                     raise
                 except EvaluationError as error:
-                    slots[accu_slot] = _Failed(error.with_traceback(None))
+                    slots[accu_slot] = Failed(error.with_traceback(None))
                 if frame.cost > COST_LIMIT:
                     raise AbortedError(COST_EXCEEDED)
             value = result(frame)
@@ -613,247 +599,3 @@ _NARROW: Final = {
     "google.protobuf.Int32Value": (-(2**31), 2**31 - 1),
     "google.protobuf.UInt32Value": (0, 2**32 - 1),
 }
-
-
-def _spine(start: Step, steps: list[Continuation]) -> Step:
-    if len(steps) == 1:
-        only = steps[0]
-        return lambda frame: only(frame, start(frame))
-
-    def run(frame: Frame) -> Any:
-        value = start(frame)
-        for step in steps:
-            value = step(frame, value)
-        return value
-
-    return run
-
-
-def _is_attribute(node: Expr) -> bool:
-    """A name with selections: what cel-go does not charge once more inside of an index or a conditional."""
-    return type(node) in (Ident, Select) or (type(node) is Call and node.function in _CHAIN)
-
-
-def _uncharged(step: Step) -> Step:
-    def run(frame: Frame) -> Any:
-        value = step(frame)
-        frame.cost -= 1
-        return value
-
-    return run
-
-
-def _constant_step(value: Any) -> Step:
-    return lambda frame: value
-
-
-def _slot(index: int) -> Step:
-    def read(frame: Frame) -> Any:
-        frame.cost += 1
-        return frame.slots[index]
-
-    return read
-
-
-def _accumulator(index: int, init: Step) -> Step:
-    """Reads an accumulator; the first reading computes the start value (that is how `cel.bind` is lazy)."""
-
-    def read(frame: Frame) -> Any:
-        frame.cost += 1
-        value = frame.slots[index]
-        if value is _UNSET:
-            try:
-                value = init(frame)
-            except AbortedError:
-                raise
-            except EvaluationError as error:
-                value = _Failed(error)
-            if value.__class__ is list and not value:
-                value = []  # ours to grow
-            elif value.__class__ is dict and not value:
-                value = Map()
-            frame.slots[index] = value
-        if value.__class__ is _Failed:
-            # Each raise would add to the traceback, which nobody reads and a long fold makes long.
-            raise value.error.with_traceback(None)
-        return value
-
-    return read
-
-
-def _continues(condition: Step, frame: Frame) -> bool:
-    """Only a plain `false` ends a fold early: neither an error nor another type does."""
-    try:
-        value = condition(frame)
-    except AbortedError:
-        raise
-    except EvaluationError:
-        return True
-    return value is not False
-
-
-def _pairs(collection: Any, *, is_pair: bool) -> Any:
-    cls = collection.__class__
-    if is_pair:
-        if cls is list:
-            return enumerate(collection)
-        if cls in MAP_CLASSES:
-            return collection.items()
-        raise EvaluationError(f"unsupported comprehension range type: {go_type(collection)}")
-    if cls is list or cls in MAP_CLASSES:
-        return ((element, None) for element in collection)
-    raise EvaluationError(f"got '{go_type(collection)}', expected iterable type")
-
-
-def _terms(node: Call) -> list[Expr]:
-    """The operands of a chain of one logical operator, left to right."""
-    terms: list[Expr] = []
-    pending: list[Expr] = [node]
-    while pending:
-        current = pending.pop()
-        if type(current) is Call and current.function == node.function:
-            pending += reversed(current.args)
-        else:
-            terms.append(current)
-    return terms
-
-
-def _logical(terms: list[Step], *, decisive: bool) -> Step:
-    """`||` (decided by true) or `&&` (by false); an error counts only when nothing decides."""
-
-    def run(frame: Frame) -> bool:
-        failure: EvaluationError | None = None
-        for term in terms:
-            try:
-                value = term(frame)
-            except AbortedError:
-                raise
-            except EvaluationError as error:
-                failure = failure or error.with_traceback(None)
-                continue
-            if value is decisive:
-                return value is True
-            if value is not (not decisive):
-                failure = failure or EvaluationError("no such overload")
-        if failure is not None:
-            raise failure
-        return not decisive
-
-    return run
-
-
-def _constant_call(call: Implementation) -> Step:
-    """A function without arguments."""
-
-    def run(frame: Frame) -> Any:
-        frame.cost += 1
-        return call()
-
-    return run
-
-
-def _conditional(condition: Step, truthy: Step, falsy: Step) -> Step:
-    def choose(frame: Frame) -> Any:
-        value = condition(frame)
-        if value is True:
-            return truthy(frame)
-        if value is False:
-            return falsy(frame)
-        no_such_overload()
-
-    return choose
-
-
-def _not_strictly_false(operand: Step) -> Step:
-    def test(frame: Frame) -> bool:
-        _charge(frame, 1)
-        try:
-            value = operand(frame)
-        except AbortedError:
-            raise
-        except EvaluationError:
-            return True
-        return value is not False
-
-    return test
-
-
-def _alternative(first: Step, second: Step, *, is_value: bool, is_strict: bool) -> Step:
-    """`a.or(b)`, `a.orValue(b)`: b is evaluated only when a has no value.
-
-    is_strict: an `a` that is no optional is an error (cel-go 0.29) and not the answer.
-    """
-
-    def choose(frame: Frame) -> Any:
-        optional = first(frame)
-        if optional.__class__ is not Optional:
-            if is_strict:
-                no_such_overload()
-            return optional
-        if not optional.has_value:
-            return second(frame)
-        return optional.value if is_value else optional
-
-    return choose
-
-
-def qualified(value: Any, key: Any, *, tests: bool) -> Any:
-    """`value[key]`; when nothing is there, MISSING if that was the question and an error otherwise."""
-    if key.__class__ not in _KEY_CLASSES:
-        raise EvaluationError(f"invalid qualifier type: {go_type(key)}")
-    cls = value.__class__
-    if cls in MAP_CLASSES:
-        found = map_find(value, key)
-        if found is not MISSING or tests:
-            return found
-    elif cls is list:
-        index = list_index(key)
-        if 0 <= index < len(value):
-            return value[index]
-        if not tests:
-            raise EvaluationError(f"index out of bounds: {to_text(key)}")
-        return MISSING
-    elif tests:
-        return MISSING
-    raise EvaluationError(f"no such key: {to_text(key)}")
-
-
-def _matches(type_: Type, value: Any) -> bool:
-    """Whether a run-time value passes for a declared type: its name, and the first element's."""
-    kind = type_.kind
-    if kind in (DYN_KIND, PARAM_KIND):
-        return True
-    if type_.name != type_name(value):
-        return False
-    if kind == LIST_KIND:
-        return len(value) == 0 or _matches(type_.parameters[0], value[0])
-    if kind == MAP_KIND and len(value):
-        key, element = next(iter(value.items()))
-        return _matches(type_.parameters[0], key) and _matches(type_.parameters[1], element)
-    return True
-
-
-def _member_set(constants: list[Any]) -> frozenset[tuple[type, Any]] | None:
-    """What cel-go turns a constant list after `in` into, or None where it does not.
-
-    Numbers stand in the set as every numeric type they convert to; a value of any other type is looked
-    up as it is, which ends the evaluation for those Go cannot hash.
-    """
-    members: set[tuple[type, Any]] = set()
-    for constant in constants:
-        cls = constant.__class__
-        if cls not in _KEY_CLASSES:
-            return None
-        members.add((cls, constant))
-        if cls is int or cls is UInt:
-            members.add((float, float(constant)))
-            if cls is int and constant >= 0:
-                members.add((UInt, UInt(constant)))
-            elif cls is UInt and constant < 2**63:
-                members.add((int, int(constant)))
-        elif cls is float and constant.is_integer():
-            if -(2.0**63) < constant < 2.0**63:
-                members.add((int, int(constant)))
-            if 0 <= constant < 2.0**64:
-                members.add((UInt, UInt(int(constant))))
-    return frozenset(members)

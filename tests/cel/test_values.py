@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cel import timestamps, values
+from cel import arithmetic, timestamps, values
 from cel.errors import EvaluationError
 from cel.quantity import Quantity
 from cel.semver import Semver
@@ -115,35 +115,35 @@ def test_what_has_no_order(left: Any, right: Any, error: str) -> None:
 @pytest.mark.parametrize(
     ("operation", "left", "right", "result"),
     [
-        (values.add, INT_MAX, 1, "integer overflow"),
-        (values.subtract, INT_MIN, 1, "integer overflow"),
-        (values.multiply, INT_MIN, -1, "integer overflow"),
-        (values.divide, INT_MIN, -1, "integer overflow"),
-        (values.divide, 7, 0, "division by zero"),
-        (values.divide, 7, -2, -3),
-        (values.divide, -7, 2, -3),
-        (values.modulo, -7, 2, -1),
-        (values.modulo, 7, -2, 1),
-        (values.modulo, 7, 0, "modulus by zero"),
-        (values.modulo, INT_MIN, -1, "integer overflow"),
-        (values.add, UInt(UINT_MAX), UInt(1), "unsigned integer overflow"),
-        (values.subtract, UInt(1), UInt(2), "unsigned integer overflow"),
-        (values.divide, 1.0, 0.0, math.inf),
-        (values.divide, -1.0, 0.0, -math.inf),
-        (values.divide, 1.0, -0.0, -math.inf),
-        (values.add, "a", "b", "ab"),
-        (values.add, b"a", b"b", b"ab"),
-        (values.add, [1], [2], [1, 2]),
-        (values.add, 1, 1.0, "no such overload"),
-        (values.add, None, 1, "no such overload: _+_"),
-        (values.subtract, "a", "b", "no such overload"),
-        (values.multiply, "a", 2, "no such overload"),
-        (values.multiply, [1], 2, "no such overload: _*_"),
-        (values.modulo, 1.0, 2.0, "no such overload: _%_"),
-        (values.add, Timestamp(0), Duration(1), Timestamp(1)),
-        (values.subtract, Timestamp(5), Timestamp(3), Duration(2)),
-        (values.add, Duration(INT_MAX), Duration(1), "integer overflow"),
-        (values.add, Timestamp(values.MAX_UNIX_SECONDS * 10**9), Duration(10**9), "timestamp overflow"),
+        (arithmetic.add, INT_MAX, 1, "integer overflow"),
+        (arithmetic.subtract, INT_MIN, 1, "integer overflow"),
+        (arithmetic.multiply, INT_MIN, -1, "integer overflow"),
+        (arithmetic.divide, INT_MIN, -1, "integer overflow"),
+        (arithmetic.divide, 7, 0, "division by zero"),
+        (arithmetic.divide, 7, -2, -3),
+        (arithmetic.divide, -7, 2, -3),
+        (arithmetic.modulo, -7, 2, -1),
+        (arithmetic.modulo, 7, -2, 1),
+        (arithmetic.modulo, 7, 0, "modulus by zero"),
+        (arithmetic.modulo, INT_MIN, -1, "integer overflow"),
+        (arithmetic.add, UInt(UINT_MAX), UInt(1), "unsigned integer overflow"),
+        (arithmetic.subtract, UInt(1), UInt(2), "unsigned integer overflow"),
+        (arithmetic.divide, 1.0, 0.0, math.inf),
+        (arithmetic.divide, -1.0, 0.0, -math.inf),
+        (arithmetic.divide, 1.0, -0.0, -math.inf),
+        (arithmetic.add, "a", "b", "ab"),
+        (arithmetic.add, b"a", b"b", b"ab"),
+        (arithmetic.add, [1], [2], [1, 2]),
+        (arithmetic.add, 1, 1.0, "no such overload"),
+        (arithmetic.add, None, 1, "no such overload: _+_"),
+        (arithmetic.subtract, "a", "b", "no such overload"),
+        (arithmetic.multiply, "a", 2, "no such overload"),
+        (arithmetic.multiply, [1], 2, "no such overload: _*_"),
+        (arithmetic.modulo, 1.0, 2.0, "no such overload: _%_"),
+        (arithmetic.add, Timestamp(0), Duration(1), Timestamp(1)),
+        (arithmetic.subtract, Timestamp(5), Timestamp(3), Duration(2)),
+        (arithmetic.add, Duration(INT_MAX), Duration(1), "integer overflow"),
+        (arithmetic.add, Timestamp(values.MAX_UNIX_SECONDS * 10**9), Duration(10**9), "timestamp overflow"),
     ],
 )
 def test_arithmetic(operation: Any, left: Any, right: Any, result: Any) -> None:
@@ -158,16 +158,16 @@ def test_arithmetic(operation: Any, left: Any, right: Any, result: Any) -> None:
 @given(st.integers(INT_MIN, INT_MAX), st.integers(INT_MIN, INT_MAX))
 def test_division_and_modulo_fit_together(left: int, right: int) -> None:
     if right and (left, right) != (INT_MIN, -1):
-        quotient, remainder = values.divide(left, right), values.modulo(left, right)
+        quotient, remainder = arithmetic.divide(left, right), arithmetic.modulo(left, right)
         assert quotient * right + remainder == left
         assert abs(remainder) < abs(right)
 
 
 def test_negation() -> None:
-    assert values.negate(Duration(5)) == Duration(-5)
+    assert arithmetic.negate(Duration(5)) == Duration(-5)
     for value, error in ((INT_MIN, "integer overflow"), (True, "no such overload"), (UInt(1), "no such overload: -_")):
         with pytest.raises(EvaluationError, match=f"^{error}$"):
-            values.negate(value)
+            arithmetic.negate(value)
 
 
 # --- collections

@@ -1,0 +1,312 @@
+"""The steps a plan of the exact evaluator consists of: closures over other closures.
+
+Rules of this module are those of `walker`, which decides which step stands where.
+
+Source: cel-go interpreter (interpretable.go, attributes.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from cel.declarations import DYN_KIND, LIST_KIND, MAP_KIND, PARAM_KIND, Type
+from cel.errors import EvaluationError
+from cel.stdlib import Implementation
+from cel.syntax import INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT, Call, Expr, Ident, Select
+from cel.values import (
+    COST_EXCEEDED,
+    COST_LIMIT,
+    MAP_CLASSES,
+    MISSING,
+    AbortedError,
+    Map,
+    Optional,
+    UInt,
+    go_type,
+    list_index,
+    map_find,
+    no_such_overload,
+    to_text,
+    type_name,
+)
+
+CHAIN: Final = frozenset((INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT))
+KEY_CLASSES: Final = frozenset((str, int, UInt, bool, float))
+
+
+class Frame:
+    """One evaluation: the cost so far, the variables, and a slot per variable of a macro."""
+
+    __slots__ = ("cost", "slots", "variables")
+
+    def __init__(self, variables: Mapping[str, Any], slots: int) -> None:
+        self.cost = 0
+        self.variables: Final = variables
+        self.slots: Final[list[Any]] = [None] * slots
+
+
+Step: TypeAlias = Callable[[Frame], Any]
+Continuation: TypeAlias = Callable[[Frame, Any], Any]
+Scope: TypeAlias = Mapping[str, Step]
+
+UNSET: Final = object()
+
+
+class Failed:
+    """What an accumulator holds after a step that failed."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: EvaluationError) -> None:
+        self.error: Final = error
+
+
+def charge(frame: Frame, cost: int) -> None:
+    frame.cost += cost
+    if frame.cost > COST_LIMIT:
+        raise AbortedError(COST_EXCEEDED)
+
+
+def spine(start: Step, steps: list[Continuation]) -> Step:
+    if len(steps) == 1:
+        only = steps[0]
+        return lambda frame: only(frame, start(frame))
+
+    def run(frame: Frame) -> Any:
+        value = start(frame)
+        for step in steps:
+            value = step(frame, value)
+        return value
+
+    return run
+
+
+def is_attribute(node: Expr) -> bool:
+    """A name with selections: what cel-go does not charge once more inside of an index or a conditional."""
+    return type(node) in (Ident, Select) or (type(node) is Call and node.function in CHAIN)
+
+
+def uncharged(step: Step) -> Step:
+    def run(frame: Frame) -> Any:
+        value = step(frame)
+        frame.cost -= 1
+        return value
+
+    return run
+
+
+def constant_step(value: Any) -> Step:
+    return lambda frame: value
+
+
+def slot_reader(index: int) -> Step:
+    def read(frame: Frame) -> Any:
+        frame.cost += 1
+        return frame.slots[index]
+
+    return read
+
+
+def accumulator_reader(index: int, init: Step) -> Step:
+    """Reads an accumulator; the first reading computes the start value (that is how `cel.bind` is lazy)."""
+
+    def read(frame: Frame) -> Any:
+        frame.cost += 1
+        value = frame.slots[index]
+        if value is UNSET:
+            try:
+                value = init(frame)
+            except AbortedError:
+                raise
+            except EvaluationError as error:
+                value = Failed(error)
+            if value.__class__ is list and not value:
+                value = []  # ours to grow
+            elif value.__class__ is dict and not value:
+                value = Map()
+            frame.slots[index] = value
+        if value.__class__ is Failed:
+            # Each raise would add to the traceback, which nobody reads and a long fold makes long.
+            raise value.error.with_traceback(None)
+        return value
+
+    return read
+
+
+def continues(condition: Step, frame: Frame) -> bool:
+    """Only a plain `false` ends a fold early: neither an error nor another type does."""
+    try:
+        value = condition(frame)
+    except AbortedError:
+        raise
+    except EvaluationError:
+        return True
+    return value is not False
+
+
+def pairs(collection: Any, *, is_pair: bool) -> Any:
+    cls = collection.__class__
+    if is_pair:
+        if cls is list:
+            return enumerate(collection)
+        if cls in MAP_CLASSES:
+            return collection.items()
+        raise EvaluationError(f"unsupported comprehension range type: {go_type(collection)}")
+    if cls is list or cls in MAP_CLASSES:
+        return ((element, None) for element in collection)
+    raise EvaluationError(f"got '{go_type(collection)}', expected iterable type")
+
+
+def terms_of(node: Call) -> list[Expr]:
+    """The operands of a chain of one logical operator, left to right."""
+    terms: list[Expr] = []
+    pending: list[Expr] = [node]
+    while pending:
+        current = pending.pop()
+        if type(current) is Call and current.function == node.function:
+            pending += reversed(current.args)
+        else:
+            terms.append(current)
+    return terms
+
+
+def logical(terms: list[Step], *, decisive: bool) -> Step:
+    """`||` (decided by true) or `&&` (by false); an error counts only when nothing decides."""
+
+    def run(frame: Frame) -> bool:
+        failure: EvaluationError | None = None
+        for term in terms:
+            try:
+                value = term(frame)
+            except AbortedError:
+                raise
+            except EvaluationError as error:
+                failure = failure or error.with_traceback(None)
+                continue
+            if value is decisive:
+                return value is True
+            if value is not (not decisive):
+                failure = failure or EvaluationError("no such overload")
+        if failure is not None:
+            raise failure
+        return not decisive
+
+    return run
+
+
+def constant_call(call: Implementation) -> Step:
+    """A function without arguments."""
+
+    def run(frame: Frame) -> Any:
+        frame.cost += 1
+        return call()
+
+    return run
+
+
+def conditional(condition: Step, truthy: Step, falsy: Step) -> Step:
+    def choose(frame: Frame) -> Any:
+        value = condition(frame)
+        if value is True:
+            return truthy(frame)
+        if value is False:
+            return falsy(frame)
+        no_such_overload()
+
+    return choose
+
+
+def not_strictly_false(operand: Step) -> Step:
+    def test(frame: Frame) -> bool:
+        charge(frame, 1)
+        try:
+            value = operand(frame)
+        except AbortedError:
+            raise
+        except EvaluationError:
+            return True
+        return value is not False
+
+    return test
+
+
+def alternative(first: Step, second: Step, *, is_value: bool, is_strict: bool) -> Step:
+    """`a.or(b)`, `a.orValue(b)`: b is evaluated only when a has no value.
+
+    is_strict: an `a` that is no optional is an error (cel-go 0.29) and not the answer.
+    """
+
+    def choose(frame: Frame) -> Any:
+        optional = first(frame)
+        if optional.__class__ is not Optional:
+            if is_strict:
+                no_such_overload()
+            return optional
+        if not optional.has_value:
+            return second(frame)
+        return optional.value if is_value else optional
+
+    return choose
+
+
+def qualified(value: Any, key: Any, *, tests: bool) -> Any:
+    """`value[key]`; when nothing is there, MISSING if that was the question and an error otherwise."""
+    if key.__class__ not in KEY_CLASSES:
+        raise EvaluationError(f"invalid qualifier type: {go_type(key)}")
+    cls = value.__class__
+    if cls in MAP_CLASSES:
+        found = map_find(value, key)
+        if found is not MISSING or tests:
+            return found
+    elif cls is list:
+        index = list_index(key)
+        if 0 <= index < len(value):
+            return value[index]
+        if not tests:
+            raise EvaluationError(f"index out of bounds: {to_text(key)}")
+        return MISSING
+    elif tests:
+        return MISSING
+    raise EvaluationError(f"no such key: {to_text(key)}")
+
+
+def is_instance(type_: Type, value: Any) -> bool:
+    """Whether a run-time value passes for a declared type: its name, and the first element's."""
+    kind = type_.kind
+    if kind in (DYN_KIND, PARAM_KIND):
+        return True
+    if type_.name != type_name(value):
+        return False
+    if kind == LIST_KIND:
+        return len(value) == 0 or is_instance(type_.parameters[0], value[0])
+    if kind == MAP_KIND and len(value):
+        key, element = next(iter(value.items()))
+        return is_instance(type_.parameters[0], key) and is_instance(type_.parameters[1], element)
+    return True
+
+
+def member_set(constants: list[Any]) -> frozenset[tuple[type, Any]] | None:
+    """What cel-go turns a constant list after `in` into, or None where it does not.
+
+    Numbers stand in the set as every numeric type they convert to; a value of any other type is looked
+    up as it is, which ends the evaluation for those Go cannot hash.
+    """
+    members: set[tuple[type, Any]] = set()
+    for constant in constants:
+        cls = constant.__class__
+        if cls not in KEY_CLASSES:
+            return None
+        members.add((cls, constant))
+        if cls is int or cls is UInt:
+            members.add((float, float(constant)))
+            if cls is int and constant >= 0:
+                members.add((UInt, UInt(constant)))
+            elif cls is UInt and constant < 2**63:
+                members.add((int, int(constant)))
+        elif cls is float and constant.is_integer():
+            if -(2.0**63) < constant < 2.0**63:
+                members.add((int, int(constant)))
+            if 0 <= constant < 2.0**64:
+                members.add((UInt, UInt(int(constant))))
+    return frozenset(members)
