@@ -196,6 +196,8 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 
 
 def _exhausted_capacity(case: Mapping[str, Any], picks: list[Any]) -> list[str]:
+    if not (case.get("features") or {}).get("ConsumableCapacity", True):
+        return []
     used: dict[tuple[Id, str], Fraction] = {}
     for share in case.get("allocatedShared", ()):
         for name, text in share.get("consumedCapacity", {}).items():
