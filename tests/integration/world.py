@@ -234,10 +234,22 @@ class World:
     async def wait_for(
         self, resource: str, until: Callable[[dict[str, Object]], bool], *, seconds: float = 60, what: str = ""
     ) -> dict[str, Object]:
+        """As `Api.wait_for`; ends at once when the scheduler has ended."""
+        waiting = asyncio.create_task(self.api.wait_for(resource, until, self.namespace, seconds=seconds, what=what))
+        watched: set[asyncio.Task[Any]] = {waiting}
+        if self._scheduler is not None:
+            watched.add(asyncio.create_task(self._scheduler.wait()))
         try:
-            return await self.api.wait_for(resource, until, self.namespace, seconds=seconds, what=what)
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                raise AssertionError(f"the scheduler ended by itself; its log ends:\n{self.log_tail()}")
+            return waiting.result()
         except TimeoutError as error:
             raise AssertionError(f"{error}\n--- the scheduler's log ends:\n{self.log_tail()}") from None
+        finally:
+            for task in watched:
+                task.cancel()
+            await asyncio.wait(watched)
 
     async def wait_bound(self, *names: str, seconds: float = 60) -> dict[str, Object]:
         """Until all of these pods are bound; returns the pods."""
