@@ -47,7 +47,7 @@ class Fault:
         path: regular expression, searched in the path with its query.
         times: how often; -1 for ever.
         hits: how often so far.
-        happened: set with the first hit.
+        happened: set with the first hit; for `before`, when its action is done.
     """
 
     kind: FaultKind
@@ -67,7 +67,8 @@ class Fault:
             return False
         self.times -= 1
         self.hits += 1
-        self.happened.set()
+        if self.kind != "before":
+            self.happened.set()
         return True
 
 
@@ -216,6 +217,7 @@ class FaultProxy:
             case _:
                 assert fault.action is not None, "a fault of kind `before` needs an action"
                 await fault.action(path)
+                fault.happened.set()
                 return await self._pass_on(request)
 
     async def _pass_on(self, request: web.BaseRequest, *, reply: bool = True) -> web.StreamResponse:
