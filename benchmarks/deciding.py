@@ -81,13 +81,14 @@ class NullShell:
     def feed(self, inputs) -> None:
         """Handle these, and everything that follows from them."""
         machine, clock = self.machine, time.process_time
+        overhead = min(-clock() + clock() for _ in range(100))  # reading this clock is a system call
         queue = list(inputs)
         while queue:
             following = []
             for given in queue:
                 start = clock()
                 decisions = machine.handle(given, now_ms=START_MS)
-                took = clock() - start
+                took = clock() - start - overhead
                 self.spent_s += took
                 self.longest_s = max(self.longest_s, took)
                 self.handled += 1

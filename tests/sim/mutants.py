@@ -44,7 +44,7 @@ class Mutant:
     net: str = "safety"
     focus: Mapping[str, float] = field(default_factory=dict)
     directed: Callable[[], None] | None = None
-    worlds_max: int = 150
+    worlds_max: int = 400
 
 
 def _unknown_write_counts_as_failed(patch):
@@ -274,7 +274,11 @@ RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
 MUTANTS = (
     Mutant("unknown-write-counts-as-failed", _unknown_write_counts_as_failed, focus=LOSSES),
     Mutant("unknown-write-is-read-not-repeated", _unknown_write_is_read_not_repeated, focus=LOSSES),
-    Mutant("conflict-settles-unseen", _conflict_settles_unseen, focus=LOSSES),
+    Mutant(
+        "conflict-settles-unseen",
+        _conflict_settles_unseen,
+        directed=test_binding_cycle.test_devices_of_an_unknown_write_stay_held_though_its_pod_is_gone,
+    ),
     Mutant("hold-ends-when-pod-is-given-up", _hold_ends_when_pod_is_given_up, focus=LOSSES),
     Mutant("hold-ends-when-write-is-sent", _hold_ends_when_write_is_sent),
     Mutant("unknown-binding-counts-as-failed", _unknown_binding_counts_as_failed),
