@@ -287,7 +287,7 @@ class Inventory:
             ids: set[PoolId] = set(self._shared)
             if not features.is_137:
                 ids |= self._pinned_counters.keys()
-            views = self._shared_views[key] = self._views(ids, node, features)
+            views = self._shared_views[key] = self._views(ids, node, features, own=False)
         own = self._pools_of_node.get(node.name)
         if not own:
             pools = self._shared_pools.get(key)
@@ -328,12 +328,15 @@ class Inventory:
                             selectors[device.node_selector] = None
         return tuple(selectors), frozenset(names)
 
-    def _views(self, ids: Iterable[PoolId], node: NodeView, features: Features) -> dict[PoolId, PoolView]:
+    def _views(
+        self, ids: Iterable[PoolId], node: NodeView, features: Features, *, own: bool = True
+    ) -> dict[PoolId, PoolView]:
+        """Views of these pools; without `own` as from a node that has no slices of its own, for all such nodes."""
         views: dict[PoolId, PoolView] = {}
         problems: dict[str, str] = {}
         for pool_id in ids:
             pool = self._pools[pool_id]
-            relevant = _relevant(pool, node, features, problems)
+            relevant = _relevant(pool, node, features, problems, own=own)
             if not relevant:
                 continue
             names = (features, *sorted(slice_.name for slice_ in relevant))
@@ -348,13 +351,16 @@ class Inventory:
         return views
 
 
-def _relevant(pool: _Pool, node: NodeView, features: Features, problems: dict[str, str]) -> list[ResourceSlice]:
+def _relevant(
+    pool: _Pool, node: NodeView, features: Features, problems: dict[str, str], *, own: bool
+) -> list[ResourceSlice]:
     """The pool's slices that matter for the node; what cannot be decided goes to `problems` by slice name."""
-    relevant = [slice_ for slice_ in pool.by_node.get(node.name, {}).values() if not is_ignored(slice_, features)]
+    named = pool.by_node.get(node.name, {}) if own else {}
+    relevant = [slice_ for slice_ in named.values() if not is_ignored(slice_, features)]
     if not features.is_137:
         # Counter slices are needed wherever devices of the pool are, so 1.36 takes them for every node.
         for name, slices in pool.by_node.items():
-            if name != node.name:
+            if name != node.name or not own:
                 relevant += [
                     slice_ for slice_ in slices.values() if slice_.shared_counters and not is_ignored(slice_, features)
                 ]
