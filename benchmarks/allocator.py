@@ -378,7 +378,8 @@ def ingest(nodes: int = 10_000, devices: int = 8) -> dict[str, Any]:
 
 def print_rows(rows: list[dict[str, Any]]) -> None:
     print(
-        f"{'case':42} {'outcome':>10} {'steps':>7} {'us':>9} {'first us':>9} {'Go us':>10} {'Go steps':>9} {'Go/ours':>8}"
+        f"{'case':42} {'outcome':>10} {'steps':>7} {'us':>9} {'first us':>9}"
+        f" {'Go us':>10} {'Go steps':>9} {'Go/ours':>8}"
     )
     for row in rows:
         go_us = row.get("go_us")
