@@ -16,6 +16,8 @@ from benchmarks.fleet import NAMESPACE
 from tests.integration.api import Api, ExpiredError, path_of
 
 _NAME = re.compile(rb'"metadata":\{"name":"([^"]+)"')
+_MODIFIED = b'{"type":"MODIFIED"'
+_FINALIZER = b"resource.kubernetes.io/delete-protection"
 _BOUND = {"fieldSelector": "spec.nodeName!="}
 _CHECK_SECONDS = 1.0
 
@@ -24,29 +26,33 @@ class BoundPods:
     """Async context manager.
 
     Attributes:
+        began: when the first write for these pods was seen, a claim's finalizer or a binding; None before.
         at: when a pod's binding was seen (time.monotonic), by its name.
         interruptions: how often the watch had to be taken up again.
     """
 
     def __init__(self, api: Api) -> None:
         self.at: dict[str, float] = {}
+        self.began: float | None = None
         self.interruptions = 0
         self._api = api
         self._news = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
+        self._claims: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> BoundPods:
         version = await self._see_all()
         self._task = asyncio.create_task(self._watch(version))
+        self._claims = asyncio.create_task(self._first_claim_write())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        tasks = [task for task in (self._task, self._claims) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _see_all(self) -> str:
         """List the bound pods; returns the revision to watch from."""
@@ -55,6 +61,19 @@ class BoundPods:
         for pod in listed.get("items") or ():
             self.at.setdefault(pod["metadata"]["name"], now)
         return str(listed["metadata"]["resourceVersion"])
+
+    async def _first_claim_write(self) -> None:
+        """A scheduler may write many claims before it binds its first pod: that is work done, too."""
+        path = path_of("resourceclaims", NAMESPACE)
+        listed = await self._api.request("GET", path, params={"limit": "1"})
+        params = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
+        async for lines in self._api.stream(path, params):
+            if any(line.startswith(_MODIFIED) and _FINALIZER in line for line in lines):
+                if self.began is None:
+                    self.began = time.monotonic()
+                    async with self._news:
+                        self._news.notify_all()
+                return
 
     async def _watch(self, version: str) -> None:
         while True:
@@ -65,6 +84,8 @@ class BoundPods:
                     for line in lines:
                         if (found := _NAME.search(line)) is not None:
                             self.at.setdefault(found[1].decode(), now)
+                    if self.began is None:
+                        self.began = now
                     async with self._news:
                         self._news.notify_all()
             # The API server ends a watch whose reader lags; what came in between is seen late, not lost.
@@ -84,14 +105,19 @@ class BoundPods:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._news.wait(), _CHECK_SECONDS)
 
-    async def wait_count(self, count: int, *, seconds: float, check: Callable[[], None]) -> float:
-        """Until `count` pods are bound; returns when the first was. `check` runs every second and may raise.
+    async def wait_begin(self, *, seconds: float, check: Callable[[], None]) -> float:
+        """Until the first write is seen; returns when that was. `check` runs every second and may raise.
 
         Raises:
             TimeoutError: not within `seconds`.
         """
+        await self._wait(lambda: self.began is not None, seconds, check)
+        assert self.began is not None
+        return self.began
+
+    async def wait_count(self, count: int, *, seconds: float, check: Callable[[], None]) -> None:
+        """Until `count` pods are bound."""
         await self._wait(lambda: len(self.at) >= count, seconds, check)
-        return min(self.at.values())
 
     async def wait_names(self, names: Collection[str], *, seconds: float, check: Callable[[], None]) -> None:
         """Until these pods are bound."""
