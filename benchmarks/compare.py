@@ -424,6 +424,10 @@ def cells_of(row: Row) -> tuple[str, ...]:
 
 
 async def run(arguments: argparse.Namespace) -> list[Measured]:
+    task = asyncio.current_task()
+    assert task is not None
+    # Unwind when told to stop, so that nothing is left behind.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     known = workloads()
     size = Size(arguments.nodes, arguments.devices, arguments.pods)
     load: Load = Steady(arguments.steady, arguments.seconds, arguments.full) if arguments.steady else backlog
@@ -469,7 +473,11 @@ def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(given: Sequence[str] | None = None) -> int:
     arguments = parse(given)
-    measured = uvloop.run(run(arguments))
+    try:
+        measured = uvloop.run(run(arguments))
+    except asyncio.CancelledError:
+        print("stopped by SIGTERM", file=sys.stderr)
+        return 1
     rows = summarize(measured)
     if arguments.output == "json":
         machine: dict[str, Any] = {"cores": os.cpu_count(), "python": platform.python_version()}
@@ -486,5 +494,4 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwind, so that nothing is left behind
     sys.exit(main())
