@@ -10,6 +10,7 @@ from allocator.explain import Census, Explanation, blame, report_candidates, sum
 from allocator.features import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
 from allocator.in_use import InUse
 from allocator.inventory import Inventory
+from allocator.last_answer import last_answer, remember_answer
 from allocator.model import AllocationError, Claim, NodeView
 from allocator.observer import SILENT, Observer
 from allocator.outcome import Allocated, BudgetExhausted, Outcome, Unsatisfiable
@@ -61,6 +62,11 @@ def allocate(
     """
     pools = inventory.node_pools(node, features)
     plan = inventory.plan([claim.spec for claim in claims], features)
+    may_remember = shortcuts.last_answer and observer is SILENT
+    if may_remember:
+        last = last_answer(pools, plan, in_use, node.name, budget_steps=budget_steps)
+        if last is not None:
+            return last
     problem = Problem(claims, plan, pools, in_use)
     if observer is not SILENT:
         report_candidates(problem, observer)
@@ -74,7 +80,10 @@ def allocate(
         raise
     if not found:
         return Unsatisfiable(blame(problem), search.steps, pools.has_invalid)
-    return Allocated(build_allocations(problem, search.picks(), node.name, share_ids), search.steps)
+    outcome = Allocated(build_allocations(problem, search.picks(), node.name, share_ids), search.steps)
+    if may_remember:
+        remember_answer(problem, node.name, outcome, spent=search.spent)
+    return outcome
 
 
 def explain(

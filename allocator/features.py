@@ -54,6 +54,7 @@ class Shortcuts:
         backjump: Go back to a choice that can matter for the failure instead of the latest one.
         matching: Give up a branch when the remaining requests cannot all get different devices.
         counter_bounds: Give up a branch when the cheapest remaining devices exceed the counters.
+        last_answer: What was found for a node is found again without a search while nothing changed there.
     """
 
     bulk: bool = True
@@ -63,7 +64,8 @@ class Shortcuts:
     backjump: bool = True
     matching: bool = True
     counter_bounds: bool = True
+    last_answer: bool = True
 
 
 ALL_SHORTCUTS = Shortcuts()
-NO_SHORTCUTS = Shortcuts(False, False, False, False, False, False, False)
+NO_SHORTCUTS = Shortcuts(False, False, False, False, False, False, False, False)

@@ -121,13 +121,17 @@ def static_masks(pools: NodePools, features: Features) -> StaticMasks:
 
 
 class NodeUse:
-    """What the ledger says about a node's devices: per pool (by index into `usable`), and as masks over all."""
+    """What the ledger says about a node's devices: per pool (by index into `usable`), and as masks over all.
 
-    __slots__ = ("dedicated", "position", "serial", "sharing", "used")
+    `version` grows whenever any of it changes.
+    """
+
+    __slots__ = ("dedicated", "position", "serial", "sharing", "used", "version")
 
     def __init__(self, serial: int) -> None:
         self.serial: Final = serial
         self.position = -1
+        self.version = 0
         self.used: Final[dict[int, ViewUse]] = {}
         self.dedicated = 0
         self.sharing = 0
@@ -158,6 +162,9 @@ def _update_use(node_use: NodeUse, pools: NodePools, pool_id: PoolId, in_use: In
     new = _UNUSED
     if entry is not None:
         new = node_use.used[number] = view_use(view, entry, features)
+    if new is old:
+        return
+    node_use.version += 1
     node_use.dedicated ^= (old.dedicated ^ new.dedicated) << start
     node_use.sharing ^= (old.sharing ^ new.sharing) << start
 

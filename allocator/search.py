@@ -145,6 +145,11 @@ class Search:
             (frame.slot, position) for frame in self._stack if frame.slot is not None for position in frame.positions
         ]
 
+    @property
+    def spent(self) -> int:
+        """How much of the budget is used up."""
+        return self.steps + self._refused
+
     def _is_hopeless(self) -> bool:
         """Whether some request cannot be served even alone."""
         if not self._shortcuts.forward_check or self._free_from > 0:
@@ -161,7 +166,7 @@ class Search:
 
     def _step(self) -> None:
         self.steps += 1
-        if self.steps + self._refused > self._budget:
+        if self.steps + self._refused > self._budget:  # `spent`, without a call on the hottest path
             raise ExhaustedError
 
     # --- moves ------------------------------------------------------------------------------------------

@@ -1,0 +1,51 @@
+"""The last devices found on a node, to be found again without a search as long as nothing changed there.
+
+A scheduler asks twice: whether a node fits, and a moment later which devices to hold. The second answer is the first
+one when the plan and the node's pools are the same objects and the ledger says of these pools what it said then.
+
+Rules of this module
+  1. What is compared is everything the search reads: plan (classes and specs), pools (slices), and `NodeUse.version`,
+     which grows when the ledger's entry of one of the node's pools changes.
+  2. Only solutions are kept, and none with share ids, which must be new for each allocation.
+
+Cost: one answer a node.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from allocator.in_use import InUse
+from allocator.node_pools import NodePools
+from allocator.outcome import Allocated
+from allocator.problem import Problem, gather_use
+from allocator.requests import Plan
+
+_KEY: Final = "last answer"
+
+
+class _Last(NamedTuple):
+    plan: Plan
+    node_name: str
+    serial: int
+    version: int
+    spent: int
+    outcome: Allocated
+
+
+def last_answer(pools: NodePools, plan: Plan, in_use: InUse, node_name: str, *, budget_steps: int) -> Allocated | None:
+    """What was found for this plan, if it would be found again within the budget."""
+    last = pools.derived.get(_KEY)
+    if last is None or last.plan is not plan or last.node_name != node_name or last.spent > budget_steps:
+        return None
+    assert isinstance(last, _Last)
+    use = gather_use(pools, in_use, plan.features)
+    return last.outcome if use.version == last.version and use.serial == last.serial else None
+
+
+def remember_answer(problem: Problem, node_name: str, outcome: Allocated, *, spent: int) -> None:
+    """Keep a solution that took `spent` of the budget."""
+    if any(result.share_id is not None for allocation in outcome.allocations for result in allocation.results):
+        return
+    use = gather_use(problem.pools, problem.in_use, problem.features)
+    problem.pools.derived[_KEY] = _Last(problem.plan, node_name, use.serial, use.version, spent, outcome)

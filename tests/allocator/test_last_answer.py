@@ -1,0 +1,152 @@
+"""What was found is found again without a search, and never when anything changed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from allocator import (
+    ALL_SHORTCUTS,
+    Allocated,
+    Allocation,
+    AllocationError,
+    InUse,
+    Inventory,
+    NodeView,
+    allocate,
+    decode_class,
+    decode_slice,
+)
+from tests.allocator.cases import claims_of, features_of, in_use_of, inventory_of, node_of
+from tests.allocator.generator import Generator
+
+CI = settings(max_examples=150, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+WITHOUT = replace(ALL_SHORTCUTS, last_answer=False)
+
+
+def answer(case: dict[str, Any], inventory: Inventory, in_use: InUse, budget_steps: int = 20_000, **how: Any) -> object:
+    ids = count(1)
+    try:
+        return allocate(
+            how.pop("claims", None) or claims_of(case),
+            how.pop("node", None) or node_of(case),
+            inventory,
+            in_use,
+            features=features_of(case),
+            budget_steps=budget_steps,
+            share_ids=(f"share-{number}" for number in ids),
+            **how,
+        )
+    except AllocationError as error:
+        return str(error)
+
+
+@given(st.randoms(use_true_random=False))
+@CI
+def test_a_world_that_changes_between_questions_gets_the_answers_of_a_search(rnd: random.Random) -> None:
+    """Allocations come and go, slices and classes change, other pods ask in between."""
+    generator = Generator(rnd.randrange(10**9))
+    case, other = generator.case(), generator.case()
+    inventory, in_use = inventory_of(case), in_use_of(case)
+    for device_class in other["classes"]:
+        if device_class["metadata"]["name"] not in inventory.classes:
+            inventory.put_class(decode_class(device_class))
+    held: list[Allocation] = []
+    for _ in range(12):
+        asked = rnd.choice((case, case, {**other, "node": case["node"], "features": case.get("features")}))
+        budget = rnd.choice((3, 20_000, 20_000))
+        first = answer(asked, inventory, in_use, budget)
+        assert first == answer(asked, inventory, in_use, budget, shortcuts=WITHOUT)
+        assert first == answer(asked, inventory, in_use, budget)
+        what = rnd.randrange(6)
+        if what <= 2 and isinstance(first, Allocated):
+            for allocation in first.allocations:
+                in_use.add(allocation)
+                held.append(allocation)
+        elif what == 3 and held:
+            in_use.remove(held.pop(rnd.randrange(len(held))))
+        elif what == 4:
+            inventory.put_slice(decode_slice(rnd.choice((*case["slices"], *other["slices"]))))
+        elif what == 5:
+            inventory.put_class(decode_class(rnd.choice(case["classes"])))
+
+
+def found_case() -> tuple[dict[str, Any], Inventory, Allocated]:
+    generator = Generator(5)
+    for _ in range(500):
+        case = {**generator.case(), "allocated": [], "allocatedShared": []}
+        inventory = inventory_of(case)
+        found = answer(case, inventory, InUse())
+        if isinstance(found, Allocated) and any(
+            result.share_id is None and not result.admin_access
+            for allocation in found.allocations
+            for result in allocation.results
+        ):
+            return case, inventory, found
+    raise AssertionError("the generator gives no case with devices")
+
+
+def test_the_same_question_is_searched_once() -> None:
+    case, inventory, _ = found_case()
+    in_use = InUse()
+
+    assert answer(case, inventory, in_use) is answer(case, inventory, in_use)
+
+
+def test_a_change_elsewhere_keeps_the_answer_and_one_here_does_not() -> None:
+    case, inventory, found = found_case()
+    in_use = InUse()
+    first = answer(case, inventory, in_use)
+    twin = found.allocations[0].results[0].device_id._replace(driver="elsewhere.example.com")
+    in_use.add_device(twin)
+
+    assert answer(case, inventory, in_use) is first
+
+    for allocation in found.allocations:
+        in_use.add(allocation)
+
+    assert answer(case, inventory, in_use) == answer(case, inventory, in_use, shortcuts=WITHOUT)
+    assert answer(case, inventory, in_use) != first
+
+
+def test_another_node_with_the_same_pools_gets_its_own_name() -> None:
+    """Nodes without slices of their own share their pools, and so what is remembered with them."""
+    slice_: dict[str, Any] = {
+        "metadata": {"name": "everywhere"},
+        "spec": {
+            "driver": "d.example.com",
+            "allNodes": True,
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "dev", "bindsToNode": True}],
+        },
+    }
+    device_class = {"metadata": {"name": "c"}, "spec": {}}
+    exactly = {"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    claim = {"metadata": {"name": "claim", "namespace": "ns"}, "spec": spec}
+    case = {"slices": [slice_], "classes": [device_class], "claims": [claim], "node": {"metadata": {"name": "a"}}}
+    inventory, in_use = inventory_of(case), InUse()
+    answers = [answer(case, inventory, in_use, node=NodeView(name)) for name in ("a", "b")]
+
+    assert answers == [answer(case, inventory, in_use, node=NodeView(name), shortcuts=WITHOUT) for name in ("a", "b")]
+    assert answers[0] != answers[1]
+
+
+def test_shares_get_new_ids_each_time() -> None:
+    generator = Generator(3)
+    seen = 0
+    for _ in range(200):
+        case = generator.case()
+        inventory, in_use = inventory_of(case), in_use_of(case)
+        first = answer(case, inventory, in_use)
+        if isinstance(first, Allocated) and any(
+            result.share_id is not None for allocation in first.allocations for result in allocation.results
+        ):
+            seen += 1
+            assert answer(case, inventory, in_use) is not first
+    assert seen > 5
