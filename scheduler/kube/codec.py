@@ -210,7 +210,7 @@ class Kind:
         path: The collection over all namespaces.
         wire: What msgspec decodes an object to; `msgspec.Raw` leaves it to `observed`.
         observed: Its `ObjectMeta` and the input; ValueError (with the field in its text) when it cannot be decoded.
-        deleted: The input for a deletion.
+        deleted: The input for a deletion: name, uid, and the revision at which it is known to be true (0: unknown).
         withdraws_broken: Whether an object that becomes undecodable is told as deleted (its devices or its class must
             not be used any more) or left as last seen (a pod still uses its node).
     """
@@ -221,7 +221,7 @@ class Kind:
         path: str,
         wire: Any,
         observed: Callable[[Any], tuple[ObjectMeta, Input]],
-        deleted: Callable[[ObjectName, str], Input],
+        deleted: Callable[[ObjectName, str, int], Input],
         *,
         withdraws_broken: bool = False,
     ) -> None:
@@ -464,24 +464,40 @@ class Codec:
 
     def __init__(self) -> None:
         claims = ClaimDecoder()
-        self.pods = Kind("Pod", "/api/v1/pods", Pod, _observed_pod, lambda n, uid: PodDeleted(PodKey(*n), PodUid(uid)))
-        self.nodes = Kind("Node", "/api/v1/nodes", Node, _observed_node, lambda n, _: NodeDeleted(NodeName(n.name)))
+        self.pods = Kind(
+            "Pod",
+            "/api/v1/pods",
+            Pod,
+            _observed_pod,
+            lambda n, uid, revision: PodDeleted(PodKey(*n), PodUid(uid), revision),
+        )
+        self.nodes = Kind(
+            "Node",
+            "/api/v1/nodes",
+            Node,
+            _observed_node,
+            lambda n, _, revision: NodeDeleted(NodeName(n.name), revision),
+        )
         self.namespaces = Kind(
-            "Namespace", "/api/v1/namespaces", Namespace, _observed_namespace, lambda n, _: NamespaceDeleted(n.name)
+            "Namespace",
+            "/api/v1/namespaces",
+            Namespace,
+            _observed_namespace,
+            lambda n, _, revision: NamespaceDeleted(n.name, revision),
         )
         self.claims = Kind(
             "ResourceClaim",
             f"{RESOURCE_API}/resourceclaims",
             _WireClaim,
             claims.observed,
-            lambda n, uid: ClaimDeleted(ClaimKey(*n), ClaimUid(uid)),
+            lambda n, uid, revision: ClaimDeleted(ClaimKey(*n), ClaimUid(uid), revision),
         )
         self.slices = Kind(
             "ResourceSlice",
             f"{RESOURCE_API}/resourceslices",
             msgspec.Raw,
             _observed_slice,
-            lambda n, _: SliceDeleted(n.name),
+            lambda n, _, revision: SliceDeleted(n.name, revision),
             withdraws_broken=True,
         )
         self.classes = Kind(
@@ -489,7 +505,7 @@ class Codec:
             f"{RESOURCE_API}/deviceclasses",
             msgspec.Raw,
             _observed_class,
-            lambda n, _: ClassDeleted(n.name),
+            lambda n, _, revision: ClassDeleted(n.name, revision),
             withdraws_broken=True,
         )
 

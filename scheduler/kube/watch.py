@@ -2,7 +2,8 @@
 
 Rules of this module
   1. `deliver` is called with complete batches. The result of a (re)list is one batch: deletions of what vanished, then
-     what is new or changed, then `RelistFinished`. Until then the machine keeps what it knew.
+     what is new or changed, then `RelistFinished`. Until then the machine keeps what it knew. Deletions carry the
+     revision of the list (or of the DELETED event), so a list older than what was seen before deletes nothing newer.
   2. `run` ends only by cancellation. Whatever the network or the server does leads to a resume, a relist or a pause.
   3. Nothing is believed to be alive: a watch silent for `inactivity_s` is cut (bookmarks come every minute).
   4. A line may be of any length, and may come in any number of chunks.
@@ -310,17 +311,18 @@ class Reflector:
         if isinstance(event, Gone):
             if known is not None:
                 del self._known[name]
-                for_machine.append(self.kind.deleted(name, known[0]))
+                for_machine.append(self.kind.deleted(name, known[0], _revision(event.resource_version)))
             return
         if isinstance(event, Broken):
             self._report_broken(event)
             if not self.kind.withdraws_broken or known is None:
                 return
             del self._known[name]
-            for_machine.append(self.kind.deleted(name, known[0]))
+            for_machine.append(self.kind.deleted(name, known[0], _revision(event.resource_version)))
             return
         if known is not None and known[0] != event.uid:
-            for_machine.append(self.kind.deleted(name, known[0]))
+            # It was gone before its namesake came: an earlier revision, or kinds known by name would lose the namesake.
+            for_machine.append(self.kind.deleted(name, known[0], max(0, _revision(event.resource_version) - 1)))
         self._known[name] = (event.uid, event.resource_version)
         for_machine.append(event.input)
 
@@ -329,7 +331,7 @@ class Reflector:
         for_machine: list[Input] = []
         for name in [name for name in self._known if name not in new.seen and name not in new.broken]:
             uid, _ = self._known.pop(name)
-            for_machine.append(self.kind.deleted(name, uid))
+            for_machine.append(self.kind.deleted(name, uid, _revision(version)))
         for one in new.broken.values():
             self._observe(one, for_machine)
         for name, seen in new.seen.items():
@@ -378,6 +380,11 @@ class Reflector:
         if code in {HTTPStatus.GONE, HTTPStatus.BAD_REQUEST} or "Too large resource version" in message:
             raise _RelistError(text)
         raise _PauseError(text, wait_s)
+
+
+def _revision(version: str) -> int:
+    """A resource version as a number; 0 (unknown) when it is none."""
+    return int(version) if version.isdecimal() else 0
 
 
 def _collect(initial: _Replacement, event: Seen | Gone | Broken) -> None:

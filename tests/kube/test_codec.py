@@ -95,7 +95,7 @@ def test_deleted_object_needs_no_more_than_its_name():
     partly = codec.pods.decode_event(line("DELETED", pod("a", 12) | {"spec": 7}))
 
     assert whole == partly == Gone(ObjectName("default", "a"), "uid-a", "12")
-    assert codec.pods.deleted(ObjectName("default", "a"), "uid-a") == PodDeleted(PodKey("default", "a"), "uid-a")
+    assert codec.pods.deleted(ObjectName("default", "a"), "uid-a", 7) == PodDeleted(PodKey("default", "a"), "uid-a", 7)
 
 
 def test_each_kind_has_its_inputs():
@@ -113,10 +113,10 @@ def test_each_kind_has_its_inputs():
     ]
     assert slice_.input.revision == 7
     assert slice_.input.slice.devices[0].name == "gpu-0"
-    assert codec.nodes.deleted(ObjectName("", "n"), "u") == NodeDeleted("n")
-    assert codec.slices.deleted(ObjectName("", "s"), "u") == SliceDeleted("s")
-    assert codec.classes.deleted(ObjectName("", "c"), "u") == ClassDeleted("c")
-    assert codec.claims.deleted(ObjectName("d", "c"), "u") == ClaimDeleted(ClaimKey("d", "c"), "u")
+    assert codec.nodes.deleted(ObjectName("", "n"), "u", 7) == NodeDeleted("n", 7)
+    assert codec.slices.deleted(ObjectName("", "s"), "u", 7) == SliceDeleted("s", 7)
+    assert codec.classes.deleted(ObjectName("", "c"), "u", 7) == ClassDeleted("c", 7)
+    assert codec.claims.deleted(ObjectName("d", "c"), "u", 7) == ClaimDeleted(ClaimKey("d", "c"), "u", 7)
     assert [kind.name for kind in codec.kinds] == [
         "Node",
         "ResourceSlice",

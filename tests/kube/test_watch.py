@@ -13,6 +13,7 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.requests import ApiClient
 from scheduler.kube.watch import LineSplitter, Reflector, WatchLimits
+from tests.core.rig import Rig
 from tests.kube.misbehaving import (
     Pauses,
     Reports,
@@ -201,6 +202,34 @@ async def test_changes_before_an_error_line_in_the_same_chunk_are_told():
 
         assert running.names() == ["=Pod", "a@10"]
         assert server.asked[1].query["resourceVersion"] == "10"
+
+
+async def test_a_stale_relist_takes_nothing_newer_away():
+    """The list is of revision 8: it neither ends pod b, seen at 12, nor brings the first life of pod c back."""
+    async with (
+        misbehaving(
+            watch(
+                added(pod("a", 3), pod("c", 4)),
+                bookmark(9, ends_initial=True),
+                event("ADDED", pod("b", 12)),
+                event("DELETED", pod("c", 13)),
+                event("ADDED", pod("c", 14, uid="second")),
+            ),
+            status(410, "Expired", "too old resource version"),
+            watch(added(pod("a", 3), pod("c", 4)), bookmark(8, ends_initial=True), then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted(2)
+
+        deletions = [
+            (one.key.name, one.uid, one.revision) for one in running.told.inputs if isinstance(one, PodDeleted)
+        ]
+        assert deletions == [("c", "uid-c", 13), ("b", "uid-b", 8), ("c", "second", 3)]
+        rig = Rig(is_listed=False)
+        for given in running.told.inputs:
+            rig.tell(given)
+        assert {one.uid for one in rig.machine.store.pods.values()} == {"uid-a", "uid-b", "second"}
 
 
 async def test_old_objects_stay_until_a_broken_relist_is_complete():

@@ -127,5 +127,7 @@ def _known(told: Told) -> dict[str, tuple[str, str]]:
             assert meta.name not in known or known[meta.name][0] == meta.uid, "a new life before the old one ended"
             known[meta.name] = (meta.uid, meta.resource_version)
         elif isinstance(given_input, PodDeleted):
-            assert known.pop(given_input.key.name)[0] == given_input.uid
+            uid, told = known.pop(given_input.key.name)
+            assert uid == given_input.uid
+            assert given_input.revision >= int(told), "a deletion older than what it ends would be ignored"
     return known

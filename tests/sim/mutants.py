@@ -29,7 +29,7 @@ from scheduler.core import (
 from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import Status
-from tests.core import test_binding_cycle, test_versions
+from tests.core import test_binding_cycle
 from tests.sim.world import Conditions, World
 
 NOTICED = (AssertionError, KeyError, ValueError)  # unsafe, stuck, contradictory; or the machine breaks down
@@ -293,7 +293,7 @@ MUTANTS = (
     Mutant(
         "old-list-deletes-new-objects",
         _old_list_deletes_new_objects,
-        directed=test_versions.test_the_end_does_not_depend_on_the_order_of_reports,
+        focus={"watch-restart": 0.1, "stale-list": 0.5},
     ),
     Mutant("schedules-before-everything-is-listed", _schedules_before_everything_is_listed, focus=RESTARTS),
     Mutant(

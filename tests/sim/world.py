@@ -4,8 +4,8 @@ Faults: lost requests, requests that land late (after their sender was told that
 refusals, delayed and repeated and late watch events, watches that start over from a list, restarts of the machine,
 clocks set back and forward, users and other schedulers changing things meanwhile.
 
-What is assumed of the shell: decisions that name the same object are executed in order, one at a time; a list is not
-older than what its watch has told before.
+What is assumed of the shell: decisions that name the same object are executed in order, one at a time; the first list
+of a machine's life shows what there is, later ones may be older than what the watch has told before.
 What is assumed of a restart: requests of the old process have landed or are lost for good when the new one lists. (No
 scheduler can know of writes of its earlier life that land later; the old process's connections are closed by then.)
 
@@ -87,6 +87,7 @@ FAULTS = {  # each with the probabilities it may have in a world
     "forbidden": (0, 0, 0, 0.05),
     "event-again": (0, 0.05, 0.2),
     "watch-restart": (0, 0.01, 0.03),
+    "stale-list": (0, 0.3),
     "machine-restart": (0, 0, 0.004, 0.02),
     "clock-jump": (0, 0.05),
 }
@@ -164,6 +165,7 @@ class World:
         for index in range(2):
             self.add_node(f"node-{index}", self.devices)
         self.server.put_class(builders.device_class())
+        self.founded = len(self.server.log)  # no list is older than that
         self.start_machine()
 
     # The machine and its shell
@@ -289,13 +291,24 @@ class World:
         self.trace.append(f"relist {kind}")
         self.waiting_kinds()
         self.unwatched[kind].clear()
+        log, revision = self.server.log, self.server.revision
         state: dict[object, Input] = {}
-        for event in self.server.list_all():
-            if KIND_OF.get(type(event)) == kind:
-                _fold(state, event)
+        if self.known[kind] and self.fault("stale-list"):
+            # From a server that lags behind: the list is of an earlier time, and the watch tells again what followed.
+            at = max(self.founded, len(log) - self.rnd.randrange(40))
+            self.trace.append(f"    as of {len(log) - at} events ago")
+            revision = max(_revision_of(event) for event in log[:at])
+            for event in log[:at]:
+                if KIND_OF.get(type(event)) == kind:
+                    _fold(state, event)
+            self.unwatched[kind].extend(event for event in log[at:] if KIND_OF[type(event)] == kind)
+        else:
+            for event in self.server.list_all():
+                if KIND_OF.get(type(event)) == kind:
+                    _fold(state, event)
         gone = [event for name, event in self.known[kind].items() if name not in state]
         self.known[kind] = dict(state)
-        deletions = [_deletion_of(event, self.server.revision) for event in gone]
+        deletions = [_deletion_of(event, revision) for event in gone]
         for event in self.shuffled([*state.values(), *deletions]):
             self.tell(event)
             if self.chance(0.2):
@@ -657,6 +670,17 @@ def _fold(state: dict[object, Input], event: Input) -> None:
             state[device_class.name] = event
         case PodDeleted(key) | ClaimDeleted(key) | NodeDeleted(key) | SliceDeleted(key):
             state.pop(key, None)
+
+
+def _revision_of(event: Input) -> int:
+    match event:
+        case PodObserved(pod):
+            return pod.metadata.revision
+        case NodeObserved(node):
+            return node.metadata.revision
+        case ClaimObserved(claim):
+            return claim.revision
+    return event.revision
 
 
 def _deletion_of(event: Input, revision: int) -> Input:
