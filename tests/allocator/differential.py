@@ -1,6 +1,7 @@
 """Random cases, answered by us and by the released Go allocator, compared.
 
     python -m tests.allocator.differential --cases 200000 --seed 1     # a long run; prints what differs
+    python -m tests.allocator.differential --cases 50000 --histories   # one inventory, many nodes, changing
 
 `compare` says what a pair of answers means:
   equal            the same outcome, error text and allocations
@@ -8,6 +9,7 @@
   distinct-forgets, intersection-not-restored
                    a listed difference (docs/adr/0003-allocator-oddities.md): the case can show it, and ours
                    breaks no rule of the API
+  not-a-candidate  Go allocates on a node that `candidate_nodes` left out (histories)
   unsound          our allocation breaks a rule of the API, whatever Go says
   different        anything else: a bug here, or a difference that must be decided on
 """
@@ -26,6 +28,7 @@ from typing import Any
 from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
 from tests.allocator.cases import ask
 from tests.allocator.generator import Generator
+from tests.allocator.histories import LENGTH, History
 from tests.allocator.rules import has_one_generation, violations
 
 BATCH = 200
@@ -62,6 +65,25 @@ def run(
         seed += 1
 
 
+def run_histories(
+    oracle: Any, seed: int, cases: int, shortcuts: Shortcuts = ALL_SHORTCUTS
+) -> Iterator[tuple[str, Any, Any, Any]]:
+    """As `run`, but each inventory answers LENGTH questions, for several nodes, while it changes."""
+    done = 0
+    while done < cases:
+        batch = [step for number in range(BATCH // LENGTH) for step in History(seed + number, shortcuts).steps()]
+        answers: Sequence[Any] = oracle.ask_all(
+            [{**case, "kind": "allocate", "timeout_ms": GO_TIMEOUT_MS} for case, _ in batch]
+        )
+        for (case, ours), go in zip(batch, answers, strict=True):
+            verdict = compare(case, ours, go)
+            if go["outcome"] == "allocated" and not ours["is_candidate"]:
+                verdict = "not-a-candidate"
+            yield verdict, case, ours, go
+        done += len(batch)
+        seed += BATCH // LENGTH
+
+
 def main() -> None:
     from tests.oracle.client import Oracle
 
@@ -69,6 +91,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--plain", action="store_true", help="all shortcuts off")
+    parser.add_argument("--histories", action="store_true", help="ask one inventory again and again while it changes")
     parser.add_argument("--keep", type=Path, help="folder for cases that differ")
     options = parser.parse_args()
     started = time.monotonic()
@@ -76,10 +99,11 @@ def main() -> None:
     outcomes: Counter[str] = Counter()
     with Oracle() as oracle:
         shortcuts = NO_SHORTCUTS if options.plain else ALL_SHORTCUTS
-        for verdict, case, ours, go in run(oracle, options.seed, options.cases, shortcuts):
+        questions = run_histories if options.histories else run
+        for verdict, case, ours, go in questions(oracle, options.seed, options.cases, shortcuts):
             verdicts[verdict] += 1
             outcomes[str(go["outcome"])] += 1
-            if verdict in ("different", "unsound"):
+            if verdict in ("different", "unsound", "not-a-candidate"):
                 print(json.dumps({"case": case["name"], "ours": ours, "go": go})[:2000], flush=True)
                 if options.keep is not None:
                     (options.keep / f"{case['name']}.json").write_text(json.dumps({**case, "expect": go}))

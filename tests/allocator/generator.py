@@ -7,6 +7,7 @@ look closer: see docs/adr/0003-allocator-oddities.md.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 NODE = {"metadata": {"name": "node-a", "labels": {"zone": "z1", "rack": "r7", "gpus": "8"}}}
@@ -36,6 +37,7 @@ BROKEN_CEL = (
     "device.driver ==",
     "1",
 )
+KEPT = ("name", "nodeName", "nodeSelector", "allNodes", "consumesCounters")
 TAINTS = (("broken", "yes"), ("broken", "maybe"), ("maintenance", ""), ("vendor.io/unhealthy", "xid"))
 
 
@@ -46,25 +48,12 @@ class Generator:
         self.seed = seed
         self._rnd = random.Random(seed)
         self._number = 0
+        self._home = "node-a"
 
     def case(self) -> dict[str, Any]:
         rnd = self._rnd
         self._number += 1
-        self._p = {  # swarm: each case switches features on with its own probabilities
-            name: rnd.choice((0.0, 0.0, 0.15, 0.3, 0.8))
-            for name in (
-                *("counters", "shared", "policy", "taints", "tolerations", "binding", "binds", "admin", "list"),
-                *("all", "constraints", "distinct", "config", "capacity", "selectors", "per_device", "selector"),
-                *("all_nodes", "old", "split", "foreign", "incomplete", "allocated", "pcie", "lists"),
-            )
-        }
-        self._p["incomplete"] *= 0.06
-        self._p["foreign"] *= 0.5
-        self._p["capacity"] *= 0.5
-        self._p["selectors"] *= 0.6
-        self._p["broken"] = rnd.choice((0.0, 0.0, 0.0, 0.1))
-        self._differs: set[str] = set()
-        self._features = self._draw_features()
+        self._draw_probabilities()
         slices = self._slices()
         classes = self._classes()
         claims = [self._claim(index) for index in range(rnd.choice((1, 1, 1, 2, 2, 3)))]
@@ -87,6 +76,54 @@ class Generator:
             case["differs"] = sorted(self._differs)
         return case
 
+    def world(self, nodes: Sequence[str]) -> dict[str, Any]:
+        """`features`, `slices` and `classes` of a cluster of several nodes; `question` asks about it."""
+        self._draw_probabilities()
+        drivers = self._rnd.sample(DRIVERS, self._rnd.choice((1, 1, 2, 3)))
+        slices: list[dict[str, Any]] = []
+        for number, node in enumerate(nodes):
+            self._home = node
+            # A driver's pool names are its own; some, of slices for all nodes, are drawn for one node only.
+            slices += self._slices(drivers, prefix=f"{node}-" if number else "")
+        return {"features": self._features, "slices": slices, "classes": self._classes()}
+
+    def question(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """(Claims of one pod, the listed differences that they can show)."""
+        self._differs = set()
+        claims = [self._claim(index) for index in range(self._rnd.choice((1, 1, 1, 2, 2, 3)))]
+        return claims, sorted(self._differs)
+
+    def changed(self, slice_: dict[str, Any]) -> dict[str, Any]:
+        """The slice as its driver might publish it next: other devices under the same names."""
+        spec = slice_["spec"]
+        counter_sets: list[dict[str, Any]] = []
+        devices = [
+            {**self._device(index, counter_sets), **{key: device[key] for key in KEPT if key in device}}
+            if self._rnd.random() < 0.4
+            else device
+            for index, device in enumerate(spec.get("devices", ()))
+            if self._rnd.random() < 0.9
+        ]
+        return {**slice_, "spec": {**spec, **({"devices": devices} if "devices" in spec else {})}}
+
+    def _draw_probabilities(self) -> None:
+        rnd = self._rnd
+        self._p = {  # swarm: each case switches features on with its own probabilities
+            name: rnd.choice((0.0, 0.0, 0.15, 0.3, 0.8))
+            for name in (
+                *("counters", "shared", "policy", "taints", "tolerations", "binding", "binds", "admin", "list"),
+                *("all", "constraints", "distinct", "config", "capacity", "selectors", "per_device", "selector"),
+                *("all_nodes", "old", "split", "foreign", "incomplete", "allocated", "pcie", "lists"),
+            )
+        }
+        self._p["incomplete"] *= 0.06
+        self._p["foreign"] *= 0.5
+        self._p["capacity"] *= 0.5
+        self._p["selectors"] *= 0.6
+        self._p["broken"] = rnd.choice((0.0, 0.0, 0.0, 0.1))
+        self._differs: set[str] = set()
+        self._features = self._draw_features()
+
     def _has(self, name: str) -> bool:
         return self._rnd.random() < self._p[name]
 
@@ -104,18 +141,18 @@ class Generator:
 
     # --- slices -----------------------------------------------------------------------------------------
 
-    def _slices(self) -> list[dict[str, Any]]:
+    def _slices(self, drivers: Sequence[str] = (), prefix: str = "") -> list[dict[str, Any]]:
         rnd = self._rnd
         slices: list[dict[str, Any]] = []
         self._pool_names: dict[str, str] = {}
-        self._drivers = rnd.sample(DRIVERS, rnd.choice((1, 1, 2, 3)))
+        self._drivers = list(drivers) or rnd.sample(DRIVERS, rnd.choice((1, 1, 2, 3)))
         for driver in self._drivers:
             for number in range(rnd.choice((1, 1, 2, 3))):
                 # Upstream mixes counters of equal pool names up, so names with counters belong to one driver.
-                name = rnd.choice((f"pool-{number}", f"node-a/{driver.partition('.')[0]}-{number}"))
+                name = prefix + rnd.choice((f"pool-{number}", f"node-a/{driver.partition('.')[0]}-{number}"))
                 has_counters = self._has("counters") and name not in self._pool_names
                 if self._pool_names.get(name) == "counters":
-                    name = f"{driver.partition('.')[0]}-{number}-x"
+                    name = f"{prefix}{driver.partition('.')[0]}-{number}-x"
                 self._pool_names[name] = "counters" if has_counters else "plain"
                 slices += self._pool(driver, name, has_counters)
         return slices
@@ -138,7 +175,7 @@ class Generator:
             return {"allNodes": True}
         if rnd.random() < 0.03:
             return {"nodeName": "node-b"}
-        return {"nodeName": "node-b" if self._has("foreign") and rnd.random() < 0.5 else "node-a"}
+        return {"nodeName": "node-b" if self._has("foreign") and rnd.random() < 0.5 else self._home}
 
     def _pool(self, driver: str, name: str, has_counters: bool) -> list[dict[str, Any]]:
         rnd = self._rnd

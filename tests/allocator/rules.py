@@ -101,6 +101,14 @@ def details_of(claim: Mapping[str, Any], label: str) -> Mapping[str, Any]:
 
 def violations(case: Mapping[str, Any], allocations: list[Mapping[str, Any]]) -> list[str]:
     """Every rule an allocation breaks; none when it is allowed (selectors and completeness are not judged)."""
+    unpublished = [
+        f"{id_} is not published"
+        for allocation in allocations
+        for result in allocation["devices"].get("results", ())
+        if not device_of(case, id_ := (result["driver"], result["pool"], result["device"]))
+    ]
+    if unpublished:
+        return unpublished
     broken: list[str] = []
     held = {(held["driver"], held["pool"], held["device"]) for held in case.get("allocated", ())}
     picks: list[tuple[int, Id, Mapping[str, Any], Mapping[str, Any]]] = []
@@ -109,11 +117,7 @@ def violations(case: Mapping[str, Any], allocations: list[Mapping[str, Any]]) ->
         broken += _wrong_counts(claim, results)
         for result in results:
             id_ = (result["driver"], result["pool"], result["device"])
-            published = device_of(case, id_)
-            if not published:
-                broken.append(f"{id_} is not published")
-                continue
-            picks.append((index, id_, published[0][1], result))
+            picks.append((index, id_, device_of(case, id_)[0][1], result))
         broken += _broken_constraints(case, claim, results)
     can_share = (case.get("features") or {}).get("ConsumableCapacity", True)
     is_shareable = {id_: can_share and bool(device.get("allowMultipleAllocations")) for _, id_, device, _ in picks}

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from allocator import ALL_SHORTCUTS, NO_SHORTCUTS
-from tests.allocator.differential import run
+from tests.allocator.differential import run, run_histories
 from tests.oracle.client import Oracle
 from tests.oracle.fixture import oracle  # noqa: F401 - a fixture
 
@@ -36,6 +36,19 @@ def test_the_plain_search_gets_them_too(oracle: Oracle) -> None:  # noqa: F811
     ]
 
     assert wrong == []
+
+
+def test_an_inventory_that_answers_while_it_changes_gets_them_too(oracle: Oracle) -> None:  # noqa: F811
+    """Several nodes, one inventory, one record of what is in use; Go sees a fresh snapshot for each question."""
+    verdicts = Counter[str]()
+    wrong = []
+    for verdict, case, ours, go in run_histories(oracle, 5_000_000, 1_600, ALL_SHORTCUTS):
+        verdicts[verdict] += 1
+        if verdict not in ALLOWED:
+            wrong.append((verdict, case["name"], ours, go))
+
+    assert wrong == []
+    assert verdicts["equal"] > 1_500
 
 
 @pytest.mark.nightly
