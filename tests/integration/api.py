@@ -28,11 +28,17 @@ _RESOURCES: Final = {
     **dict.fromkeys(("clusterroles", "clusterrolebindings"), ("/apis/rbac.authorization.k8s.io/v1", False)),
     **dict.fromkeys(("roles", "rolebindings"), ("/apis/rbac.authorization.k8s.io/v1", True)),
     "deployments": ("/apis/apps/v1", True),
+    "jobs": ("/apis/batch/v1", True),
+    "horizontalpodautoscalers": ("/apis/autoscaling/v2", True),
     "poddisruptionbudgets": ("/apis/policy/v1", True),
     "priorityclasses": ("/apis/scheduling.k8s.io/v1", False),
 }
 
 MERGE_PATCH: Final = "application/merge-patch+json"
+
+
+def is_namespaced(resource: str) -> bool:
+    return _RESOURCES[resource][1]
 
 
 class ApiError(Exception):

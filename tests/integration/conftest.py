@@ -19,12 +19,15 @@ import pytest
 import yaml
 
 from tests.controlplane.build import built_or_skip
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.cluster import CONTROLLERS, ControlPlane
 from tests.controlplane.fault_proxy import FaultProxy
 from tests.integration.api import connected
 from tests.integration.world import ROOT, SCHEDULER_NAME, UNDER_TEST, World
 
 MANIFESTS = ROOT / "manifests" / "base"
+
+# The workload shapes among the examples are Jobs and Deployments.
+WORKLOAD_CONTROLLERS = ("deployment-controller", "job-controller", "replicaset-controller")
 
 _numbers = itertools.count()
 
@@ -73,7 +76,7 @@ class InMemoryCluster:
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[RealCluster]:
     built_or_skip("controlplane")
-    with ControlPlane() as running:
+    with ControlPlane(controllers=(*CONTROLLERS, *WORKLOAD_CONTROLLERS)) as running:
         if UNDER_TEST != "ours":
             yield RealCluster(running, ("", ""))
             return

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -21,9 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import yaml
+
 from tests.controlplane.cluster import die_with_parent
 from tests.controlplane.fault_proxy import Fault, FaultProxy
-from tests.integration.api import Api, ApiError, Object
+from tests.integration.api import Api, ApiError, Object, is_namespaced
 from tests.integration.invariants import State, Violation, check
 
 SCHEDULER_NAME: Final = "dra-scheduler"
@@ -36,6 +39,8 @@ UNDER_TEST: Final = os.environ.get("DRA_TEST_SCHEDULER", "ours")
 
 # More options for it, such as --paranoid.
 MORE_ARGUMENTS: Final = os.environ.get("DRA_TEST_SCHEDULER_ARGUMENTS", "").split()
+
+_EXAMPLE_DRIVERS: Final = re.compile(r"\b(gpu|nic)\.example\.com\b")
 
 
 class Cluster(Protocol):
@@ -229,6 +234,34 @@ class World:
 
         await asyncio.gather(*(add(name) for name in names))
 
+    async def apply(self, *paths: Path, one_by_one: bool = True) -> None:
+        """Create what is in these files, as a user would, but for names that another test could have used.
+
+        Drivers, and classes called like them, get this test's tag; the test's namespace takes the place of the files'.
+
+        Args:
+            one_by_one: After each pod wait until it is bound or refused, so that who comes first is no accident.
+        """
+        for path in paths:
+            text = _EXAMPLE_DRIVERS.sub(lambda found: f"{self.tag}.{found[0]}", path.read_text(encoding="utf-8"))
+            for body in yaml.safe_load_all(text):
+                await self._apply(body)
+                if one_by_one and body["kind"] == "Pod":
+                    await self.wait_decided(body["metadata"]["name"])
+
+    async def _apply(self, body: Object) -> None:
+        kind = body["kind"]
+        if kind == "HorizontalPodAutoscaler" and self.cluster.kind == "embedded":
+            return  # not served there, and nothing would measure what it reads
+        if kind == "Namespace":
+            labels = {"metadata": {"labels": body["metadata"].get("labels") or {}}}
+            await self.api.merge_patch("namespaces", self.namespace, labels)
+            return
+        resource = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+        if is_namespaced(resource):
+            body["metadata"]["namespace"] = self.namespace
+        await self.create(resource, body)
+
     # -- waiting and judging ----------------------------------------------------------------------------------
 
     async def wait_for(
@@ -258,6 +291,15 @@ class World:
             return all(name in pods and pods[name]["spec"].get("nodeName") for name in names)
 
         return await self.wait_for("pods", bound, seconds=seconds, what=f"{len(names)} pods bound: {names[:4]}")
+
+    async def wait_decided(self, name: str, *, seconds: float = 60) -> None:
+        """Until the pod is bound, or refused."""
+
+        def decided(pods: dict[str, Object]) -> bool:
+            pod = pods.get(name)
+            return pod is not None and (bool(pod["spec"].get("nodeName")) or condition_of(pod) is not None)
+
+        await self.wait_for("pods", decided, seconds=seconds, what=f"pod {name} bound or refused")
 
     async def wait_unschedulable(self, name: str, *, seconds: float = 60) -> Object:
         """Until the pod has PodScheduled=False, Unschedulable; returns that condition."""
@@ -306,6 +348,8 @@ class World:
 
     async def clean_up(self) -> None:
         """Leave nothing behind that another test could see; used where the cluster outlives the test."""
+        for workloads in ("deployments", "jobs"):  # they would make new pods
+            await self.api.delete_all(workloads, self.namespace)
         await self.api.delete_all("pods", self.namespace)
         for resource, name in reversed(self._made):
             await self.api.delete(resource, name)

@@ -1,4 +1,4 @@
-"""The workload shapes of docs/examples lint clean on the clusters they are for, but for the one that cannot fit."""
+"""The examples of docs/examples lint clean on the clusters they are for, but for the shape that cannot fit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scheduler.lint import Finding, Settings, Source, lint, read_published
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 SHAPES = EXAMPLES / "shapes"
 WORKLOADS = sorted(path for path in SHAPES.glob("*.yaml") if not path.stem.endswith("-cluster"))
+FEATURES = sorted(path for path in (EXAMPLES / "features").glob("*.yaml") if not path.stem.endswith("-cluster"))
 
 
 def findings(workload: Path) -> list[Finding]:
@@ -38,9 +39,9 @@ def test_there_are_the_seven_shapes() -> None:
 
 
 @pytest.mark.parametrize(
-    "workload", [path for path in WORKLOADS if path.stem != "two-on-one-node"], ids=lambda p: p.stem
+    "workload", [path for path in [*WORKLOADS, *FEATURES] if path.stem != "two-on-one-node"], ids=lambda p: p.stem
 )
-def test_a_shape_lints_clean_on_its_cluster(workload: Path) -> None:
+def test_an_example_lints_clean_on_its_cluster(workload: Path) -> None:
     assert findings(workload) == []
 
 
@@ -67,8 +68,8 @@ def test_the_autoscaler_of_the_partitions_could_not_go_higher() -> None:
     assert finding.message.startswith("14 of 15 pods fit")
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda path: path.stem)
-async def test_an_api_server_takes_a_shape_and_its_cluster(workload: Path) -> None:
+@pytest.mark.parametrize("workload", [*WORKLOADS, *FEATURES], ids=lambda path: path.stem)
+async def test_an_api_server_takes_an_example_and_its_cluster(workload: Path) -> None:
     paths = [workload.with_name(f"{workload.stem}-cluster.yaml"), workload]
     async with EmbeddedCluster() as cluster:
         for document in read_manifests(paths):
