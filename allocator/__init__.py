@@ -39,6 +39,7 @@ from allocator.node_match import NodeSelectorError, check_node_selector, match_n
 from allocator.observer import SILENT, Observer, Stage
 from allocator.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome, Unsatisfiable
 from allocator.prefilter import candidate_nodes
+from allocator.taints import prevent_allocation
 
 __all__ = [
     "ALL_SHORTCUTS",
@@ -93,4 +94,5 @@ __all__ = [
     "encode_node_selector",
     "explain",
     "match_node_selector",
+    "prevent_allocation",
 ]

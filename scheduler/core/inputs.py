@@ -16,6 +16,7 @@ from typing import TypeAlias
 from allocator import DeviceClass, ResourceSlice
 from scheduler.framework.decisions import WriteId
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
 from scheduler.model.objects import Namespace, Node, Pod
 
@@ -80,6 +81,18 @@ class ClassDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class TaintRuleObserved:
+    rule: DeviceTaintRule
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaintRuleDeleted:
+    name: str
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceObserved:
     namespace: Namespace
 
@@ -95,7 +108,8 @@ class RelistFinished:
     """The shell has delivered everything of `kind` that exists; nothing is scheduled before all kinds have said so.
 
     Args:
-        kind: "Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass" or "Namespace".
+        kind: "Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "DeviceTaintRule" (also where the API
+            server serves none) or "Namespace".
     """
 
     kind: str
@@ -166,6 +180,8 @@ Input: TypeAlias = (
     | SliceDeleted
     | ClassObserved
     | ClassDeleted
+    | TaintRuleObserved
+    | TaintRuleDeleted
     | NamespaceObserved
     | NamespaceDeleted
     | RelistFinished

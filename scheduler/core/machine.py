@@ -41,6 +41,8 @@ from scheduler.core.inputs import (
     RelistFinished,
     SliceDeleted,
     SliceObserved,
+    TaintRuleDeleted,
+    TaintRuleObserved,
     TimerFired,
     WriteAccepted,
     WriteConflicted,
@@ -62,7 +64,9 @@ from scheduler.framework.decisions import Decision
 from scheduler.framework.runner import Runner
 from scheduler.model.keys import ClaimUid
 
-KINDS: Final = frozenset({"Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "Namespace"})
+KINDS: Final = frozenset(
+    {"Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "DeviceTaintRule", "Namespace"}
+)
 
 
 class Machine:
@@ -161,7 +165,7 @@ class Machine:
             self._uids.clear()
         return decisions
 
-    def _dispatch(self, given: Input) -> None:  # noqa: C901 - one case for each kind of input
+    def _dispatch(self, given: Input) -> None:  # noqa: C901, PLR0912 - one case for each kind of input
         observed = self._observed
         match given:
             case PodObserved(pod):
@@ -188,6 +192,10 @@ class Machine:
                 observed.class_observed(device_class, revision)
             case ClassDeleted(class_name, revision):
                 observed.class_deleted(class_name, revision)
+            case TaintRuleObserved(rule, revision):
+                observed.taint_rule_observed(rule, revision)
+            case TaintRuleDeleted(rule_name, revision):
+                observed.taint_rule_deleted(rule_name, revision)
             case NamespaceObserved(namespace):
                 self.store.observe_namespace(namespace)
             case NamespaceDeleted(namespace_name, revision):

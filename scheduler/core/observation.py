@@ -30,6 +30,7 @@ from scheduler.framework.api import Action, ClusterEvent, Held, Resource
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
 from scheduler.model.objects import Node, Pod
 
@@ -131,12 +132,23 @@ class Observations:
     def slice_observed(self, slice_: ResourceSlice, revision: int) -> None:
         old = self._store.observe_slice(slice_, revision)
         if not isinstance(old, bool):
-            self._change(Resource.SLICE, Action.ADD if old is None else Action.UPDATE, old, slice_)
+            new = self._store.inventory.slices[slice_.name]
+            self._change(Resource.SLICE, Action.ADD if old is None else Action.UPDATE, old, new)
 
     def slice_deleted(self, name: str, revision: int) -> None:
         old = self._store.delete_slice(name, revision)
         if old is not None:
             self._change(Resource.SLICE, Action.DELETE, old, None)
+
+    def taint_rule_observed(self, rule: DeviceTaintRule, revision: int) -> None:
+        self._slices_tainted(self._store.observe_taint_rule(rule, revision))
+
+    def taint_rule_deleted(self, name: str, revision: int) -> None:
+        self._slices_tainted(self._store.delete_taint_rule(name, revision))
+
+    def _slices_tainted(self, changed: Iterable[tuple[ResourceSlice, ResourceSlice]]) -> None:
+        for old, new in changed:
+            self._change(Resource.SLICE, Action.UPDATE, old, new)
 
     def class_observed(self, device_class: DeviceClass, revision: int) -> None:
         old = self._store.observe_class(device_class, revision)

@@ -23,8 +23,10 @@ import msgspec
 
 from allocator import DeviceClass, Features, Inventory, PoolId, ResourceSlice
 from scheduler.core.changes import ChangeLog
+from scheduler.core.tainted_slices import Put, TaintedSlices
 from scheduler.core.versions import Versions
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Node, Pod
@@ -36,6 +38,7 @@ class Store:
     def __init__(self, features: Features) -> None:
         self.features: Final = features
         self.inventory: Final = Inventory()
+        self.tainted: Final = TaintedSlices(self.inventory)
         self.changes: Final = ChangeLog()
         self.node_infos: Final[dict[NodeName, NodeInfo]] = {}
         self.pods: Final[dict[PodUid, Pod]] = {}
@@ -57,6 +60,7 @@ class Store:
         self._node_versions: Final[Versions[NodeName]] = Versions()
         self._slice_versions: Final[Versions[str]] = Versions()
         self._class_versions: Final[Versions[str]] = Versions()
+        self._taint_rule_versions: Final[Versions[str]] = Versions()
         self._namespace_versions: Final[Versions[str]] = Versions()
 
     # Pods
@@ -291,11 +295,11 @@ class Store:
     # Slices and classes
 
     def observe_slice(self, slice_: ResourceSlice, revision: int) -> ResourceSlice | bool | None:
-        """The state this one replaces, None for a new slice, False when this is nothing new."""
+        """The state this one replaces, None for a new slice, False when this is nothing new. Tainted by rules."""
         if not self._slice_versions.observe(slice_.name, revision):
             return False
         old = self.inventory.slices.get(slice_.name)
-        self._touch_named(self.inventory.put_slice(slice_))
+        self._touch_named(self.tainted.put_slice(slice_))
         return old
 
     def delete_slice(self, name: str, revision: int) -> ResourceSlice | None:
@@ -303,8 +307,27 @@ class Store:
         if not self._slice_versions.delete(name, revision):
             return None
         old = self.inventory.slices[name]
-        self._touch_named(self.inventory.remove_slice(name))
+        self._touch_named(self.tainted.remove_slice(name))
         return old
+
+    def observe_taint_rule(self, rule: DeviceTaintRule, revision: int) -> list[tuple[ResourceSlice, ResourceSlice]]:
+        """The slices, before and after, whose devices the rule taints differently now."""
+        if not self._taint_rule_versions.observe(rule.name, revision):
+            return []
+        return self._touch_tainted(self.tainted.put_rule(rule))
+
+    def delete_taint_rule(self, name: str, revision: int) -> list[tuple[ResourceSlice, ResourceSlice]]:
+        """The slices, before and after, that lose the rule's taint."""
+        if not self._taint_rule_versions.delete(name, revision):
+            return []
+        return self._touch_tainted(self.tainted.remove_rule(name))
+
+    def _touch_tainted(self, puts: Iterable[Put]) -> list[tuple[ResourceSlice, ResourceSlice]]:
+        changed = []
+        for put in puts:
+            self._touch_named(put.nodes)
+            changed.append((put.old, put.new))
+        return changed
 
     def touch_pool(self, pool: PoolId) -> None:
         """Note that devices of `pool` came into or out of use, on every node that can see the pool."""

@@ -26,6 +26,7 @@ from allocator import (
     Allocation,
     ClaimSpec,
     DeviceResult,
+    Taint,
     decode_allocation,
     decode_claim_spec,
     decode_class,
@@ -45,8 +46,11 @@ from scheduler.core.inputs import (
     PodObserved,
     SliceDeleted,
     SliceObserved,
+    TaintRuleDeleted,
+    TaintRuleObserved,
 )
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
+from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
 from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, Record
 
@@ -196,10 +200,50 @@ class _WireClaim(Record, frozen=True):
     status: _WireClaimStatus = _WireClaimStatus()
 
 
+class _WireSelector(Record, frozen=True):
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    # Of v1alpha3 in Kubernetes 1.33 and 1.34 only.
+    device_class_name: str | None = None
+    selectors: tuple[msgspec.Raw, ...] | None = None
+
+
+class _WireTaint(Record, frozen=True):
+    key: str
+    effect: str
+    value: str = ""
+    time_added: str | None = None
+
+
+class _WireTaintRuleSpec(Record, frozen=True):
+    taint: _WireTaint
+    device_selector: _WireSelector | None = None
+
+
+class _WireTaintRule(Record, frozen=True):
+    metadata: ObjectMeta
+    spec: _WireTaintRuleSpec
+
+
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
 _meta_decoder = msgspec.json.Decoder(_HasMeta)
 _status_decoder = msgspec.json.Decoder(_Status)
 _page_decoder = msgspec.json.Decoder(_Page)
+
+
+class ServedAs(NamedTuple):
+    """Where a kind may be found that not every server serves: the first of `versions` that this one has."""
+
+    group: str
+    versions: tuple[str, ...]
+    plural: str
+
+    def path(self, version: str) -> str:
+        return f"/apis/{self.group}/{version}/{self.plural}"
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group} ({', '.join(self.versions)})"
 
 
 class Kind:
@@ -207,12 +251,13 @@ class Kind:
 
     Args:
         name: "Pod", …, as in `RelistFinished.kind`.
-        path: The collection over all namespaces.
+        path: The collection over all namespaces; empty where it must be found out (`served_as`).
         wire: What msgspec decodes an object to; `msgspec.Raw` leaves it to `observed`.
         observed: Its `ObjectMeta` and the input; ValueError (with the field in its text) when it cannot be decoded.
         deleted: The input for a deletion: name, uid, and the revision at which it is known to be true (0: unknown).
         withdraws_broken: Whether an object that becomes undecodable is told as deleted (its devices or its class must
             not be used any more) or left as last seen (a pod still uses its node).
+        served_as: For a kind that a server may not have, or in one of several versions.
     """
 
     def __init__(
@@ -224,11 +269,13 @@ class Kind:
         deleted: Callable[[ObjectName, str, int], Input],
         *,
         withdraws_broken: bool = False,
+        served_as: ServedAs | None = None,
     ) -> None:
         self.name = name
         self.path = path
         self.deleted = deleted
         self.withdraws_broken = withdraws_broken
+        self.served_as = served_as
         self._observed = observed
         self._object_decoder = msgspec.json.Decoder(wire)
         events = [
@@ -456,7 +503,24 @@ def _observed_class(raw: msgspec.Raw) -> tuple[ObjectMeta, Input]:
     return meta, ClassObserved(decode_class(orjson.loads(bytes(raw))), meta.revision)
 
 
-RESOURCE_API: Final = "/apis/resource.k8s.io/v1"
+def _observed_taint_rule(wire: _WireTaintRule) -> tuple[ObjectMeta, Input]:
+    """Raises ValueError for a selector that this program cannot apply: half of it would taint too much."""
+    meta, wanted, taint = _checked(wire.metadata), wire.spec.device_selector, wire.spec.taint
+    selector = None
+    if wanted is not None:
+        if wanted.device_class_name or wanted.selectors:
+            field = "deviceClassName" if wanted.device_class_name else "selectors"
+            raise ValueError(
+                f"spec.deviceSelector.{field}: Kubernetes 1.35 removed it; select by driver, pool and device"
+            )
+        selector = DeviceSelector(wanted.driver, wanted.pool, wanted.device)
+    rule = DeviceTaintRule(meta.name, selector, Taint(taint.key, taint.value, taint.effect, taint.time_added))
+    return meta, TaintRuleObserved(rule, meta.revision)
+
+
+RESOURCE_GROUP: Final = "resource.k8s.io"
+RESOURCE_API: Final = f"/apis/{RESOURCE_GROUP}/v1"
+TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")  # newest first; 1.37, 1.36, 1.33
 
 
 class Codec:
@@ -509,9 +573,18 @@ class Codec:
             withdraws_broken=True,
         )
 
+        self.taint_rules = Kind(
+            "DeviceTaintRule",
+            "",
+            _WireTaintRule,
+            _observed_taint_rule,
+            lambda n, _: TaintRuleDeleted(n.name),  # one that becomes undecodable goes on tainting what it tainted
+            served_as=ServedAs(RESOURCE_GROUP, TAINT_RULE_VERSIONS, "devicetaintrules"),
+        )
+
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return (self.nodes, self.slices, self.classes, self.namespaces, self.claims, self.pods)
+        return (self.nodes, self.slices, self.classes, self.taint_rules, self.namespaces, self.claims, self.pods)
 
     def decode_claim(self, body: bytes) -> ResourceClaim:
         """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""

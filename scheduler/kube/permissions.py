@@ -28,10 +28,14 @@ PERMISSIONS: Final = (
     Permission("", "pods/status", ("patch",)),
     Permission("resource.k8s.io", "deviceclasses", ("list", "watch")),
     Permission("resource.k8s.io", "resourceslices", ("list", "watch")),
+    Permission("resource.k8s.io", "devicetaintrules", ("list", "watch")),
     Permission("resource.k8s.io", "resourceclaims", ("get", "list", "watch", "patch")),
     Permission("resource.k8s.io", "resourceclaims/status", ("patch",)),
     Permission("resource.k8s.io", "resourceclaims/binding", ("patch",)),
     Permission("events.k8s.io", "events", ("create", "patch")),
 )
-# Without these nothing is lost but the events of `kubectl describe`.
-OPTIONAL: Final = frozenset({("events.k8s.io", "events")})
+# What the lack of a right costs, where that is not everything.
+OPTIONAL: Final = {
+    ("events.k8s.io", "events"): "events will be missing from kubectl describe",
+    ("resource.k8s.io", "devicetaintrules"): "where the API server serves them, nothing is scheduled without it",
+}

@@ -108,8 +108,8 @@ async def _missing_permissions(
         if is_allowed is not False:
             continue
         one = permission._replace(verbs=(verb,))
-        if (permission.group, permission.resource) in OPTIONAL:
-            warnings.append(f"not permitted: {one}; events will be missing from kubectl describe")
+        if cost := OPTIONAL.get((permission.group, permission.resource)):
+            warnings.append(f"not permitted: {one}; {cost}")
         elif permission.resource != "resourceclaims/binding" or server >= _BINDING_SINCE:
             missing.append(f"not permitted: {one} (in all namespaces)")
     return missing, warnings

@@ -7,6 +7,8 @@ Rules of this module
   2. `run` ends only by cancellation. Whatever the network or the server does leads to a resume, a relist or a pause.
   3. Nothing is believed to be alive: a watch silent for `inactivity_s` is cut (bookmarks come every minute).
   4. A line may be of any length, and may come in any number of chunks.
+  5. A kind that a server may not have (`Kind.served_as`) is looked for before each list. Where it is missing, that is
+     told as an empty list, and asked again every `absent_s`; a version that disappears under a watch is the same case.
 
 How it starts: WatchList (`sendInitialEvents`), one stream that begins with all objects; where the server refuses that
 or never finishes it, LIST in pages and then a watch. How it goes on: at the last version seen; after 410 it starts
@@ -40,6 +42,7 @@ from scheduler.kube.codec import (
     Kind,
     ObjectName,
     Seen,
+    ServedAs,
     UndecodableError,
 )
 from scheduler.kube.credentials import CredentialsError
@@ -54,6 +57,7 @@ from scheduler.kube.requests import (
     decode_status,
     retry_after_s,
 )
+from scheduler.kube.served import UnansweredError, find_version
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +72,7 @@ class WatchLimits:
     backoff_s_max: float = 30.0
     healthy_s: float = 10.0  # a stream that lived so long, or brought a change, ends a run of failures
     page_size: int = 500
+    absent_s: float = 60.0  # between two questions for a kind that the server does not have
 
 
 DEFAULT_LIMITS: Final = WatchLimits()
@@ -86,6 +91,7 @@ class WatchStats:
     last_sync_s: float | None = None  # the end of the last (re)list
     last_activity_s: float | None = None  # the last byte of any kind
     failure: str | None = None  # why the last attempt failed, None while it goes well
+    version: str | None = None  # served now, of a kind that a server may not have
 
 
 class Reporter(Protocol):
@@ -109,6 +115,10 @@ class _PauseError(Exception):
     def __init__(self, message: str, wait_s: float | None = None) -> None:
         super().__init__(message)
         self.wait_s = wait_s
+
+
+class _AbsentError(Exception):
+    """The server does not have this kind."""
 
 
 class _NoWatchListError(Exception):
@@ -175,6 +185,8 @@ class Reflector:
         self._limits = limits
         self._pause = pause
         self._rng = rng or random.Random()  # noqa: S311 - jitter
+        self._path = kind.path
+        self._is_absent = False
         self._known: dict[ObjectName, tuple[str, str]] = {}  # uid and resource version as last told
         self._version: str | None = None  # None: (re)list
         self._has_watch_list = True
@@ -194,6 +206,10 @@ class Reflector:
             except _NoWatchListError as error:
                 self._has_watch_list, failure = False, None
                 log.info("%s: no streaming list, listing in pages: %s", self.kind.name, error)
+                continue
+            except _AbsentError:
+                self._failures, self.stats.failure = 0, None
+                await self._pause(self._limits.absent_s)
                 continue
             except _PauseError as error:
                 failure, wait_s = str(error), error.wait_s
@@ -216,18 +232,39 @@ class Reflector:
 
     async def _list_and_watch(self) -> None:
         if self._version is None:
+            if self.kind.served_as is not None:
+                await self._find(self.kind.served_as)
             if self._has_watch_list:
                 await self._stream(_Replacement())
                 return
             await self._list()
         await self._stream(None)
 
+    async def _find(self, wanted: ServedAs) -> None:
+        """Settle which version to list."""
+        try:
+            version = await find_version(self._client, wanted)
+        except UnansweredError as error:
+            raise _PauseError(str(error)) from error
+        self._mark_alive()
+        was_synced, self.stats.version = self.stats.is_synced, version
+        if version is not None:
+            if self._is_absent or not was_synced:
+                log.info("%s: served as %s/%s", self.kind.name, wanted.group, version)
+            self._path, self._is_absent = wanted.path(version), False
+            return
+        if not self._is_absent:
+            log.info("%s: the API server serves none of %s; asked again later", self.kind.name, wanted)
+            self._is_absent = True
+            self._replace(_Replacement(), "")
+        raise _AbsentError
+
     async def _list(self) -> None:
         """LIST in pages; the consistent answer of the server's storage."""
         replacement, token, version = _Replacement(), "", ""
         while True:
             query = {"limit": str(self._limits.page_size)} | ({"continue": token} if token else {})
-            outcome = await self._client.send("GET", f"{self.kind.path}?{urlencode(query)}")
+            outcome = await self._client.send("GET", f"{self._path}?{urlencode(query)}")
             if not isinstance(outcome, Accepted):
                 self._raise_for(outcome)
                 raise AssertionError("unreachable: _raise_for raises")
@@ -252,7 +289,7 @@ class Reflector:
         elif self._version is not None:
             query["resourceVersion"] = self._version
         self.stats.restarts += 1
-        path = f"{self.kind.path}?{urlencode(query)}"
+        path = f"{self._path}?{urlencode(query)}"
         try:
             async with self._client.stream(path, inactivity_s=self._limits.inactivity_s) as response:
                 if response.status != HTTPStatus.OK:
@@ -379,6 +416,8 @@ class Reflector:
         # belongs to a server that was ahead: resuming would fail for ever.
         if code in {HTTPStatus.GONE, HTTPStatus.BAD_REQUEST} or "Too large resource version" in message:
             raise _RelistError(text)
+        if code == HTTPStatus.NOT_FOUND and self.kind.served_as is not None:
+            raise _RelistError(f"not served as {self._path} any more: {text}")
         raise _PauseError(text, wait_s)
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from allocator import Taint
 from scheduler.core.inputs import (
     ClaimDeleted,
     ClaimObserved,
@@ -17,9 +18,11 @@ from scheduler.core.inputs import (
     PodDeleted,
     SliceDeleted,
     SliceObserved,
+    TaintRuleObserved,
 )
 from scheduler.kube.codec import Bookmark, Broken, Codec, ErrorEvent, Gone, Ignored, ObjectName, Seen, UndecodableError
 from scheduler.model.claim import Consumer, DeviceCondition
+from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from scheduler.model.keys import ClaimKey, PodKey
 from tests.kube.misbehaving import bookmark, event, pod, status_object
 
@@ -98,6 +101,36 @@ def test_deleted_object_needs_no_more_than_its_name():
     assert codec.pods.deleted(ObjectName("default", "a"), "uid-a", 7) == PodDeleted(PodKey("default", "a"), "uid-a", 7)
 
 
+def taint_rule(**selector) -> dict:
+    taint = {"key": "example.com/broken", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
+    return {"metadata": meta("rule"), "spec": {"taint": taint, **selector}, "status": {"conditions": []}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "selector"),
+    [
+        pytest.param({}, None, id="none"),
+        pytest.param({"deviceSelector": {}}, DeviceSelector(), id="any"),
+        pytest.param(
+            {"deviceSelector": {"driver": "d", "pool": "p", "device": "x"}}, DeviceSelector("d", "p", "x"), id="one"
+        ),
+    ],
+)
+def test_taint_rule_is_decoded(spec, selector):
+    decoded = Codec().taint_rules.decode_event(line("ADDED", taint_rule(**spec)))
+
+    taint = Taint("example.com/broken", "", "NoSchedule", "2026-01-01T00:00:00Z")
+    assert decoded.input == TaintRuleObserved(DeviceTaintRule("rule", selector, taint), 7)
+
+
+@pytest.mark.parametrize("field", [{"deviceClassName": "gpu"}, {"selectors": [{"cel": {"expression": "true"}}]}])
+def test_taint_rule_with_a_selector_of_the_past_is_not_taken_for_one_that_selects_all(field):
+    decoded = Codec().taint_rules.decode_event(line("ADDED", taint_rule(deviceSelector=field)))
+
+    assert isinstance(decoded, Broken)
+    assert f"spec.deviceSelector.{next(iter(field))}" in decoded.reason
+
+
 def test_each_kind_has_its_inputs():
     codec = Codec()
     node = codec.nodes.decode_event(line("ADDED", {"metadata": meta("n"), "spec": {}, "status": {}}))
@@ -121,6 +154,7 @@ def test_each_kind_has_its_inputs():
         "Node",
         "ResourceSlice",
         "DeviceClass",
+        "DeviceTaintRule",
         "Namespace",
         "ResourceClaim",
         "Pod",

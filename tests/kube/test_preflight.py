@@ -157,7 +157,7 @@ def test_manifests_grant_exactly_the_listed_permissions():
 def right_of(method: str, path: str) -> tuple[str, str, str]:
     """The (group, resource, verb) that the API server checks for a request."""
     found = re.fullmatch(
-        r"/(?:api|apis/(?P<group>[^/]+))/v1(?:/namespaces/[^/]+)?/(?P<resource>[a-z]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[a-z]+))?)?",
+        r"/(?:api|apis/(?P<group>[^/]+))/v1[a-z0-9]*(?:/namespaces/[^/]+)?/(?P<resource>[a-z]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[a-z]+))?)?",
         path,
     )
     assert found is not None, path
@@ -169,8 +169,10 @@ def right_of(method: str, path: str) -> tuple[str, str, str]:
 def test_listed_permissions_are_exactly_what_is_used():
     used = set()
     for kind in Codec().kinds:
-        listing = right_of("GET", kind.path)
-        used |= {listing, (*listing[:2], "watch")}
+        versions = kind.served_as.versions if kind.served_as is not None else ()
+        for path in [kind.served_as.path(version) for version in versions] or [kind.path]:
+            listing = right_of("GET", path)
+            used |= {listing, (*listing[:2], "watch")}
     claim, pod = ClaimKey("d", "c"), PodKey("d", "p")
     for decision in (
         AddClaimFinalizer(claim, "u", 1, ()),

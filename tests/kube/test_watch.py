@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from scheduler.core.inputs import PodDeleted, PodObserved, RelistFinished
+from scheduler.core.inputs import PodDeleted, PodObserved, RelistFinished, TaintRuleDeleted, TaintRuleObserved
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.requests import ApiClient
@@ -25,6 +25,7 @@ from tests.kube.misbehaving import (
     misbehaving,
     page,
     pod,
+    reply,
     status,
     status_object,
     watch,
@@ -54,11 +55,12 @@ def short(one) -> str:
 
 
 @asynccontextmanager
-async def reflecting(server, *, credentials=None, limits=NEVER_HEALTHY):
+async def reflecting(server, *, credentials=None, limits=NEVER_HEALTHY, kind=None):
     told, reports, pauses = Told(), Reports(), Pauses()
     credentials = credentials or await Connection(url=server.url).open()
     async with ApiClient(credentials, pause=pauses) as client:
-        reflector = Reflector(client, Codec().pods, told, reports, limits=limits, pause=pauses, rng=random.Random(7))
+        kind = kind or Codec().pods
+        reflector = Reflector(client, kind, told, reports, limits=limits, pause=pauses, rng=random.Random(7))
         task = asyncio.create_task(reflector.run())
         try:
             yield Running(told, reports, pauses, reflector)
@@ -444,3 +446,99 @@ def test_line_splitter_gives_the_same_lines_whatever_the_chunks(size):
     lines = [line for start in range(0, len(text), size) for line in splitter.feed(text[start : start + size])]
     assert lines == [b"one", b"two two", b"three"]
     assert splitter.feed(b" business\n") == [b"unfinished business"]
+
+
+# -- a kind that the server may not have -----------------------------------------------------------------------------
+
+
+def rule(name: str, version: int) -> dict:
+    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"metadata": meta, "spec": {"deviceSelector": {}, "taint": {"key": "k", "effect": "NoSchedule"}}}
+
+
+def rules_marked(version: int) -> str:
+    return bookmark(version, ends_initial=True).replace('"spec": {"containers": null}', '"spec": {"taint": null}')
+
+
+HAS_RULES = reply({"resources": [{"name": "deviceclasses"}, {"name": "devicetaintrules"}]})
+HAS_NO_RULES = reply({"resources": [{"name": "deviceclasses"}]})
+HAS_NO_VERSION = status(404, "NotFound", "the server could not find the requested resource")
+
+
+def paths(server) -> list[str]:
+    return [asked.path.removeprefix("/apis/resource.k8s.io/") for asked in server.asked]
+
+
+def told_of_rules(running) -> list[str]:
+    def text(one) -> str:
+        match one:
+            case TaintRuleObserved(rule=seen, revision=revision):
+                return f"{seen.name}@{revision}"
+            case TaintRuleDeleted(name=name):
+                return f"-{name}"
+        return short(one)
+
+    return [text(one) for one in running.told.inputs]
+
+
+async def test_a_kind_is_watched_in_the_newest_version_that_is_served():
+    async with (
+        misbehaving(HAS_NO_RULES, HAS_RULES, watch(added(rule("a", 3)), rules_marked(9), then="hang")) as server,
+        reflecting(server, kind=Codec().taint_rules) as running,
+    ):
+        await running.told.relisted()
+
+        assert paths(server) == ["v1", "v1beta2", "v1beta2/devicetaintrules"]
+        assert told_of_rules(running) == ["a@3", "=DeviceTaintRule"]
+        assert running.reflector.stats.version == "v1beta2"
+
+
+async def test_a_kind_that_is_not_served_is_an_empty_list_and_asked_for_again_until_it_appears():
+    async with (
+        misbehaving(
+            *(HAS_NO_RULES, HAS_NO_VERSION, HAS_NO_VERSION),
+            *(HAS_NO_RULES, HAS_NO_VERSION, HAS_NO_VERSION),
+            *(HAS_RULES, watch(added(rule("a", 3)), rules_marked(9), then="hang")),
+        ) as server,
+        reflecting(server, kind=Codec().taint_rules) as running,
+    ):
+        await running.told.relisted(times=2)
+
+        assert paths(server) == [*["v1", "v1beta2", "v1alpha3"] * 2, "v1", "v1/devicetaintrules"]
+        assert told_of_rules(running) == ["=DeviceTaintRule", "a@3", "=DeviceTaintRule"]
+        assert running.pauses.seconds == [60.0, 60.0]
+        assert running.reports.refused_ever == []
+
+
+async def test_a_version_that_disappears_under_the_watch_is_followed_to_another_or_withdrawn():
+    """The first stream breaks, and its path is gone: the other version is found. Then that goes too."""
+    async with (
+        misbehaving(
+            *(HAS_RULES, watch(added(rule("a", 3), rule("b", 4)), rules_marked(9), then="close"), HAS_NO_VERSION),
+            *(HAS_NO_RULES, HAS_RULES, watch(added(rule("a", 3)), rules_marked(11), then="close"), HAS_NO_VERSION),
+            *[HAS_NO_VERSION] * 3,
+        ) as server,
+        reflecting(server, kind=Codec().taint_rules) as running,
+    ):
+        await running.told.relisted(times=3)
+
+        assert told_of_rules(running) == [
+            *("a@3", "b@4", "=DeviceTaintRule"),
+            *("-b", "=DeviceTaintRule"),
+            *("-a", "=DeviceTaintRule"),
+        ]
+        assert running.reflector.stats.version is None
+
+
+async def test_a_server_that_does_not_say_what_it_serves_is_asked_again_and_nothing_is_withdrawn():
+    async with (
+        misbehaving(
+            status(503, "ServiceUnavailable", "not yet"),
+            reply(b"<html>"),
+            *(HAS_RULES, watch(added(rule("a", 3)), rules_marked(9), then="hang")),
+        ) as server,
+        reflecting(server, kind=Codec().taint_rules) as running,
+    ):
+        await running.told.relisted()
+
+        assert told_of_rules(running) == ["a@3", "=DeviceTaintRule"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from allocator import decode_class, decode_slice
@@ -182,11 +184,55 @@ def test_slices_and_nodes_wake_whoever_waits_for_devices(change, one, want) -> N
     assert PLUGIN.hint(one, change, view) is want
 
 
+TAINT = {"key": "broken", "effect": "NoSchedule"}
+NOTE = {"key": "noted", "effect": "None"}
+TOLERANT = claim("tolerant", exactly(tolerations=[{"key": "broken", "operator": "Exists"}]))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "one", "want"),
+    [
+        pytest.param([TAINT], [], WAITING, Hint.QUEUE, id="a-taint-was-taken-away"),
+        pytest.param([], [TAINT], WAITING, Hint.SKIP, id="a-taint-was-added"),
+        pytest.param([NOTE], [], WAITING, Hint.SKIP, id="a-taint-without-effect-was-taken-away"),
+        pytest.param([TAINT], [], pod_with("tolerant"), Hint.SKIP, id="a-taint-that-the-pod-tolerates"),
+        pytest.param(
+            [TAINT], [], pod_with("tolerant", "mine"), Hint.QUEUE, id="one-of-its-claims-does-not-tolerate-it"
+        ),
+        pytest.param([TAINT], [], pod_with("gone"), Hint.QUEUE, id="claims-that-cannot-be-resolved"),
+        pytest.param([TAINT], [], UNGENERATED, Hint.SKIP, id="claims-not-generated"),
+        pytest.param(
+            [TAINT],
+            [],
+            pod_with(
+                containers=[{"name": "c", "image": "i", "resources": {"requests": {"example.com/gpu": "1"}}}],
+            ),
+            Hint.QUEUE,
+            id="an-extended-resource-tolerates-nothing",
+        ),
+    ],
+)
+def test_changes_of_taints_wake_whoever_does_not_tolerate_what_went(before, after, one, want) -> None:
+    old = decode_slice(node_slice("node", gpu(taints=before), gpu("gpu-1")))
+    new = replace(old, devices=(replace(old.devices[0], taints=decode_taints(after)), old.devices[1]))
+    change = ClusterEvent(Resource.SLICE, Action.UPDATE, old, new)
+    assert PLUGIN.hint(one, change, Cluster(claims=[MINE, TOLERANT])) is want
+
+
+def decode_taints(objects):
+    return decode_slice(node_slice("node", gpu(taints=objects))).devices[0].taints
+
+
+def test_a_slice_that_lost_more_than_taints_wakes_whoever_waits_for_devices() -> None:
+    old = decode_slice(node_slice("node", gpu(taints=[TAINT])))
+    for new in (node_slice("node", gpu(attributes={"a": {"int": 1}})), node_slice("node", gpu(), gpu("gpu-1"))):
+        change = ClusterEvent(Resource.SLICE, Action.UPDATE, old, decode_slice(new))
+        assert PLUGIN.hint(pod_with("tolerant"), change, Cluster(claims=[TOLERANT])) is Hint.QUEUE
+
+
 def test_a_claim_replaced_by_another_of_the_same_name_frees_its_devices() -> None:
     old = claim("x", allocation=TAKEN)
     new = claim("x", exactly(count=2), allocation=TAKEN)
     assert PLUGIN.concerned(update(old, new), Cluster()) is not None
-    import dataclasses
-
-    assert PLUGIN.concerned(update(old, dataclasses.replace(new, uid="another")), Cluster()) is None
+    assert PLUGIN.concerned(update(old, replace(new, uid="another")), Cluster()) is None
     assert consumer(WAITING).pod_uid == WAITING.uid

@@ -27,6 +27,8 @@ from scheduler.core.inputs import (
     RelistFinished,
     SliceDeleted,
     SliceObserved,
+    TaintRuleDeleted,
+    TaintRuleObserved,
     WriteAccepted,
     WriteConflicted,
     WriteRejected,
@@ -42,6 +44,7 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
 )
 from scheduler.model.claim import FINALIZER, ResourceClaim
+from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, NodeName, PodKey
 from scheduler.model.objects import Node, Pod, PodCondition
 
@@ -58,6 +61,7 @@ class FakeApiServer:
         self.nodes: dict[NodeName, Node] = {}
         self.slices: dict[str, tuple[ResourceSlice, int]] = {}
         self.classes: dict[str, tuple[DeviceClass, int]] = {}
+        self.taint_rules: dict[str, tuple[DeviceTaintRule, int]] = {}
         self.log: list[Input] = []
         self.bindings: list[tuple[str, NodeName]] = []  # pod uid and node, in order
 
@@ -66,7 +70,7 @@ class FakeApiServer:
         twin = FakeApiServer()
         twin.revision = self.revision
         twin.pods, twin.claims, twin.nodes = dict(self.pods), dict(self.claims), dict(self.nodes)
-        twin.slices, twin.classes = dict(self.slices), dict(self.classes)
+        twin.slices, twin.classes, twin.taint_rules = dict(self.slices), dict(self.classes), dict(self.taint_rules)
         twin.log = [given for given in twin.list_all() if not isinstance(given, RelistFinished)]
         return twin
 
@@ -121,6 +125,14 @@ class FakeApiServer:
         self.classes[device_class.name] = (device_class, self._next())
         self.log.append(ClassObserved(*self.classes[device_class.name]))
 
+    def put_taint_rule(self, rule: DeviceTaintRule) -> None:
+        self.taint_rules[rule.name] = (rule, self._next())
+        self.log.append(TaintRuleObserved(*self.taint_rules[rule.name]))
+
+    def delete_taint_rule(self, name: str) -> None:
+        if self.taint_rules.pop(name, None) is not None:
+            self.log.append(TaintRuleDeleted(name, self._next()))
+
     def collect_garbage(self) -> None:
         """The resource claim controller: drop reservations of pods that are gone or finished, free what nobody uses."""
         alive = {pod.uid for pod in self.pods.values() if not pod.is_terminal}
@@ -148,6 +160,7 @@ class FakeApiServer:
             *(NodeObserved(node) for node in self.nodes.values()),
             *(ClassObserved(*stored) for stored in self.classes.values()),
             *(SliceObserved(*stored) for stored in self.slices.values()),
+            *(TaintRuleObserved(*stored) for stored in self.taint_rules.values()),
             *(ClaimObserved(claim) for claim in self.claims.values()),
             *(PodObserved(pod) for pod in self.pods.values()),
             *(RelistFinished(kind) for kind in sorted(KINDS)),

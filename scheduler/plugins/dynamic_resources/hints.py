@@ -6,6 +6,8 @@ Rules of this module
   2. Any other change of a claim concerns the pods that use it, and only when its status or existence changed.
   3. Where a pod's claims cannot be resolved: a change of its own claims or of itself does not help it yet (SKIP);
      anything else is answered for its whole shape, so rather QUEUE, unless it waits alone for a claim to be generated.
+  4. A slice that differs in its taints only, as when a DeviceTaintRule came or went, wakes the pods with a request that
+     does not tolerate a taint that was taken away; taints that were added help nobody.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (EventsToRegister, isSchedulableAfter...)
 1.36.3, with the claim deletions of 1.37. Differs on purpose: results with admin access free nothing; classes wake only
@@ -15,13 +17,15 @@ pods that name them; a removed slice wakes too, because it can complete a pool t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Final
 
-from allocator import DeviceClass
+from allocator import Device, DeviceClass, ResourceSlice, Taint, prevent_allocation
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
+from scheduler.plugins.dynamic_resources.extended_resources import requested_resources
 from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
 
 WAKES_ON: Final[tuple[tuple[Resource, Action], ...]] = (
@@ -31,6 +35,8 @@ WAKES_ON: Final[tuple[tuple[Resource, Action], ...]] = (
     (Resource.CLASS, Action.ADD | Action.UPDATE),
     (Resource.SLICE, Action.ADD | Action.UPDATE | Action.DELETE),
 )
+_OF_SLICES: Final = tuple(field.name for field in fields(ResourceSlice) if field.name != "devices")
+_OF_DEVICES: Final = tuple(field.name for field in fields(Device) if field.name != "taints")
 
 
 def concerned_pods(change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
@@ -52,6 +58,8 @@ def hint_for(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
             return _queue_if(is_own and isinstance(change.new, Pod) and walk_claims(change.new, view).problem is None)
         case Resource.CLASS:
             return _queue_if(isinstance(change.new, DeviceClass) and _names_class(pod, change.new, view))
+        case Resource.SLICE:
+            return _hint_for_slice(pod, change, view)
         case _:
             return _queue_if(not walk_claims(pod, view).is_generation_pending)
 
@@ -77,6 +85,47 @@ def _hint_for_claim(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         return Hint.SKIP
     old = change.old
     return _queue_if(not isinstance(old, ResourceClaim) or _status(old) != _status(claim))
+
+
+def _hint_for_slice(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+    walk = walk_claims(pod, view)
+    if walk.is_generation_pending:
+        return Hint.SKIP
+    removed = removed_taints(change)
+    # A special claim (extended resources) is not among the pod's claims, and tolerates nothing.
+    if removed is None or walk.problem is not None or (removed and requested_resources(pod)):
+        return Hint.QUEUE
+    return _queue_if(
+        any(
+            prevent_allocation(removed, alternative.tolerations)
+            for claim in walk.claims
+            if claim.spec is not None
+            for request in claim.spec.requests
+            for alternative in request.alternatives
+        )
+    )
+
+
+def removed_taints(change: ClusterEvent) -> frozenset[Taint] | None:
+    """Taints that devices of a slice lost, where nothing but taints changed; None for any other change."""
+    old, new = change.old, change.new
+    if not isinstance(old, ResourceSlice) or not isinstance(new, ResourceSlice):
+        return None
+    if len(old.devices) != len(new.devices) or not _are_equal(old, new, _OF_SLICES):
+        return None
+    removed: set[Taint] = set()
+    for before, after in zip(old.devices, new.devices, strict=True):
+        if before is after:
+            continue
+        if not _are_equal(before, after, _OF_DEVICES):
+            return None
+        removed.update(taint for taint in before.taints if taint not in after.taints)
+    return frozenset(removed)
+
+
+def _are_equal(one: object, other: object, names: Iterable[str]) -> bool:
+    # Slices and devices are compared by identity otherwise.
+    return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def _status(claim: ResourceClaim) -> tuple[object, ...]:
