@@ -88,6 +88,8 @@ class TaintRuleObserved:
 
 @dataclass(frozen=True, slots=True)
 class TaintRuleDeleted:
+    """Revision 0: the server serves no rules any more, which says nothing about what it stores."""
+
     name: str
     revision: int = 0
 

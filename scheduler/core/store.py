@@ -317,8 +317,9 @@ class Store:
         return self._touch_tainted(self.tainted.put_rule(rule))
 
     def delete_taint_rule(self, name: str, revision: int) -> list[tuple[ResourceSlice, ResourceSlice]]:
-        """The slices, before and after, that lose the rule's taint."""
-        if not self._taint_rule_versions.delete(name, revision):
+        """The slices, before and after, that lose the rule's taint. Revision 0: the rule may come back as it was."""
+        versions = self._taint_rule_versions
+        if not (versions.delete(name, revision) if revision else versions.withdraw(name)):
             return []
         return self._touch_tainted(self.tainted.remove_rule(name))
 

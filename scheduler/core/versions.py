@@ -58,6 +58,10 @@ class Versions(Generic[Key]):
         self._revision_by_key.pop(key, None)
         return known is not None
 
+    def withdraw(self, key: Key) -> bool:
+        """Whether anything was known of `key`, which counts no more but was not deleted: it may come back as it was."""
+        return self._revision_by_key.pop(key, None) is not None
+
     def _bury(self, key: Key, revision: int) -> None:
         self._tombstones[key] = max(revision, self._tombstones.pop(key, 0))
         if len(self._tombstones) > _TOMBSTONES_MAX:

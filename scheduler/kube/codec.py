@@ -572,13 +572,13 @@ class Codec:
             lambda n, _, revision: ClassDeleted(n.name, revision),
             withdraws_broken=True,
         )
-
         self.taint_rules = Kind(
             "DeviceTaintRule",
             "",
             _WireTaintRule,
             _observed_taint_rule,
-            lambda n, _: TaintRuleDeleted(n.name),  # one that becomes undecodable goes on tainting what it tainted
+            # One that becomes undecodable goes on tainting what it tainted, so it does not withdraw the broken.
+            lambda n, _, revision: TaintRuleDeleted(n.name, revision),
             served_as=ServedAs(RESOURCE_GROUP, TAINT_RULE_VERSIONS, "devicetaintrules"),
         )
 

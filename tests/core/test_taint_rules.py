@@ -151,6 +151,17 @@ def test_late_and_repeated_reports_of_rules_change_nothing():
     assert rig.machine.store.inventory.slices["slice-a"] is plain
 
 
+def test_a_rule_that_was_withdrawn_with_its_api_comes_back_as_it_was():
+    rig = cluster("a")
+    rig.settle()
+    plain = rig.machine.store.inventory.slices["slice-a"]
+    rig.tell(TaintRuleObserved(rule(), 100))
+    rig.tell(TaintRuleDeleted("rule"))
+    assert rig.machine.store.inventory.slices["slice-a"] is plain
+    rig.tell(TaintRuleObserved(rule(), 100))
+    assert rig.machine.store.inventory.slices["slice-a"] is not plain
+
+
 SELECTORS = st.builds(
     DeviceSelector,
     driver=st.sampled_from([None, builders.DRIVER, "other"]),
