@@ -16,16 +16,15 @@ only those made in this run. Applying fewer would remove the others, to be found
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/resourceclaim/controller.go (syncPod, handleClaim, syncClaim).
 """
 
-import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
-import aiohttp
 import kopf
 import orjson
+
+from scheduler.embedded.work_queue import Key, Obj, RequestError, Requests, WaitError, WorkQueue
 
 _LOG: Final = logging.getLogger("scheduler.embedded.claim_controllers")
 
@@ -43,25 +42,6 @@ _USER: Final = "user of"
 """The same for the pods that use a claim, in the pod index."""
 _WORKERS: Final = 4
 _DELETED_UIDS_MAX: Final = 500
-_RETRY_FIRST_S: Final = 0.05
-_RETRY_LAST_S: Final = 15.0
-_REQUEST_TIMEOUT_S: Final = 30.0
-
-Obj = Mapping[str, Any]
-Key = tuple[str, str, str]
-"""("pod" or "claim", namespace, name)."""
-
-
-class RequestError(Exception):
-    """A request that was refused."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(f"{code}: {text}")
-        self.code = code
-
-
-class WaitError(Exception):
-    """Something that has to come first is missing; said to the user as an event, and retried."""
 
 
 def generate_name(pod_name: str, claim_name: str) -> str:
@@ -89,15 +69,23 @@ def uses_claims(pod: Obj) -> bool:
 
 def claim_names(pod: Obj) -> Iterator[str]:
     """The names of all claims a pod uses, as far as they are known."""
+    for name, _ in claim_names_of_references(pod):
+        yield name
     status = pod.get("status") or {}
-    generated = {entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
-    for reference in pod["spec"].get("resourceClaims") or ():
-        name = reference.get("resourceClaimName") or generated.get(reference["name"])
-        if name:
-            yield name
     extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
     if extended:
         yield extended
+
+
+def claim_names_of_references(pod: Obj) -> Iterator[tuple[str, bool]]:
+    """The names of the claims in `spec.resourceClaims`, as far as they are known, and whether each is generated."""
+    status = pod.get("status") or {}
+    generated = {entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
+    for reference in pod["spec"].get("resourceClaims") or ():
+        given = reference.get("resourceClaimName")
+        name = given or generated.get(reference["name"])
+        if name:
+            yield name, not given
 
 
 def is_owned_by(claim: Obj, pod: Obj) -> bool:
@@ -124,16 +112,11 @@ class ClaimController:
     """
 
     def __init__(self, server: str) -> None:
-        self._server = server
-        self._session: aiohttp.ClientSession | None = None
+        self._requests = Requests(server)
+        self._queue = WorkQueue(self._sync, workers_count=_WORKERS)
         self._templates: Mapping[Any, Any] = {}
         self._pod_index: Mapping[Any, Any] = {}
         self._claim_index: Mapping[Any, Any] = {}
-        self._due: OrderedDict[Key, None] = OrderedDict()
-        self._busy: set[Key] = set()
-        self._failures: dict[Key, int] = {}
-        self._wake = asyncio.Event()
-        self._workers: list[asyncio.Task[None]] = []
         self._generated: dict[tuple[str, str], Obj] = {}
         self._deleted_uids: OrderedDict[str, None] = OrderedDict()
         self._said: set[tuple[str, str]] = set()
@@ -143,15 +126,11 @@ class ClaimController:
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Put the controller's indexes and handlers into a private registry."""
 
-        @kopf.on.login(registry=registry)
-        def login(**_: Any) -> kopf.ConnectionInfo:
-            return kopf.ConnectionInfo(server=self._server)
-
-        @kopf.on.startup(registry=registry)
+        @kopf.on.startup(registry=registry, id="claims-start")
         async def start(**_: Any) -> None:
             self.start()
 
-        @kopf.on.cleanup(registry=registry)
+        @kopf.on.cleanup(registry=registry, id="claims-stop")
         async def stop(**_: Any) -> None:
             await self.close()
 
@@ -209,9 +188,9 @@ class ClaimController:
             self._forget_pod(metadata["uid"])
         if is_deleted or is_pod_done(pod):
             for name in claim_names(pod):
-                self.enqueue(("claim", metadata["namespace"], name))
+                self._queue.enqueue(("claim", metadata["namespace"], name))
         if not is_deleted:
-            self.enqueue(("pod", metadata["namespace"], metadata["name"]))
+            self._queue.enqueue(("pod", metadata["namespace"], metadata["name"]))
 
     def claim_changed(self, claim: Obj, *, is_deleted: bool) -> None:
         """A claim was added, changed or deleted."""
@@ -219,17 +198,17 @@ class ClaimController:
         if is_deleted:
             self._remember_deleted(metadata["uid"])
         else:
-            self.enqueue(("claim", metadata["namespace"], metadata["name"]))
+            self._queue.enqueue(("claim", metadata["namespace"], metadata["name"]))
         pod_name, pod_uid = owning_pod(claim)
         if pod_name:
             # The index knows it now, or knows that it is gone.
             self._generated.pop((pod_uid, (metadata.get("annotations") or {}).get(POD_CLAIM_ANNOTATION, "")), None)
             # A deleted claim is made again.
-            self.enqueue(("pod", metadata["namespace"], pod_name))
+            self._queue.enqueue(("pod", metadata["namespace"], pod_name))
         # An allocated claim may lack the reservation of a pod that was bound without a scheduler.
         for pod in self._pod_index.get((_USER, metadata["namespace"], metadata["name"]), ()):
             if pod["spec"].get("nodeName"):
-                self.enqueue(("pod", metadata["namespace"], pod["metadata"]["name"]))
+                self._queue.enqueue(("pod", metadata["namespace"], pod["metadata"]["name"]))
 
     def template_changed(self, template: Obj) -> None:
         """A template was added or changed: pods may have waited for it."""
@@ -242,7 +221,7 @@ class ClaimController:
                     reference.get("resourceClaimTemplateName") == name
                     for reference in pod["spec"].get("resourceClaims") or ()
                 ):
-                    self.enqueue(("pod", namespace, pod["metadata"]["name"]))
+                    self._queue.enqueue(("pod", namespace, pod["metadata"]["name"]))
 
     def _remember_deleted(self, uid: str) -> None:
         self._deleted_uids[uid] = None
@@ -256,85 +235,22 @@ class ClaimController:
 
     # -- the queue ---------------------------------------------------------------------------------
 
-    def enqueue(self, key: Key) -> None:
-        """Make a key due."""
-        self._due[key] = None
-        self._wake.set()
-
     def start(self) -> None:
         """Start the workers, in the running loop."""
-        timeout = aiohttp.ClientTimeout(total=_REQUEST_TIMEOUT_S)
-        self._session = aiohttp.ClientSession(self._server, timeout=timeout)
-        self._workers = [asyncio.create_task(self._work(), name=f"claims-{number}") for number in range(_WORKERS)]
+        self._requests.open()
+        self._queue.start()
 
     async def close(self) -> None:
         """Stop the workers."""
-        for worker in self._workers:
-            worker.cancel()
-        await asyncio.gather(*self._workers, return_exceptions=True)
-        if self._session is not None:
-            await self._session.close()
-
-    def _take(self) -> Key | None:
-        for key in self._due:
-            if key not in self._busy:
-                del self._due[key]
-                self._busy.add(key)
-                return key
-        return None
-
-    async def _work(self) -> None:
-        while True:
-            key = self._take()
-            if key is None:
-                self._wake.clear()
-                await self._wake.wait()
-                continue
-            try:
-                await self._sync(key)
-            finally:
-                self._busy.discard(key)
-                if key in self._due:
-                    self._wake.set()
+        await self._queue.close()
+        await self._requests.close()
 
     async def _sync(self, key: Key) -> None:
         kind, namespace, name = key
-        try:
-            if kind == "pod":
-                await self.sync_pod(namespace, name)
-            else:
-                await self.sync_claim(namespace, name)
-        except (RequestError, WaitError, aiohttp.ClientError, TimeoutError) as error:
-            failures = self._failures[key] = self._failures.get(key, 0) + 1
-            delay_s = min(_RETRY_LAST_S, _RETRY_FIRST_S * 2 ** min(failures - 1, 16))
-            _LOG.info("%s %s/%s: %s; again in %.2f s", kind, namespace, name, error, delay_s)
-            asyncio.get_running_loop().call_later(delay_s, self.enqueue, key)
-        except Exception:  # one broken object must not stop the others
-            _LOG.exception("%s %s/%s failed", kind, namespace, name)
+        if kind == "pod":
+            await self.sync_pod(namespace, name)
         else:
-            self._failures.pop(key, None)
-
-    # -- requests ----------------------------------------------------------------------------------
-
-    async def _request(
-        self, method: str, path: str, body: Obj | None = None, *, media: str = "application/json"
-    ) -> Any:
-        assert self._session is not None
-        data = None if body is None else orjson.dumps(body)
-        async with self._session.request(method, path, data=data, headers={"Content-Type": media}) as response:
-            answer = orjson.loads(await response.read())
-        if response.status >= 400:
-            raise RequestError(response.status, f"{method} {path}: {answer.get('message', '')}")
-        return answer
-
-    async def _get(self, path: str) -> Obj | None:
-        try:
-            found: Obj = await self._request("GET", path)
-        except RequestError as error:
-            if error.code == 404:
-                return None
-            raise
-        return found
+            await self.sync_claim(namespace, name)
 
     def _indexed(self, index: Mapping[Any, Any], namespace: str, name: str) -> Obj | None:
         for found in index.get((namespace, name), ()):
@@ -380,7 +296,7 @@ class ClaimController:
             claim = self._indexed(self._claim_index, namespace, known) or self._own_write(uid, reference, known)
             if claim is None:
                 # The index may lag behind the pod.
-                claim = await self._get(f"{_CLAIMS.format(namespace)}/{known}")
+                claim = await self._requests.get(f"{_CLAIMS.format(namespace)}/{known}")
             if claim is not None and is_owned_by(claim, pod):
                 return known, False
         found = self._find_claim(pod, reference)
@@ -424,7 +340,7 @@ class ClaimController:
         if copied.get("labels"):
             claim_metadata["labels"] = copied["labels"]
         body = {"metadata": claim_metadata, "spec": template["spec"]["spec"]}
-        claim: Obj = await self._request("POST", _CLAIMS.format(namespace), body)
+        claim: Obj = await self._requests.send("POST", _CLAIMS.format(namespace), body)
         self._generated[metadata["uid"], reference] = claim
         _LOG.info("created claim %s/%s for pod %s", namespace, claim["metadata"]["name"], metadata["name"])
         return claim
@@ -441,7 +357,7 @@ class ClaimController:
         }
         path = f"{_PODS.format(namespace)}/{name}/status?fieldManager={FIELD_MANAGER}&force=true"
         try:
-            await self._request("PATCH", path, body, media="application/apply-patch+yaml")
+            await self._requests.send("PATCH", path, body, media="application/apply-patch+yaml")
         except RequestError as error:
             if error.code != 404:
                 raise
@@ -451,24 +367,9 @@ class ClaimController:
         if (metadata["uid"], text) in self._said:
             return
         self._said.add((metadata["uid"], text))
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        target = {"apiVersion": "v1", "kind": "Pod", **{k: metadata[k] for k in ("namespace", "name", "uid")}}
-        event = {
-            "metadata": {"generateName": f"{metadata['name']}."},
-            "involvedObject": target,
-            "type": "Warning",
-            "reason": "FailedResourceClaimCreation",
-            "message": text,
-            "source": {"component": "resource_claim"},
-            "reportingComponent": "resource_claim",
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
-        try:
-            await self._request("POST", f"/api/v1/namespaces/{metadata['namespace']}/events", event)
-        except (RequestError, aiohttp.ClientError) as error:
-            _LOG.info("event for pod %s/%s: %s", metadata["namespace"], metadata["name"], error)
+        await self._requests.record_event(
+            pod, "Warning", "FailedResourceClaimCreation", text, component="resource_claim"
+        )
 
     async def _reserve_for_bound_pod(self, pod: Obj) -> None:
         metadata = pod["metadata"]
@@ -486,7 +387,7 @@ class ClaimController:
             changed = orjson.loads(orjson.dumps(claim))
             entry = {"resource": "pods", "name": metadata["name"], "uid": uid}
             changed["status"]["reservedFor"] = [*reserved, entry]
-            await self._request("PUT", f"{_CLAIMS.format(namespace)}/{name}/status", changed)
+            await self._requests.send("PUT", f"{_CLAIMS.format(namespace)}/{name}/status", changed)
 
     # -- claims ------------------------------------------------------------------------------------
 
@@ -504,7 +405,7 @@ class ClaimController:
             if error.code != 409:
                 raise
             # Decided on an old version: decide again on the newest.
-            live = await self._get(f"{_CLAIMS.format(namespace)}/{name}")
+            live = await self._requests.get(f"{_CLAIMS.format(namespace)}/{name}")
             if live is not None:
                 await self._sync_claim(dict(live), namespace, name)
 
@@ -517,13 +418,13 @@ class ClaimController:
             claim["status"]["reservedFor"] = remaining
             if not remaining and has_finalizer:
                 claim["status"].pop("allocation", None)
-            claim = await self._request("PUT", f"{path}/status", claim)
+            claim = await self._requests.send("PUT", f"{path}/status", claim)
             if has_finalizer and (claim.get("status") or {}).get("allocation") is None:
                 claim = await self._remove_finalizer(claim, path)
         elif has_finalizer and claim["metadata"].get("deletionTimestamp") and not remaining:
             if claim["status"].get("allocation") is not None:
                 del claim["status"]["allocation"]
-                claim = await self._request("PUT", f"{path}/status", claim)
+                claim = await self._requests.send("PUT", f"{path}/status", claim)
             claim = await self._remove_finalizer(claim, path)
         if not remaining:
             await self._delete_unused(claim, namespace, path)
@@ -536,7 +437,7 @@ class ClaimController:
         pod = self._indexed(self._pod_index, namespace, entry["name"])
         if pod is None:
             # Perhaps the index does not have it yet: only the API server's word is good enough.
-            pod = await self._get(f"{_PODS.format(namespace)}/{entry['name']}")
+            pod = await self._requests.get(f"{_PODS.format(namespace)}/{entry['name']}")
             return pod is not None and pod["metadata"]["uid"] == entry["uid"]
         return pod["metadata"]["uid"] == entry["uid"] and not is_pod_done(pod)
 
@@ -545,7 +446,7 @@ class ClaimController:
         if FINALIZER not in finalizers:
             return claim
         claim["metadata"]["finalizers"] = [name for name in finalizers if name != FINALIZER]
-        updated: dict[str, Any] = await self._request("PUT", path, claim)
+        updated: dict[str, Any] = await self._requests.send("PUT", path, claim)
         return updated
 
     async def _delete_unused(self, claim: Obj, namespace: str, path: str) -> None:
@@ -556,7 +457,7 @@ class ClaimController:
         if pod is None:
             return  # Unknown, not necessarily gone: the garbage collector sees to that.
         if pod["metadata"]["uid"] != pod_uid or is_pod_done(pod):
-            await self._request("DELETE", path, {"preconditions": {"uid": claim["metadata"]["uid"]}})
+            await self._requests.send("DELETE", path, {"preconditions": {"uid": claim["metadata"]["uid"]}})
 
 
 def settings() -> kopf.OperatorSettings:

@@ -33,13 +33,20 @@ def main(arguments: list[str] | None = None) -> int:
     import kopf  # noqa: PLC0415
 
     from scheduler.embedded.claim_controllers import ClaimController, settings  # noqa: PLC0415
+    from scheduler.embedded.taint_eviction import TaintEvictionController  # noqa: PLC0415
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     ready = threading.Event()
     threading.Thread(target=_end_with_input, daemon=True).start()
     threading.Thread(target=_say_ready, args=(ready,), daemon=True).start()
     registry = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=registry)
+    def login(**_: object) -> kopf.ConnectionInfo:
+        return kopf.ConnectionInfo(server=options.server)
+
     ClaimController(options.server).register(registry)
+    TaintEvictionController(options.server).register(registry)
     asyncio.run(
         kopf.operator(
             registry=registry,

@@ -118,7 +118,10 @@ class DeviceTaintRuleStrategy(Strategy):
         return errors + check_taint(spec["taint"], "spec.taint")
 
     def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        _default_taint(new.setdefault("spec", {}).setdefault("taint", {}), cluster)
+        taint, before = new.setdefault("spec", {}).setdefault("taint", {}), old["spec"]["taint"]
+        if taint.get("effect") != before.get("effect") and taint.get("timeAdded") == before.get("timeAdded"):
+            taint["timeAdded"] = cluster.now()  # it says since when there is this effect
+        _default_taint(taint, cluster)
 
     def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         conditions = (new.get("status") or {}).get("conditions") or []

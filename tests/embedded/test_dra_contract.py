@@ -559,4 +559,10 @@ async def test_taint_rules(api: RestClient) -> None:
     bad["spec"]["taint"] = {"key": "k", "effect": "Odd"}
     answer = await api.post(path, bad)
     assert {(INVALID, "spec.deviceSelector.pool"), (UNSUPPORTED, "spec.taint.effect")} <= answer.causes
+    # The time says since when there is this effect; a client that gives both is believed.
+    old = "2026-01-01T00:00:00Z"
+    kept = await api.patch(f"{path}/{name}", {"spec": {"taint": {"timeAdded": old, "effect": "None"}}})
+    assert (kept["spec"]["taint"]["timeAdded"], kept["metadata"]["generation"]) == (old, 2)
+    bumped = await api.patch(f"{path}/{name}", {"spec": {"taint": {"effect": "NoSchedule"}}})
+    assert bumped["spec"]["taint"]["timeAdded"] > old
     assert (await api.delete(f"{path}/{name}")).status == 200
