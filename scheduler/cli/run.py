@@ -9,6 +9,7 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,10 +81,9 @@ def run(
         "health_port": health_port,
         "health_address": health_address,
         "is_paranoid": paranoid or None,
-        "profiles": tuple({"scheduler_name": name} for name in scheduler_names) or None,
     }
     given = {name: value for name, value in overrides.items() if value is not None}
-    config = _configuration(config_path, given | ({"health_port": None} if no_health else {}))
+    config = find_configuration(config_path, given | ({"health_port": None} if no_health else {}), scheduler_names)
     try:
         connection = Connection.find(kubeconfig, context)
     except CredentialsError as error:
@@ -92,7 +92,7 @@ def run(
         raise click.ClickException(failure)
 
 
-def _configuration(path: Path | None, given: dict[str, Any]) -> Config:
+def find_configuration(path: Path | None, given: dict[str, Any], scheduler_names: Sequence[str]) -> Config:
     """The file's settings, those given on the command line over them."""
     from pydantic import ValidationError
 
@@ -101,13 +101,29 @@ def _configuration(path: Path | None, given: dict[str, Any]) -> Config:
     try:
         base = load_config(path) if path is not None else Config()
         settings = {name: getattr(base, name) for name in base.model_fields_set}
-        return Config(**(settings | {"tune_gc": True} | given))
+        named = {"profiles": _named_profiles(base, scheduler_names)} if scheduler_names else {}
+        return Config(**(settings | {"tune_gc": True} | given | named))
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
     except ValidationError as error:
         # click has checked the others: what is left are scheduler names.
         texts = [f"{one['input']!r}: {one['msg']}" if one["loc"] else one["msg"] for one in error.errors()]
         raise click.BadParameter("\n".join(texts), param_hint="--scheduler-name") from error
+
+
+def _named_profiles(base: Config, names: Sequence[str]) -> tuple[dict[str, Any], ...]:
+    """The profiles of these names, each with the plugin arguments the file gives it.
+
+    A file with one profile gives them to whatever name is asked for; with several, each name must be among them.
+    """
+    by_name = {profile.scheduler_name: profile.plugin_config for profile in base.profiles}
+    unknown = [name for name in names if name not in by_name]
+    if unknown and len(by_name) > 1:
+        raise click.BadParameter(
+            f"{', '.join(unknown)}: the file's profiles are {', '.join(by_name)}", param_hint="--scheduler-name"
+        )
+    only = next(iter(by_name.values()))
+    return tuple({"scheduler_name": name, "plugin_config": by_name.get(name, only)} for name in names)
 
 
 def _run(connection: Connection, config: Config) -> str | None:

@@ -234,17 +234,17 @@ class World:
 
         await asyncio.gather(*(add(name) for name in names))
 
-    async def apply(self, *paths: Path, one_by_one: bool = True) -> None:
-        """Create what is in these files, as a user would, but for names that another test could have used.
+    async def apply(self, *sources: Path | str, one_by_one: bool = True) -> None:
+        """Create what is in these files or texts, as a user would, but for names that another test could have used.
 
         Drivers, and classes called like them, get this test's tag; the test's namespace takes the place of the files'.
 
         Args:
             one_by_one: After each pod wait until it is bound or refused, so that who comes first is no accident.
         """
-        for path in paths:
-            text = _EXAMPLE_DRIVERS.sub(lambda found: f"{self.tag}.{found[0]}", path.read_text(encoding="utf-8"))
-            for body in yaml.safe_load_all(text):
+        for source in sources:
+            text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+            for body in yaml.safe_load_all(_EXAMPLE_DRIVERS.sub(lambda found: f"{self.tag}.{found[0]}", text)):
                 await self._apply(body)
                 if one_by_one and body["kind"] == "Pod":
                     await self.wait_decided(body["metadata"]["name"])

@@ -8,8 +8,10 @@ import signal
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from scheduler.cli.run import find_configuration
 from scheduler.embedded import EmbeddedCluster
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -162,3 +164,40 @@ async def test_options_win_over_the_file(tmp_path):
             assert (await end(process))[0] == 0
 
     assert names == ["from-file", "from-option, another"]
+
+
+ONE_PROFILE = HEAD + (
+    "profiles:\n  - schedulerName: from-file\n"
+    "    pluginConfig: [{name: DynamicResources, args: {bindingTimeout: 7s}}]\n"
+)
+TWO_PROFILES = ONE_PROFILE + "  - schedulerName: second\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "timeouts"),
+    [
+        pytest.param(ONE_PROFILE, [], {"from-file": 7}, id="as-the-file-says"),
+        pytest.param(ONE_PROFILE, ["from-file"], {"from-file": 7}, id="same-name"),
+        pytest.param(ONE_PROFILE, ["other"], {"other": 7}, id="renamed"),
+        pytest.param(TWO_PROFILES, ["second", "from-file"], {"second": 600, "from-file": 7}, id="chosen-by-name"),
+        pytest.param(HEAD, ["other"], {"other": 600}, id="no-profiles"),
+    ],
+)
+def test_a_scheduler_name_leaves_the_files_plugin_arguments_alone(
+    tmp_path: Path, text: str, names: list[str], timeouts: dict[str, float]
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+
+    config = find_configuration(path, {}, names)
+
+    found = {one.scheduler_name: one.dynamic_resources.binding_timeout for one in config.profiles}
+    assert found == timeouts
+
+
+def test_a_scheduler_name_that_is_none_of_several_profiles_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(TWO_PROFILES, encoding="utf-8")
+
+    with pytest.raises(click.BadParameter, match="third: the file's profiles are from-file, second"):
+        find_configuration(path, {}, ["third"])
