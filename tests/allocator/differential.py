@@ -6,6 +6,7 @@
 `compare` says what a pair of answers means:
   equal            the same outcome, error text and allocations
   go-late          Go did not answer in time
+  budget           our budget of steps ended; Go took more steps than that
   distinct-forgets, intersection-not-restored
                    a listed difference (docs/adr/0003-allocator-oddities.md): the case can show it, and ours
                    breaks no rule of the API
@@ -28,7 +29,7 @@ from typing import Any
 from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
 from tests.allocator.cases import ask
 from tests.allocator.generator import Generator
-from tests.allocator.histories import LENGTH, History
+from tests.allocator.histories import BUDGET, LENGTH, History
 from tests.allocator.rules import has_one_generation, violations
 
 BATCH = 200
@@ -42,6 +43,8 @@ def compare(case: Mapping[str, Any], ours: Mapping[str, Any], go: Mapping[str, A
         return "go-late"
     if all(ours.get(key) == go.get(key) for key in ("outcome", "allocations", "error")):
         return "equal"
+    if ours["outcome"] == "exhausted":
+        return "budget" if go.get("steps", 0) >= BUDGET else "different"
     if case.get("differs"):
         return str(case["differs"][0])
     return "different"
@@ -59,7 +62,7 @@ def run(
             [{**case, "kind": "allocate", "timeout_ms": GO_TIMEOUT_MS} for case in batch]
         )
         for case, go in zip(batch, answers, strict=True):
-            ours = ask(case, shortcuts=shortcuts, budget_steps=200_000)
+            ours = ask(case, shortcuts=shortcuts, budget_steps=BUDGET)
             yield compare(case, ours, go), case, ours, go
         done += len(batch)
         seed += 1

@@ -12,7 +12,7 @@ from tests.oracle.client import Oracle
 from tests.oracle.fixture import oracle  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.oracle
-ALLOWED = {"equal", "go-late", "distinct-forgets", "intersection-not-restored"}
+ALLOWED = {"equal", "go-late", "budget", "distinct-forgets", "intersection-not-restored"}
 
 
 def test_random_cases_get_the_go_allocators_answers(oracle: Oracle) -> None:  # noqa: F811
