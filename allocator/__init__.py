@@ -38,6 +38,7 @@ from allocator.model import (
 from allocator.node_match import NodeSelectorError, check_node_selector, match_node_selector
 from allocator.observer import SILENT, Observer, Stage
 from allocator.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome, Unsatisfiable
+from allocator.overdrawn import newest_slices, overdrawn_capacities, overdrawn_counters
 from allocator.prefilter import candidate_nodes
 from allocator.taints import prevent_allocation
 
@@ -94,5 +95,8 @@ __all__ = [
     "encode_node_selector",
     "explain",
     "match_node_selector",
+    "newest_slices",
+    "overdrawn_capacities",
+    "overdrawn_counters",
     "prevent_allocation",
 ]

@@ -364,6 +364,13 @@ class SchedulerApp:
             ("queue",),
             {(queue,): float(count) for queue, count in self.machine.queue.counts().items()},
         )
+        yield (
+            "dra_scheduler_device_conflicts",
+            "Devices, counters or capacity that two claims were given, by what became of ours.",
+            "counter",
+            ("kind", "outcome"),
+            {(kind, fate.value): float(count) for (kind, fate), count in self.machine.conflicts.counts.items()},
+        )
         writes = self._executor.stats
         yield ("dra_scheduler_writes_in_flight", "Requests under way.", "gauge", (), {(): writes.in_flight})
         yield ("dra_scheduler_writes_waiting", "Decisions not sent yet.", "gauge", (), {(): writes.waiting})

@@ -9,7 +9,8 @@ after every answer they are asked again, from the first, so all agree at the ins
 sent. SETTLE: the pod is given up, but its writes may still land. UNRESERVE: what is stored for nothing is taken back.
 
 Rules of this module
-  1. A pod is bound only when every PreBind plugin is done and no other write on its claims may still land.
+  1. A pod is bound only when every PreBind plugin is done, no other write on its claims may still land, the watch has
+     told of our own writes (so that all that was stored before them is known), and nobody else was given its devices.
   2. A binding whose outcome is unknown is read and repeated until it is known; the pod stays assumed all the time. The
      API server binds a uid once, so repeating is safe, and giving up before it is known would not be.
   3. Holds end when the pod's writes are settled, not before.
@@ -80,6 +81,8 @@ class BindingCycle:
         awaited: Answers to writes and reads that must come before the next step (the binding itself is not counted).
         trouble: Conflicts and refusals survived so far.
         awakened_by: Claims whose next change continues the cycle.
+        awaits_revision: The watch of claims must have come so far before the cycle continues, None when it waits for
+            something else.
         is_bind_doubtful: An earlier sending of the binding may still land.
         failure: Why the pod is given up; set from SETTLE on.
         retry_ms: Wait before the pod is tried again, None for the usual backoff.
@@ -94,6 +97,7 @@ class BindingCycle:
     trouble: int = 0
     timer: TimerId | None = None
     awakened_by: tuple[ClaimKey, ...] = ()
+    awaits_revision: int | None = None
     permit_deadline_ms: int | None = None
     is_bind_doubtful: bool = False
     bind_attempts: int = 0
@@ -117,6 +121,8 @@ class Surroundings(Protocol):
     def write_refused(self, refusal: WriteRejected) -> None: ...
     def devices_released(self, held: Iterable[Held]) -> None: ...
     def pod_unassumed(self, pod: Pod, node: NodeName) -> None: ...
+    def is_barred(self, binding: BindingCycle) -> Status | None: ...
+    def withdrawals(self, binding: BindingCycle) -> tuple[WriteClaimStatus, ...]: ...
     def pod_bound(self, binding: BindingCycle) -> None: ...
     def pod_failed(self, binding: BindingCycle) -> None: ...
 
@@ -146,6 +152,8 @@ class BindingCycles:
         self._around: Final = surroundings
         self._by_pod: Final[dict[PodUid, BindingCycle]] = {}
         self._awakened: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
+        self._watched_revision = 0
+        self._awaiting_watch: Final[dict[PodUid, None]] = {}
 
     def __len__(self) -> int:
         return len(self._by_pod)
@@ -194,6 +202,30 @@ class BindingCycles:
             return  # the answer to the binding tells; it can still have been bound
         self._give_up(binding, Status.error("pod was deleted"))
 
+    def claims_watched(self, revision: int) -> None:
+        """The watch of claims has come to `revision`: what was stored before it has been seen."""
+        if revision <= self._watched_revision:
+            return
+        self._watched_revision = revision
+        for uid in tuple(self._awaiting_watch):
+            binding = self._by_pod[uid]
+            if binding.awaits_revision is not None and binding.awaits_revision <= revision:
+                self._wake(binding)
+
+    def stage_of(self, uid: PodUid) -> Stage | None:
+        """How far the pod's binding is; None when it is not being bound, or given up."""
+        binding = self._by_pod.get(uid)
+        return None if binding is None or binding.is_given_up else binding.stage
+
+    def hold_back(self, uid: PodUid, failure: Status) -> bool:
+        """Give the pod up if its binding has not been sent; whether it is given up."""
+        binding = self._by_pod.get(uid)
+        if binding is None or binding.stage is Stage.BIND:
+            return False
+        if not binding.is_given_up:
+            self._give_up(binding, failure)
+        return True
+
     def pod_observed_bound(self, uid: PodUid, node: NodeName) -> None:
         """The pod is bound, by us or by somebody else."""
         binding = self._by_pod.get(uid)
@@ -237,8 +269,7 @@ class BindingCycles:
         step = binding.runner.pre_bind(binding.cycle, binding.node, self._view)
         match step:
             case PreBindDone():
-                binding.stage = Stage.BIND
-                self._bind(binding)
+                self._bind_unless_barred(binding, claims)
             case PreBindWrite(decisions):
                 self._send_all(binding, decisions)
                 if not binding.awaited and not binding.is_given_up:
@@ -249,6 +280,22 @@ class BindingCycles:
                 self._sleep(binding, claims, self._timers.from_wall(deadline_ms))
             case PreBindFailed(status):
                 self._give_up(binding, status)
+
+    def _bind_unless_barred(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> None:
+        stored = (self._store.claim(key) for key in claims)
+        revision = max((claim.revision for claim in stored if claim is not None), default=0)
+        if revision > self._watched_revision:
+            # Our write was answered before the watch told of it. What others stored before it is on its way to us.
+            self._sleep(binding, claims, None)
+            binding.awaits_revision = revision
+            self._awaiting_watch[binding.pod.uid] = None
+            return
+        barred = self._around.is_barred(binding)
+        if barred is not None:
+            self._give_up(binding, barred)
+            return
+        binding.stage = Stage.BIND
+        self._bind(binding)
 
     def _sleep(self, binding: BindingCycle, claims: tuple[ClaimKey, ...], deadline_ms: int | None) -> None:
         binding.awakened_by = claims
@@ -267,6 +314,8 @@ class BindingCycles:
             if not pods:
                 del self._awakened[key]
         binding.awakened_by = ()
+        binding.awaits_revision = None
+        self._awaiting_watch.pop(binding.pod.uid, None)
 
     def _wake(self, binding: BindingCycle) -> None:
         self._rouse(binding)
@@ -455,7 +504,10 @@ class BindingCycles:
         binding.cycle.now_ms = self._timers.wall_ms
         binding.unreserve_rounds += 1
         if binding.unreserve_rounds <= _UNRESERVE_ROUNDS_MAX:
-            for decision in binding.runner.unreserve(binding.cycle, binding.node, self._view):
+            # What somebody else was given too is removed whole, reservation included; the rest in the next round.
+            for decision in self._around.withdrawals(binding) or binding.runner.unreserve(
+                binding.cycle, binding.node, self._view
+            ):
                 self._send(binding, decision)
         if not binding.awaited:
             self._leave(binding)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from allocator import Allocation, DeviceId, InUse
+from scheduler.core.contests import Contests
 from scheduler.core.store import Store
 from scheduler.framework.api import Held
 from scheduler.model.claim import ResourceClaim
@@ -45,6 +46,7 @@ class ClaimOverlay:
     def __init__(self, store: Store) -> None:
         self._store: Final = store
         self.in_use: Final = InUse(consumable_capacity=store.features.consumable_capacity)
+        self.contests: Final = Contests(store, self.in_use)
         self._hold_by_claim: Final[dict[ClaimUid, Hold]] = {}
         self._holds_by_pod: Final[dict[PodUid, dict[ClaimUid, None]]] = {}
         self._counted: Final[dict[ClaimUid, tuple[Allocation, ...]]] = {}
@@ -82,13 +84,17 @@ class ClaimOverlay:
             self._count(claim)
         return tuple(released)
 
-    def observe(self, claim: ResourceClaim) -> None:
-        """Bring the count in line with a claim that the store has just taken over."""
+    def observe(self, claim: ResourceClaim) -> bool:
+        """Bring the count in line with a claim that the store has just taken over.
+
+        Returns:
+            Whether the claim takes devices that were not counted for it before: somebody else allocated it.
+        """
         hold = self._hold_by_claim.get(claim.uid)
         allocation = claim.allocation
         if hold is not None and allocation is not None and footprint(allocation) == footprint(hold.held.allocation):
             self._drop(claim.uid)
-        self._count(claim.uid)
+        return self._count(claim.uid)
 
     def forget(self, claim: ClaimUid) -> None:
         """The claim is gone from the store: nothing can be written to it any more."""
@@ -115,15 +121,16 @@ class ClaimOverlay:
         if not claims:
             del self._holds_by_pod[hold.pod]
 
-    def _count(self, claim: ClaimUid) -> None:
+    def _count(self, claim: ClaimUid) -> bool:
+        """Bring the count in line; whether the claim counts what it did not count before."""
         before = self._counted.get(claim, ())
         after = self.wanted(claim)
         if before == after == ():
-            return
+            return False
         if len(before) == len(after) and all(
             one is other or footprint(one) == footprint(other) for one, other in zip(before, after, strict=True)
         ):
-            return
+            return False
         if after:
             self._counted[claim] = after
         else:
@@ -135,6 +142,9 @@ class ClaimOverlay:
         pools = {result.device_id.pool_id: None for allocation in (*before, *after) for result in allocation.results}
         for pool in pools:
             self._store.touch_pool(pool)
+        self.contests.recount(claim, after)
+        known = [footprint(allocation) for allocation in before]
+        return any(footprint(allocation) not in known for allocation in after)
 
 
 def footprint(allocation: Allocation) -> Footprint:

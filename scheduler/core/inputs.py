@@ -6,6 +6,9 @@ revision, so duplicates and late arrivals are harmless. Answers carry the id of 
 A deletion carries the revision at which it is known to be true: that of the DELETED event's object, or of the list in
 which the object is missing. Then a list older than what was seen deletes nothing, and a late event of a deleted object
 does not bring it back. 0 means unknown: the deletion is believed, and for objects with a uid it is final.
+
+Observations of one kind that are new come in the order of their revisions, those of a list too: a claim observed at a
+revision tells that all that was stored before it has been told.
 """
 
 from __future__ import annotations

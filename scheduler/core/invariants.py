@@ -2,7 +2,8 @@
 
 Checked are
   1. node sums equal a recount of the pods that are bound or assumed;
-  2. what each claim counts equals what its observed allocation and its hold say, and `in_use` equals a rebuild;
+  2. what each claim counts equals what its observed allocation and its hold say; `in_use` and the index of claims by
+     device equal a rebuild;
   3. every hold and every assumed pod belongs to a binding cycle, or (assumed only) to a binding the server accepted;
   4. every pod of ours that is not bound is in one place of the queue, and in a binding cycle exactly when in flight;
   5. every indexed waiting pod is where its index says, and can be woken;
@@ -17,14 +18,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from allocator import InUse
+from allocator import DeviceId, InUse
 from scheduler.core.binding_cycle import BindingCycles, Stage
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.claims import ClaimOverlay
+from scheduler.core.contests import held_devices
 from scheduler.core.feasibility import Feasibility, ShapeRecord
 from scheduler.core.outbox import Outbox
 from scheduler.core.scheduling_queue import Place, SchedulingQueue
 from scheduler.core.store import Store, claims_of
+from scheduler.model.keys import ClaimUid
 from scheduler.model.node_info import NodeInfo
 
 
@@ -96,6 +99,12 @@ class Invariants:
         )
         if rebuilt != overlay.in_use:
             yield "in_use differs from a rebuild"
+        holders: dict[DeviceId, dict[ClaimUid, bool]] = {}
+        for uid, allocations in overlay.counted.items():
+            for device, is_whole in held_devices(allocations, has_shares=store.features.consumable_capacity).items():
+                holders.setdefault(device, {})[uid] = is_whole
+        if holders != overlay.contests.holders:
+            yield "the index of claims by device differs from a rebuild"
         for uid, hold in overlay.holds.items():
             if hold.pod not in self._bindings:
                 yield f"claim {uid} is held for pod {hold.pod}, which is not being bound"

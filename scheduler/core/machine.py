@@ -25,6 +25,7 @@ from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.claims import ClaimOverlay
 from scheduler.core.cluster_view import CoreView
+from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.feasibility import Feasibility
 from scheduler.core.inputs import (
     ClaimDeleted,
@@ -104,7 +105,15 @@ class Machine:
         view = CoreView(self.store, self.overlay, new_uid)
         self.feasibility: Final = Feasibility(self.store, settings, view)
         self.queue: Final = SchedulingQueue(self.runners, settings, view)
-        self._observed: Final = Observations(self.store, self.overlay, self.timers, self._problems, self.runners)
+        self.conflicts: Final = DeviceConflicts(self.store, self.overlay, self.outbox, self.runners)
+        self._observed: Final = Observations(
+            store=self.store,
+            overlay=self.overlay,
+            timers=self.timers,
+            problems=self._problems,
+            runners=self.runners,
+            conflicts=self.conflicts,
+        )
         self.writes: Final = ClaimWrites(
             self.outbox,
             self.timers,
@@ -172,6 +181,7 @@ class Machine:
                 observed.pod_observed(pod)
             case ClaimObserved(claim):
                 observed.claim_observed(claim)
+                self.bindings.claims_watched(claim.revision)
             case WriteAccepted() | WriteConflicted() | WriteRejected() | WriteOutcomeUnknown():
                 self.outbox.deliver(given)
             case TimerFired():
@@ -202,6 +212,8 @@ class Machine:
                 self.store.delete_namespace(namespace_name, revision)
             case RelistFinished(kind):
                 self._unlisted.discard(kind)
+                if not self._unlisted:
+                    self.conflicts.all_listed()
 
     def next_deadline_ms(self) -> int | None:
         """When `TimerFired` is due, on the clock of `now_ms`; None: not before the next input."""

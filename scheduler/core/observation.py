@@ -20,13 +20,15 @@ from allocator import DeviceClass, ResourceSlice
 from scheduler.core.binding_cycle import BindingCycle, BindingCycles
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.claims import ClaimOverlay, footprint
+from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.inputs import WriteRejected
 from scheduler.core.problems import Problems
 from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue, pod_changes
-from scheduler.core.store import Store
+from scheduler.core.store import Store, claims_of
 from scheduler.core.timers import Timers
 from scheduler.framework.api import Action, ClusterEvent, Held, Resource
+from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
@@ -44,19 +46,28 @@ class Observations:
     writes: ClaimWrites
 
     def __init__(
-        self, store: Store, overlay: ClaimOverlay, timers: Timers, problems: Problems, runners: Mapping[str, Runner]
+        self,
+        *,
+        store: Store,
+        overlay: ClaimOverlay,
+        timers: Timers,
+        problems: Problems,
+        runners: Mapping[str, Runner],
+        conflicts: DeviceConflicts,
     ) -> None:
         self._store: Final = store
         self._overlay: Final = overlay
         self._timers: Final = timers
         self._problems: Final = problems
         self._runners: Final = runners
+        self._conflicts: Final = conflicts
 
     def connect(
         self, *, queue: SchedulingQueue, writes: ClaimWrites, bindings: BindingCycles, cycles: SchedulingCycles
     ) -> None:
         """Set those whom observations concern; they need this object first."""
         self.queue, self.writes, self.bindings, self.cycles = queue, writes, bindings, cycles
+        self._conflicts.connect(writes=writes, bindings=bindings)
 
     # Pods
 
@@ -169,8 +180,10 @@ class Observations:
         old = self._store.observe_claim(claim)
         if isinstance(old, bool):
             return
-        self._overlay.observe(claim)
+        is_foreign = self._overlay.observe(claim)
         self.writes.observed(claim)
+        if is_foreign:
+            self._conflicts.allocation_seen(claim.uid)
         self.bindings.claim_changed(claim.key)
         self._change(Resource.CLAIM, Action.ADD if old is None else Action.UPDATE, old, claim)
 
@@ -218,6 +231,12 @@ class Observations:
         was = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         self._change(Resource.ASSIGNED_POD, Action.DELETE, was, None)
 
+    def is_barred(self, binding: BindingCycle) -> Status | None:
+        return self._conflicts.is_barred(binding.pod, claims_of(binding.pod))
+
+    def withdrawals(self, binding: BindingCycle) -> tuple[WriteClaimStatus, ...]:
+        return self._conflicts.withdrawals(binding.pod.uid, claims_of(binding.pod))
+
     def pod_bound(self, binding: BindingCycle) -> None:
         self._problems.succeeded()
         self._leave(binding.pod.uid)
@@ -231,6 +250,7 @@ class Observations:
             self._leave(uid)
         elif queued is not None:
             self.cycles.fail(queued, binding.failure or Status.error("binding failed"), binding.retry_ms)
+        self._conflicts.withdraw_idle(claims_of(binding.pod))
 
     def _change(self, resource: Resource, action: Action, old: object | None, new: object | None) -> None:
         if self.queue.has_waiting:

@@ -4,6 +4,7 @@ Rules of this module
   1. `deliver` is called with complete batches. The result of a (re)list is one batch: deletions of what vanished, then
      what is new or changed, then `RelistFinished`. Until then the machine keeps what it knew. Deletions carry the
      revision of the list (or of the DELETED event), so a list older than what was seen before deletes nothing newer.
+     Objects are told in the order of their revisions, in a list too.
   2. `run` ends only by cancellation. Whatever the network or the server does leads to a resume, a relist or a pause.
   3. Nothing is believed to be alive: a watch silent for `inactivity_s` is cut (bookmarks come every minute).
   4. A line may be of any length, and may come in any number of chunks.
@@ -371,7 +372,8 @@ class Reflector:
             for_machine.append(self.kind.deleted(name, uid, _revision(version)))
         for one in new.broken.values():
             self._observe(one, for_machine)
-        for name, seen in new.seen.items():
+        # Oldest first, as a watch tells: whoever is told of a change has been told of all earlier ones.
+        for name, seen in sorted(new.seen.items(), key=lambda item: _revision(item[1].resource_version)):
             if self._known.get(name) != (seen.uid, seen.resource_version):
                 self._observe(seen, for_machine)
         for_machine.append(RelistFinished(self.kind.name))

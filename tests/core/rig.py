@@ -26,11 +26,13 @@ class Rig:
         events: Texts of recorded events, as `reason: note`.
     """
 
-    def __init__(self, *plugins: Any, is_listed: bool = True, **settings: Any) -> None:
+    def __init__(
+        self, *plugins: Any, is_listed: bool = True, scheduler_name: str = builders.SCHEDULER, **settings: Any
+    ) -> None:
         uids = itertools.count(1)
         settings = {"checks_invariants": True, "is_strict": True, "is_paranoid": True, **settings}
         self.machine = Machine(
-            [Profile(builders.SCHEDULER, plugins)],
+            [Profile(scheduler_name, plugins)],
             features=Features(),
             new_uid=lambda: f"new-uid-{next(uids)}",
             settings=CoreSettings(**settings),

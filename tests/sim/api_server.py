@@ -64,6 +64,7 @@ class FakeApiServer:
         self.taint_rules: dict[str, tuple[DeviceTaintRule, int]] = {}
         self.log: list[Input] = []
         self.bindings: list[tuple[str, NodeName]] = []  # pod uid and node, in order
+        self.allocated_at: dict[ClaimKey, int] = {}  # the revision at which the present allocation was stored
 
     def copy(self) -> FakeApiServer:
         """An independent server in the same state, with an empty log but for one entry for each object."""
@@ -71,6 +72,7 @@ class FakeApiServer:
         twin.revision = self.revision
         twin.pods, twin.claims, twin.nodes = dict(self.pods), dict(self.claims), dict(self.nodes)
         twin.slices, twin.classes, twin.taint_rules = dict(self.slices), dict(self.classes), dict(self.taint_rules)
+        twin.allocated_at = dict(self.allocated_at)
         twin.log = [given for given in twin.list_all() if not isinstance(given, RelistFinished)]
         return twin
 
@@ -98,6 +100,9 @@ class FakeApiServer:
 
     def put_claim(self, claim: ResourceClaim) -> ResourceClaim:
         stored = replace(claim, revision=self._next())
+        known = self.claims.get(claim.key)
+        if known is None or known.uid != claim.uid or known.allocation != claim.allocation:
+            self.allocated_at[claim.key] = stored.revision
         self.claims[claim.key] = stored
         self.log.append(ClaimObserved(stored))
         return stored

@@ -18,6 +18,7 @@ from scheduler.core import (
     binding_cycle,
     claim_writes,
     claims,
+    device_conflicts,
     feasibility,
     machine,
     observation,
@@ -29,7 +30,7 @@ from scheduler.core import (
 from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import Status
-from tests.core import test_binding_cycle
+from tests.core import test_binding_cycle, test_device_conflicts
 from tests.sim.world import Conditions, World
 
 NOTICED = (AssertionError, KeyError, ValueError)  # unsafe, stuck, contradictory; or the machine breaks down
@@ -268,6 +269,55 @@ def _forgets_to_look_at_changed_nodes(patch):
     patch.setattr(feasibility.Feasibility, "_read_changes", read_changes)
 
 
+def _nothing_is_looked_for(patch):
+    patch.setattr(device_conflicts.DeviceConflicts, "allocation_seen", lambda self, claim: None)
+
+
+def _conflicts_are_only_told(patch):
+    patch.setattr(device_conflicts.DeviceConflicts, "_yield", lambda self, claim, text: device_conflicts.Fate.BOUND)
+    patch.setattr(device_conflicts.DeviceConflicts, "is_barred", lambda self, pod, claims: None)
+    patch.setattr(device_conflicts.DeviceConflicts, "withdraw_idle", lambda self, claims: False)
+
+
+def _pod_yields_but_its_claim_does_not(patch):
+    patch.setattr(device_conflicts.DeviceConflicts, "_withdrawal", lambda self, key, *, except_pod: None)
+
+
+def _takes_back_what_is_in_use(patch):
+    patch.setattr(
+        device_conflicts.DeviceConflicts, "_use", lambda self, claim, *, except_pod: device_conflicts._Use.NONE
+    )
+
+
+def _binds_before_its_write_is_watched(patch):
+    original = binding_cycle.BindingCycles._bind_unless_barred
+
+    def bind(self, binding, claims):
+        self._watched_revision = 2**62
+        original(self, binding, claims)
+
+    patch.setattr(binding_cycle.BindingCycles, "_bind_unless_barred", bind)
+
+
+def _contest_at_the_start_is_missed(patch):
+    """What was listed is taken as it is, so what a restart interrupted stays."""
+
+    def all_listed(self):
+        self._is_listed = True
+        self._unreviewed.clear()
+
+    patch.setattr(device_conflicts.DeviceConflicts, "all_listed", all_listed)
+
+
+FOREIGNERS = {
+    "foreigners": 6,
+    "foreign_lag": 20,
+    "schedule_foreign_pod": 30,
+    "create_foreign_pod": 20,
+    "delete_pod": 20,
+    "collect_garbage": 20,
+    "pods_max": 16,
+}
 LOSSES = {"request-lost": 0.3, "reply-lost": 0.2, "lateness": 1.0, "cruelty": 0.9, "devices": 1, "pods_max": 8}
 RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
 
@@ -324,6 +374,20 @@ MUTANTS = (
     ),
     Mutant("clock-set-back-stops-timers", _clock_set_back_stops_timers),
     Mutant("unknown-writes-are-forgotten", _unknown_writes_are_forgotten),
+    Mutant("device-conflicts-are-not-looked-for", _nothing_is_looked_for, focus=FOREIGNERS),
+    Mutant("device-conflicts-are-only-told", _conflicts_are_only_told, focus=FOREIGNERS),
+    Mutant("pod-yields-but-its-claim-does-not", _pod_yields_but_its_claim_does_not, focus=FOREIGNERS),
+    Mutant("takes-back-what-is-in-use", _takes_back_what_is_in_use, focus=FOREIGNERS),
+    Mutant(
+        "binds-before-its-write-is-watched",
+        _binds_before_its_write_is_watched,
+        directed=lambda: test_device_conflicts.test_two_schedulers_of_ours_end_with_one_holder(0),
+    ),
+    Mutant(
+        "contest-at-the-start-is-missed",
+        _contest_at_the_start_is_missed,
+        focus=FOREIGNERS | {"machine-restart": 0.03},
+    ),
 )
 
 

@@ -59,8 +59,19 @@ def test_the_worlds_are_not_idle() -> None:
     """Pods are bound, writes are lost and land late: else the checks would check nothing."""
     worlds = [World(seed).run() for seed in range(30)]
     assert sum(len(world.server.bindings) for world in worlds) > 120
+    told = [line for world in worlds for line in world.trace if "reason='DeviceConflict'" in line]
+    assert any("allocation is withdrawn" in line for line in told)
+    assert any("bound already" in line for line in told)
     traces = "\n".join(line for world in worlds for line in world.trace)
-    for seen in ("WriteOutcomeUnknown", "~ delayed", "WriteConflicted", "restart", "relist", "FailedScheduling"):
+    for seen in (
+        "WriteOutcomeUnknown",
+        "~ delayed",
+        "WriteConflicted",
+        "restart",
+        "relist",
+        "FailedScheduling",
+        "DeviceConflict",
+    ):
         assert seen in traces
 
 

@@ -5,7 +5,8 @@ refusals, delayed and repeated and late watch events, watches that start over fr
 clocks set back and forward, users and other schedulers changing things meanwhile.
 
 What is assumed of the shell: decisions that name the same object are executed in order, one at a time; the first list
-of a machine's life shows what there is, later ones may be older than what the watch has told before.
+of a machine's life shows what there is, later ones may be older than what the watch has told before; what a list shows
+is told oldest first.
 What is assumed of a restart: requests of the old process have landed or are lost for good when the new one lists. (No
 scheduler can know of writes of its earlier life that land later; the old process's connections are closed by then.)
 
@@ -32,7 +33,6 @@ from scheduler.core import machine as core_machine
 from scheduler.core.inputs import (
     ClaimDeleted,
     ClaimObserved,
-    ClassDeleted,
     ClassObserved,
     Input,
     NodeDeleted,
@@ -50,13 +50,24 @@ from scheduler.core.machine import KINDS
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import claims_of
 from scheduler.framework.api import Profile
-from scheduler.framework.decisions import Answered, BindPod, Decision, PatchPodStatus, ReadPod, RecordEvent
+from scheduler.framework.decisions import Answered, RecordEvent
 from scheduler.model.claim import FINALIZER
-from scheduler.model.keys import ClaimKey, NodeName, PodKey
+from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.resources import node_allocatable, pod_requests
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.sim.api_server import FakeApiServer
+from tests.sim.foreign_scheduler import ForeignScheduler, UnsafeError
+from tests.sim.records import (
+    brief,
+    deletion_of,
+    fold,
+    is_foreign,
+    is_foreign_claim,
+    object_of,
+    place_of,
+    revision_of,
+)
 
 START_MS = 1_800_000_000_000
 KIND_OF = {
@@ -70,10 +81,6 @@ KIND_OF = {
     SliceDeleted: "ResourceSlice",
     ClassObserved: "DeviceClass",
 }
-
-
-class UnsafeError(AssertionError):
-    """The cluster is in a state that must never be."""
 
 
 class StuckError(AssertionError):
@@ -104,6 +111,8 @@ ACTIONS = {  # what users and other components do, and how often; each world doe
     "change_slice": 1,
     "delete_claim": 1,
     "bind_by_somebody_else": 0.5,
+    "create_foreign_pod": 8,
+    "schedule_foreign_pod": 20,
 }
 
 
@@ -127,7 +136,7 @@ class Conditions:
 
 
 @dataclass
-class World:
+class World(ForeignScheduler):
     """Everything there is; `run` plays it."""
 
     seed: int
@@ -141,6 +150,8 @@ class World:
         self.pods_max = rnd.choice([4, 8, 16])
         self.lateness = rnd.choice([0.0, 0.5, 1.0])  # how many lost requests land later
         self.cruelty = rnd.choice([0.0, 0.5, 0.9])  # how often users pick on pods that are being bound
+        self.foreigners = rnd.choice([0, 0, 2, 6])  # pods of another scheduler at a time
+        self.foreign_lag = rnd.choice([5, 20, 60])  # events that the other scheduler may not have seen
         for name, value in self.conditions.focus.items():
             if name in FAULTS:
                 self.fault_rates[name] = value
@@ -161,6 +172,7 @@ class World:
         self.known: dict[str, dict[object, object]] = {}
         self.checked_bindings = 0
         self.promised: dict[str, str] = {}  # uid of every pod bound by the machine: its node
+        self.told_conflicts: set[tuple[str, str]] = set()  # names of the two claims, as an event on the first told
         self.owed_claims: list[tuple[PodKey, str]] = []
         for index in range(2):
             self.add_node(f"node-{index}", self.devices)
@@ -195,14 +207,14 @@ class World:
         self.unlisted = self.shuffled(sorted(KINDS))
 
     def tell(self, given: Input) -> None:
-        self.trace.append(f"{self.now_ms - START_MS} > {_brief(given)}")
+        self.trace.append(f"{self.now_ms - START_MS} > {brief(given)}")
         decisions = self.machine.handle(given, now_ms=self.now_ms)
         for decision in decisions:
-            self.trace.append(f"    < {_brief(decision)}")
+            self.trace.append(f"    < {brief(decision)}")
             if isinstance(decision, RecordEvent):
                 self.check_event(decision)
             else:
-                self.queues.setdefault(_object_of(decision), deque()).append(decision)
+                self.queues.setdefault(object_of(decision), deque()).append(decision)
         deadline = self.machine.next_deadline_ms()
         if deadline is not None and deadline > self.now_ms + 3_600_000:
             raise StuckError(f"the machine wants to sleep for {deadline - self.now_ms} ms")
@@ -246,7 +258,7 @@ class World:
 
     def land(self, decision: Answered) -> Input:
         answer = self.server.execute(decision)
-        self.trace.append(f"    = {_brief(answer)}")
+        self.trace.append(f"    = {brief(answer)}")
         self.check_safety()
         return answer
 
@@ -282,7 +294,7 @@ class World:
 
     def watch(self, kind: str) -> None:
         event = self.unwatched[kind].popleft()
-        _fold(self.known[kind], event)
+        fold(self.known[kind], event)
         self.watched.append(event)
         self.tell(event)
 
@@ -297,19 +309,19 @@ class World:
             # From a server that lags behind: the list is of an earlier time, and the watch tells again what followed.
             at = max(self.founded, len(log) - self.rnd.randrange(40))
             self.trace.append(f"    as of {len(log) - at} events ago")
-            revision = max(_revision_of(event) for event in log[:at])
+            revision = max(revision_of(event) for event in log[:at])
             for event in log[:at]:
                 if KIND_OF.get(type(event)) == kind:
-                    _fold(state, event)
+                    fold(state, event)
             self.unwatched[kind].extend(event for event in log[at:] if KIND_OF[type(event)] == kind)
         else:
             for event in self.server.list_all():
                 if KIND_OF.get(type(event)) == kind:
-                    _fold(state, event)
+                    fold(state, event)
         gone = [event for name, event in self.known[kind].items() if name not in state]
         self.known[kind] = dict(state)
-        deletions = [_deletion_of(event, revision) for event in gone]
-        for event in self.shuffled([*state.values(), *deletions]):
+        deletions = self.shuffled([deletion_of(event, revision) for event in gone])
+        for event in [*deletions, *sorted(state.values(), key=revision_of)]:
             self.tell(event)
             if self.chance(0.2):
                 self.fire()
@@ -487,6 +499,7 @@ class World:
         while self.unlisted:
             self.watch_one()
         self.settle()
+        self.check_conflicts()
 
     def check_nothing_missed(self) -> None:
         """No pod waits that a machine started now would bind."""
@@ -516,8 +529,9 @@ class World:
                 builders.resource_slice(f"slice-{name}", node=name, devices=40, generation=next(self.uids))
             )
         self.settle()
+        self.check_conflicts()
         for pod in self.server.pods.values():
-            if pod.node_name is None and not pod.is_deleting and self.can_ever_run(pod):
+            if pod.node_name is None and not pod.is_deleting and not is_foreign(pod) and self.can_ever_run(pod):
                 raise StuckError(f"pod {pod.key} is not bound: {pod.status.conditions}")
         self.check_safety()
 
@@ -535,7 +549,7 @@ class World:
                 return False
             others = [one for one in claim.reserved_for if one.uid != pod.uid]
             if claim.allocation is not None and others:
-                places.add(_place_of(claim))
+                places.add(place_of(claim))
         return len(places) < 2
 
     def settle(self) -> None:
@@ -589,14 +603,12 @@ class World:
 
     def check_safety(self) -> None:
         """No device in two claims; every pod that we bound has its claims, allocated, reserved, on its node."""
-        holder: dict[str, ClaimKey] = {}
-        for key, claim in self.server.claims.items():
-            for device in claim.allocation.device_ids() if claim.allocation is not None else ():
-                other = holder.setdefault(str(device), key)
-                if other != key:
-                    raise UnsafeError(f"device {device} is given to {other} and to {key}")
+        for device, one, other in self.double_devices():
+            if not is_foreign_claim(one) and not is_foreign_claim(other):
+                raise UnsafeError(f"device {device} is given to {one} and to {other}")
         for uid, node in self.server.bindings[self.checked_bindings :]:
             self.promised[uid] = node
+            self.check_binding(uid)
         self.checked_bindings = len(self.server.bindings)
         for pod in self.server.pods.values():
             node = self.promised.get(pod.uid)
@@ -608,8 +620,8 @@ class World:
                     raise UnsafeError(f"pod {pod.key} is bound, its claim {key} is not allocated")
                 if not claim.is_reserved_for(pod.uid):
                     raise UnsafeError(f"pod {pod.key} is bound, its claim {key} is not reserved for it")
-                if _place_of(claim) != node:
-                    raise UnsafeError(f"pod {pod.key} is bound to {node}, its claim {key} is on {_place_of(claim)}")
+                if place_of(claim) != node:
+                    raise UnsafeError(f"pod {pod.key} is bound to {node}, its claim {key} is on {place_of(claim)}")
 
         for name, node in self.server.nodes.items():
             running = [pod for pod in self.server.pods.values() if pod.node_name == name and not pod.is_terminal]
@@ -619,6 +631,9 @@ class World:
 
     def check_event(self, event: RecordEvent) -> None:
         """No pod is said to be scheduled that is not bound there."""
+        if event.reason == "DeviceConflict":
+            other = event.note.partition(" is given to ResourceClaim default/")[2].partition(" ")[0]
+            self.told_conflicts.add((event.name, other))
         pod = self.server.pods.get(PodKey(event.namespace, event.name))
         is_current = pod is not None and pod.uid == event.uid
         if event.reason == "Scheduled" and is_current and not event.note.endswith(f" to {pod.node_name}"):
@@ -643,81 +658,3 @@ class World:
             if busy:
                 return pods[self.rnd.choice(busy)]
         return self.server.pods[self.rnd.choice(sorted(self.server.pods))] if self.server.pods else None
-
-
-def _object_of(decision: Decision) -> object:
-    return (
-        ("Pod", decision.pod) if isinstance(decision, BindPod | ReadPod | PatchPodStatus) else ("Claim", decision.claim)
-    )
-
-
-def _place_of(claim) -> NodeName:
-    return claim.allocation.node_selector.terms[0].match_fields[0].values[0]
-
-
-def _fold(state: dict[object, Input], event: Input) -> None:
-    """Apply an event to what a watch knows: name to the last observation."""
-    match event:
-        case PodObserved(pod):
-            state[pod.key] = event
-        case NodeObserved(node):
-            state[node.name] = event
-        case ClaimObserved(claim):
-            state[claim.key] = event
-        case SliceObserved(slice_):
-            state[slice_.name] = event
-        case ClassObserved(device_class):
-            state[device_class.name] = event
-        case PodDeleted(key) | ClaimDeleted(key) | NodeDeleted(key) | SliceDeleted(key):
-            state.pop(key, None)
-
-
-def _revision_of(event: Input) -> int:
-    match event:
-        case PodObserved(pod):
-            return pod.metadata.revision
-        case NodeObserved(node):
-            return node.metadata.revision
-        case ClaimObserved(claim):
-            return claim.revision
-    return event.revision
-
-
-def _deletion_of(event: Input, revision: int) -> Input:
-    match event:
-        case PodObserved(pod):
-            return PodDeleted(pod.key, pod.uid, revision)
-        case NodeObserved(node):
-            return NodeDeleted(node.name, revision)
-        case ClaimObserved(claim):
-            return ClaimDeleted(claim.key, claim.uid, revision)
-        case SliceObserved(slice_):
-            return SliceDeleted(slice_.name, revision)
-        case ClassObserved(device_class):
-            return ClassDeleted(device_class.name, revision)
-    raise TypeError(event)
-
-
-def _brief(record) -> str:
-    match record:
-        case PodObserved(pod):
-            return f"Pod {pod.key} r{pod.metadata.resource_version} node={pod.spec.node_name} {pod.status.phase}"
-        case ClaimObserved(claim):
-            return f"Claim {_claim(claim)}"
-        case SliceObserved(slice_, revision):
-            return f"Slice {slice_.name} g{slice_.generation} r{revision}"
-        case NodeObserved(node):
-            return f"Node {node.name} r{node.metadata.resource_version} unschedulable={node.spec.unschedulable}"
-        case _ if getattr(record, "claim", None) is not None and hasattr(record.claim, "spec"):
-            return f"{type(record).__name__} {record.id} {_claim(record.claim)}"
-        case _ if getattr(record, "allocation", None) is not None:
-            devices = [str(device) for device in record.allocation.device_ids()]
-            return f"WriteClaimStatus {record.id} {record.claim} expect={record.expect_revision} {devices}"
-        case _:
-            return repr(record)
-
-
-def _claim(claim) -> str:
-    devices = [str(device) for device in claim.allocation.device_ids()] if claim.allocation is not None else None
-    reserved = [one.name for one in claim.reserved_for]
-    return f"{claim.key} {claim.uid} r{claim.revision} {devices} reserved={reserved} deleting={claim.is_deleting}"

@@ -1,0 +1,217 @@
+"""What follows when somebody else was given what we give out: it is reported, and ours is taken back while it can be.
+
+Rules of this module
+  1. A contest is looked for as soon as somebody's allocation is seen, and reported once: an event on both claims, and
+     a count.
+  2. Ours yields whenever it can: other schedulers do not. It can while no pod that uses the claim is bound or about to
+     be: then the binding cycle is given up, and the allocation removed, provided the claim has not changed meanwhile.
+  3. What is in use by a bound pod stays as it is and is only reported. Between two claims of ours one yields.
+  4. Before everything has been listed nothing is concluded: what is needed to tell may not be known yet.
+
+Not here: who contests whom (`contests`), how a write becomes certain (`claim_writes`; its devices stay held till then).
+
+See docs/adr/0010-several-schedulers.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable
+from enum import Enum
+from functools import partial
+from typing import Final
+
+from scheduler.core.binding_cycle import BindingCycles, Stage
+from scheduler.core.claim_writes import ClaimWrites, Overtaken, Settlement
+from scheduler.core.claims import ClaimOverlay
+from scheduler.core.contests import Rival
+from scheduler.core.inputs import WriteConflicted
+from scheduler.core.outbox import Outbox
+from scheduler.core.store import Store
+from scheduler.framework.decisions import RecordEvent, WriteClaimStatus
+from scheduler.framework.status import Status
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
+from scheduler.model.objects import Pod
+
+REASON: Final = "DeviceConflict"
+
+
+class Fate(Enum):
+    """What became of a conflict, for metrics."""
+
+    WITHDRAWN = "withdrawn"  # ours was taken back
+    BOUND = "bound"  # ours is used by a bound pod, or by one whose binding is under way
+    FOREIGN = "foreign"  # neither claim is used by a pod of ours
+
+
+class _Use(Enum):
+    NONE = 0
+    SOON = 1  # by a pod of ours that is being bound and can still be held back
+    CERTAIN = 2
+
+
+class DeviceConflicts:
+    """Looks for contests, reports them, and makes ours yield."""
+
+    bindings: BindingCycles
+    writes: ClaimWrites
+
+    def __init__(self, store: Store, overlay: ClaimOverlay, outbox: Outbox, scheduler_names: Container[str]) -> None:
+        self._store: Final = store
+        self._overlay: Final = overlay
+        self._outbox: Final = outbox
+        self._scheduler_names: Final = scheduler_names
+        self._unreviewed: Final[dict[ClaimUid, None]] = {}
+        self._is_listed = False
+        self.counts: Final[Counter[tuple[str, Fate]]] = Counter()
+        """Conflicts seen so far, by what is contested ("device", "counter", "capacity") and what became of ours."""
+
+    def connect(self, *, writes: ClaimWrites, bindings: BindingCycles) -> None:
+        """Set those that contests concern."""
+        self.writes, self.bindings = writes, bindings
+
+    def all_listed(self) -> None:
+        """Everything that exists has been told."""
+        self._is_listed = True
+        self._review()
+
+    def allocation_seen(self, claim: ClaimUid) -> None:
+        """Somebody, perhaps an earlier life of ours, has allocated `claim`."""
+        self._unreviewed[claim] = None
+        if self._is_listed:
+            self._review()
+
+    def is_barred(self, pod: Pod, claims: Iterable[ClaimKey]) -> Status | None:
+        """Why `pod` must not be bound now although its claims are stored: a contest in which it can still yield."""
+        for key in claims:
+            claim = self._store.claim(key)
+            if claim is None or claim.allocation is None:
+                continue
+            rivals = self._overlay.contests.rivals(claim.uid)
+            if rivals and self._use(claim, except_pod=pod.uid) is not _Use.CERTAIN:
+                return Status.error(self._text(claim.key, rivals[0]))
+        return None
+
+    def withdrawals(self, pod: PodUid, claims: Iterable[ClaimKey]) -> tuple[WriteClaimStatus, ...]:
+        """The writes that remove contested allocations of claims that only `pod`, which is given up, would use."""
+        found = (self._withdrawal(key, except_pod=pod) for key in claims)
+        return tuple(write for write in found if write is not None)
+
+    def withdraw_idle(self, claims: Iterable[ClaimKey]) -> bool:
+        """Remove contested allocations of claims that nobody uses; whether there was one."""
+        sent = False
+        for key in claims:
+            write = self._withdrawal(key, except_pod=None)
+            if write is not None:
+                self.writes.send(write, None, partial(self._withdrawn, key))
+                sent = True
+        return sent
+
+    def _withdrawn(self, key: ClaimKey, settlement: Settlement) -> None:
+        # Somebody was faster with another change: look again. What was refused is left to the next attempt of its pod.
+        if isinstance(settlement, WriteConflicted | Overtaken):
+            self.withdraw_idle((key,))
+
+    def _review(self) -> None:
+        fresh = tuple(claim for claim in self._unreviewed if claim in self._store.claims)
+        self._unreviewed.clear()
+        contests = self._overlay.contests
+        contests.review(fresh)
+        told: set[ClaimUid] = set()
+        for claim in fresh:
+            told.add(claim)
+            for rival in contests.rivals(claim):
+                if rival.claim not in told and rival.claim in self._store.claims:
+                    self._settle(self._store.claims[claim], rival)
+
+    def _settle(self, seen: ResourceClaim, rival: Rival) -> None:
+        other = self._store.claims[rival.claim]
+        fates: dict[ClaimKey, Fate] = {}
+        for claim, against in ((seen, other), (other, seen)):
+            if Fate.WITHDRAWN not in fates.values() and self._is_ours(claim):
+                fates[claim.key] = self._yield(claim, self._text(claim.key, Rival(against.uid, rival.kind, rival.what)))
+        fate = Fate.FOREIGN
+        if fates:
+            fate = Fate.WITHDRAWN if Fate.WITHDRAWN in fates.values() else Fate.BOUND
+        self.counts[rival.kind, fate] += 1
+        if fates:
+            self._tell(seen, other, rival.what, fates.get(seen.key))
+            self._tell(other, seen, rival.what, fates.get(other.key))
+
+    def _is_ours(self, claim: ResourceClaim) -> bool:
+        return self._overlay.is_held(claim.uid) or any(
+            pod.spec.scheduler_name in self._scheduler_names for pod in self._store.pods_using(claim.key)
+        )
+
+    def _yield(self, claim: ResourceClaim, text: str) -> Fate:
+        if self._use(claim, except_pod=None) is _Use.CERTAIN:
+            return Fate.BOUND
+        is_given_up = False
+        for pod in self._store.pods_using(claim.key):
+            is_given_up |= self.bindings.hold_back(pod.uid, Status.error(text))
+        hold = self._overlay.holds.get(claim.uid)
+        if hold is not None:  # of a pod that is gone: its writes are awaited already
+            is_given_up |= self.bindings.hold_back(hold.pod, Status.error(text))
+        is_withdrawn = self.withdraw_idle((claim.key,))
+        return Fate.WITHDRAWN if is_given_up or is_withdrawn else Fate.BOUND
+
+    def _withdrawal(self, key: ClaimKey, *, except_pod: PodUid | None) -> WriteClaimStatus | None:
+        claim = self._store.claim(key)
+        if claim is None or claim.allocation is None or not self._overlay.contests.rivals(claim.uid):
+            return None
+        if self._use(claim, except_pod=except_pod) is not _Use.NONE:
+            return None
+        if self.writes.is_unsettled(key, except_owner=PodUid("")) or (except_pod is None and not self._is_ours(claim)):
+            return None
+        return WriteClaimStatus(key, claim.uid, claim.revision, clear_allocation=True)
+
+    def _use(self, claim: ResourceClaim, *, except_pod: PodUid | None) -> _Use:
+        """Who relies on the claim's allocation, `except_pod` left out."""
+        soon = _Use.NONE
+        users = {pod.uid: pod for pod in self._store.pods_using(claim.key)}
+        for consumer in claim.reserved_for:
+            if consumer.pod_uid is None or (consumer.pod_uid not in users and consumer.pod_uid != except_pod):
+                return _Use.CERTAIN  # a consumer of another kind, or one that we cannot see
+        reserved = {consumer.pod_uid for consumer in claim.reserved_for}
+        for uid, pod in users.items():
+            if uid == except_pod:
+                continue
+            stage = self.bindings.stage_of(uid)
+            if pod.is_terminal and uid not in reserved:
+                continue
+            is_told_bound = uid in self._store.assumed and uid not in self.bindings
+            if pod.node_name is not None or stage is Stage.BIND or is_told_bound:
+                return _Use.CERTAIN
+            if uid in reserved and pod.spec.scheduler_name not in self._scheduler_names:
+                return _Use.CERTAIN  # its scheduler is about to bind it
+            if stage is not None:
+                soon = _Use.SOON
+        return soon
+
+    def _text(self, claim: ClaimKey, rival: Rival) -> str:
+        other = self._store.claims.get(rival.claim)
+        return (
+            f"claim {claim}: {rival.what} was given to ResourceClaim {other.key if other else rival.claim} by another "
+            "scheduler at the same time"
+        )
+
+    def _tell(self, claim: ResourceClaim, other: ResourceClaim, what: str, fate: Fate | None) -> None:
+        follows = {
+            Fate.WITHDRAWN: "; this claim's allocation is withdrawn, and its pod scheduled again",
+            Fate.BOUND: "; its pod is bound already: delete one of the two pods, and keep schedulers apart (--nodes)",
+            None: "",
+        }
+        note = f"{what} is given to ResourceClaim {other.key} too{follows[fate]}"
+        self._outbox.tell(
+            RecordEvent(
+                "ResourceClaim",
+                claim.key.namespace,
+                claim.key.name,
+                claim.uid,
+                "Warning",
+                REASON,
+                "Allocating",
+                note,
+            )
+        )

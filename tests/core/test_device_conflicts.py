@@ -1,0 +1,370 @@
+"""A scheduler beside ours gives away what ours gives away: ours yields while it can, and both claims tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from allocator import Allocation, DeviceResult
+from cel.quantity import Quantity
+from scheduler.core.device_conflicts import Fate
+from scheduler.core.inputs import WriteOutcomeUnknown
+from scheduler.framework.decisions import AddClaimFinalizer, BindPod, RecordEvent, WriteClaimStatus
+from scheduler.model.claim import FINALIZER
+from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.plugins import default_plugins
+from tests import builders
+from tests.core.rig import Rig
+
+OURS = ClaimKey("default", "ours")
+THEIRS = ClaimKey("default", "theirs")
+
+
+def world(**slice_fields) -> Rig:
+    """One node with one device, a pod of ours that wants it, and a claim that somebody else will allocate."""
+    rig = Rig(*default_plugins())
+    rig.add_nodes("a")
+    rig.server.put_class(builders.device_class())
+    rig.server.put_slice(builders.resource_slice("s", node="a", **({"devices": 1} | slice_fields)))
+    rig.server.put_claim(builders.claim("ours", finalizers=(FINALIZER,)))
+    rig.server.put_claim(builders.claim("theirs"))
+    rig.server.put_pod(builders.pod("their-pod", claims=("theirs",), scheduler="default-scheduler"))
+    rig.add_pod("p", claims=("ours",))
+    rig.watch()
+    return rig
+
+
+def writing(**slice_fields) -> Rig:
+    """The same, when the write of our allocation has been sent."""
+    rig = world(**slice_fields)
+    rig.tick()
+    assert [type(decision) for decision in rig.pending] == [WriteClaimStatus]
+    return rig
+
+
+def they_allocate(rig: Rig, *devices: str, **changes) -> None:
+    """The other scheduler's write: allocation and reservation."""
+    allocation = changes.pop("allocation", None) or builders.allocation(*(devices or ("gpu-0",)), pool="a")
+    reserved = builders.claim("x", reserved_for=(rig.server.pods[PodKey("default", "their-pod")],)).reserved_for
+    rig.server.put_claim(
+        replace(rig.server.claims[THEIRS], allocation=allocation, reserved_for=reserved, finalizers=(FINALIZER,))
+    )
+
+
+def conflict_events(rig: Rig) -> dict[str, str]:
+    """Claim name to note."""
+    return {
+        one.name: one.note for one in rig.decided if isinstance(one, RecordEvent) and one.reason == "DeviceConflict"
+    }
+
+
+def counts(rig: Rig) -> dict[tuple[str, str], int]:
+    return {(kind, fate.value): count for (kind, fate), count in rig.machine.conflicts.counts.items()}
+
+
+def test_ours_yields_before_its_write_is_sent():
+    rig = world()
+    rig.server.put_claim(replace(rig.server.claims[OURS], finalizers=()))
+    rig.watch()
+    rig.tick()
+    finalizer = rig.take(AddClaimFinalizer)
+    they_allocate(rig)
+    rig.watch()
+    rig.tell(rig.server.execute(finalizer))
+    rig.settle()
+    assert rig.server.claims[OURS].allocation is None
+    assert not any(isinstance(one, WriteClaimStatus | BindPod) for one in rig.decided)
+    assert counts(rig) == {("device", "withdrawn"): 1}
+
+
+def test_ours_is_undone_when_its_write_lands_and_the_pod_is_not_bound():
+    rig = writing()
+    they_allocate(rig)
+    rig.watch()  # theirs is seen while our write is under way
+    assert rig.machine.overlay.holds, "the devices stay held until the write's outcome is known"
+    rig.settle()
+    ours = rig.server.claims[OURS]
+    assert (ours.allocation, ours.reserved_for, rig.node_of("p")) == (None, (), None)
+    assert rig.server.claims[THEIRS].allocation is not None
+    assert not any(isinstance(one, BindPod) for one in rig.decided)
+    events = conflict_events(rig)
+    assert "device gpu.example.com/a/gpu-0 is given to ResourceClaim default/theirs too" in events["ours"]
+    assert "withdrawn" in events["ours"]
+    assert events["theirs"] == "device gpu.example.com/a/gpu-0 is given to ResourceClaim default/ours too"
+    assert counts(rig) == {("device", "withdrawn"): 1}
+    reason, message = rig.condition_of("p")
+    assert reason == "SchedulerError"
+    assert "was given to ResourceClaim default/theirs by another scheduler" in message
+
+
+def test_the_undone_pod_gets_the_next_device():
+    rig = writing(devices=2)
+    they_allocate(rig)
+    rig.wait(5_000)
+    assert rig.node_of("p") == "a"
+    assert [one.device for one in rig.server.claims[OURS].allocation.device_ids()] == ["gpu-1"]
+
+
+def test_devices_stay_held_while_the_outcome_of_our_write_is_unknown():
+    """Theirs is freed again; ours, lost, may still land: no other pod may get the device."""
+    rig = writing()
+    lost = rig.take(WriteClaimStatus)
+    they_allocate(rig)
+    rig.watch()
+    rig.tell(WriteOutcomeUnknown(lost.id))
+    rig.server.put_claim(replace(rig.server.claims[THEIRS], allocation=None, reserved_for=()))
+    rig.server.put_claim(builders.claim("third"))
+    rig.add_pod("q", claims=("third",))
+    rig.settle()
+    assert list(rig.machine.overlay.holds) == [rig.server.claims[OURS].uid]
+    assert rig.server.claims[ClaimKey("default", "third")].allocation is None
+    rig.tell(rig.server.execute(lost))  # it lands late, its answer unheard
+    rig.wait(60_000)
+    holders = [key.name for key, claim in rig.server.claims.items() if claim.allocation is not None]
+    assert len(holders) == 1
+
+
+def test_the_removal_expects_the_claim_as_it_was():
+    """Somebody changes our claim between: the removal conflicts, is derived anew, and lands."""
+    rig = writing()
+    they_allocate(rig)
+    rig.execute(watch=False)
+    rig.watch()
+    removal = rig.take(WriteClaimStatus)
+    assert removal.clear_allocation
+    assert removal.expect_revision == rig.server.claims[OURS].revision
+    rig.server.put_claim(replace(rig.server.claims[OURS], annotations=(("edited", "yes"),)))
+    rig.tell(rig.server.execute(removal))
+    assert rig.server.claims[OURS].allocation is not None
+    rig.settle()
+    assert rig.server.claims[OURS].allocation is None
+
+
+def test_a_binding_under_way_is_not_taken_back_but_reported():
+    rig = writing()
+    rig.execute()
+    assert [type(one) for one in rig.pending] == [BindPod]
+    they_allocate(rig)
+    rig.watch()
+    rig.settle()
+    assert rig.node_of("p") == "a"
+    assert rig.server.claims[OURS].allocation is not None
+    assert "its pod is bound already" in conflict_events(rig)["ours"]
+    assert counts(rig) == {("device", "bound"): 1}
+
+
+def test_a_binding_that_fails_after_all_is_undone():
+    rig = writing()
+    rig.execute()
+    bind = rig.take(BindPod)
+    they_allocate(rig)
+    rig.watch()
+    pod = rig.server.pods.pop(PodKey("default", "p"))
+    answer = rig.server.execute(bind)
+    rig.server.pods[pod.key] = pod
+    rig.server.delete_pod(pod.key)
+    rig.tell(answer)
+    rig.settle()
+    assert rig.server.claims[OURS].allocation is None
+
+
+def test_a_bound_pod_keeps_its_devices_and_both_claims_tell():
+    rig = writing()
+    rig.settle()
+    assert rig.node_of("p") == "a"
+    they_allocate(rig)
+    rig.settle()
+    assert rig.server.claims[OURS].allocation is not None
+    assert set(conflict_events(rig)) == {"ours", "theirs"}
+    assert counts(rig) == {("device", "bound"): 1}
+
+
+def test_a_restart_undoes_what_was_stored_and_not_bound():
+    before = writing()
+    before.execute(watch=False)
+    they_allocate(before)
+    after = Rig(*default_plugins(), is_listed=False)
+    after.server = before.server
+    for given in after.server.list_all():
+        after.tell(given)
+    after.settle()
+    assert after.server.claims[OURS].allocation is None
+    assert after.node_of("p") is None
+    assert counts(after) == {("device", "withdrawn"): 1}
+
+
+def test_nothing_is_told_twice():
+    rig = writing()
+    rig.settle()
+    they_allocate(rig)
+    rig.settle()
+    rig.server.put_claim(replace(rig.server.claims[THEIRS], annotations=(("edited", "yes"),)))
+    rig.server.put_claim(replace(rig.server.claims[OURS], annotations=(("edited", "yes"),)))
+    rig.settle()
+    assert len([one for one in rig.events if one.startswith("DeviceConflict")]) == 2
+
+
+def test_admin_access_is_no_conflict():
+    rig = writing()
+    watched = Allocation((DeviceResult("gpu", builders.DRIVER, "a", "gpu-0", admin_access=True),))
+    they_allocate(rig, allocation=watched)
+    rig.settle()
+    assert rig.node_of("p") == "a"
+    assert counts(rig) == {}
+
+
+def test_another_device_is_no_conflict():
+    rig = writing(devices=2)
+    they_allocate(rig, "gpu-1")
+    rig.settle()
+    assert rig.node_of("p") == "a"
+    assert counts(rig) == {}
+
+
+def test_a_conflict_between_two_others_is_only_counted():
+    rig = world()
+    rig.server.put_pod(builders.pod("third-pod", claims=("third",), scheduler="default-scheduler"))
+    third = builders.claim("third", allocation=builders.allocation("gpu-0", pool="a"), finalizers=(FINALIZER,))
+    they_allocate(rig)
+    rig.server.put_claim(third)
+    rig.settle()
+    assert conflict_events(rig) == {}
+    assert counts(rig) == {("device", "foreign"): 1}
+
+
+def test_a_claim_that_another_pod_uses_already_is_left_alone():
+    """Ours is shared with a bound pod: a second pod's reservation is not the moment to take it away."""
+    rig = writing()
+    rig.settle()
+    they_allocate(rig)
+    rig.add_pod("q", claims=("ours",))
+    rig.settle()
+    assert rig.node_of("q") == "a"
+    assert len(rig.server.claims[OURS].reserved_for) == 2
+
+
+def test_two_pods_that_share_a_contested_claim_both_yield():
+    rig = world()
+    rig.add_pod("q", claims=("ours",))
+    rig.watch()
+    rig.tick()
+    they_allocate(rig)
+    rig.settle()
+    rig.wait(3_000)
+    assert rig.server.claims[OURS].allocation is None
+    assert rig.node_of("p") is rig.node_of("q") is None
+
+
+# Shared counters and consumable capacity
+
+
+def partitions() -> tuple[dict, ...]:
+    consumed = {"counterSet": "memory", "counters": {"memory": {"value": "40Gi"}}}
+    return tuple({**builders.device_object(name), "consumesCounters": [consumed]} for name in ("part-0", "part-1"))
+
+
+def partitioned(total: str) -> Rig:
+    rig = world(devices=partitions(), slices=2)
+    counters = {"name": "memory", "counters": {"memory": {"value": total}}}
+    published = builders.slice_object("counters", node="a", devices=0, slices=2)
+    del published["spec"]["devices"]
+    published["spec"]["sharedCounters"] = [counters]
+    rig.server.put_slice(builders.decode_slice(published))
+    rig.watch()
+    rig.tick()
+    assert [type(decision) for decision in rig.pending] == [WriteClaimStatus]
+    return rig
+
+
+def test_partitions_that_overdraw_a_counter_conflict():
+    rig = partitioned("40Gi")
+    they_allocate(rig, "part-1")
+    rig.settle()
+    assert rig.server.claims[OURS].allocation is None
+    assert counts(rig) == {("counter", "withdrawn"): 1}
+    assert "counter memory of memory in pool gpu.example.com/a" in conflict_events(rig)["ours"]
+
+
+def test_partitions_that_fit_do_not():
+    rig = partitioned("80Gi")
+    they_allocate(rig, "part-1")
+    rig.settle()
+    assert rig.node_of("p") == "a"
+    assert counts(rig) == {}
+
+
+def shared(rig: Rig, amount: str) -> Allocation:
+    return Allocation(
+        (
+            DeviceResult(
+                "gpu",
+                builders.DRIVER,
+                "a",
+                "nic",
+                share_id="their-share",
+                consumed_capacity=(("bandwidth", Quantity.parse(amount)),),
+            ),
+        )
+    )
+
+
+def shareable() -> Rig:
+    device = {
+        **builders.device_object("nic"),
+        "allowMultipleAllocations": True,
+        "capacity": {"bandwidth": {"value": "10", "requestPolicy": {"default": "6"}}},
+    }
+    return writing(devices=(device,))
+
+
+@pytest.mark.parametrize(("amount", "is_conflict"), [("4", False), ("5", True)])
+def test_capacity_that_is_given_out_beyond_what_there_is_conflicts(amount, is_conflict):
+    rig = shareable()
+    they_allocate(rig, allocation=shared(rig, amount))
+    rig.settle()
+    assert (rig.server.claims[OURS].allocation is None) == is_conflict
+    assert counts(rig) == ({("capacity", "withdrawn"): 1} if is_conflict else {})
+
+
+def test_a_whole_device_conflicts_with_a_share_of_it():
+    rig = shareable()
+    they_allocate(rig, "nic")
+    rig.settle()
+    assert rig.server.claims[OURS].allocation is None
+    assert counts(rig) == {("device", "withdrawn"): 1}
+
+
+# Two of ours
+
+
+@pytest.mark.parametrize("seen_first", [0, 1])
+def test_two_schedulers_of_ours_end_with_one_holder(seen_first):
+    """Both hand out the only device at the same moment: none is bound on it twice, and one of them gets it at last."""
+    first = world()
+    first.server.put_pod(builders.pod("their-pod", claims=("theirs",), scheduler="other"))
+    second = Rig(*default_plugins(), scheduler_name="other", is_listed=False)
+    second.server = first.server
+    for given in second.server.list_all():
+        second.tell(given)
+    second.skip_watch()
+    first.watch()
+    for rig in (first, second):
+        rig.tick()
+        while any(isinstance(one, AddClaimFinalizer) for one in rig.pending):
+            rig.execute(watch=False)
+    for rig in (first, second):
+        rig.execute(watch=False)  # both allocations are stored
+    assert all(first.server.claims[key].allocation is not None for key in (OURS, THEIRS))
+    order = (first, second) if seen_first == 0 else (second, first)
+    for _ in range(40):
+        for number, rig in enumerate(order):
+            rig.settle()
+            rig.wait(400 + 100 * number)
+    holders = [key.name for key in (OURS, THEIRS) if first.server.claims[key].allocation is not None]
+    assert len(holders) == 1
+    assert sum(first.node_of(name) is not None for name in ("p", "their-pod")) == 1
+
+
+def test_every_fate_has_a_word():
+    assert {fate.value for fate in Fate} == {"withdrawn", "bound", "foreign"}

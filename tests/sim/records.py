@@ -1,0 +1,107 @@
+"""Small questions about what the simulated world records: events, decisions, claims."""
+
+from __future__ import annotations
+
+from scheduler.core.inputs import (
+    ClaimDeleted,
+    ClaimObserved,
+    ClassDeleted,
+    ClassObserved,
+    Input,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
+    SliceDeleted,
+    SliceObserved,
+)
+from scheduler.framework.decisions import BindPod, Decision, PatchPodStatus, ReadPod
+from scheduler.model.keys import ClaimKey, NodeName
+
+FOREIGN = "default-scheduler"
+
+
+def is_foreign(pod) -> bool:
+    return pod.spec.scheduler_name == FOREIGN
+
+
+def is_foreign_claim(key: ClaimKey) -> bool:
+    return key.name.startswith("foreign-")
+
+
+def object_of(decision: Decision) -> object:
+    return (
+        ("Pod", decision.pod) if isinstance(decision, BindPod | ReadPod | PatchPodStatus) else ("Claim", decision.claim)
+    )
+
+
+def place_of(claim) -> NodeName:
+    return claim.allocation.node_selector.terms[0].match_fields[0].values[0]
+
+
+def fold(state: dict[object, Input], event: Input) -> None:
+    """Apply an event to what a watch knows: name to the last observation."""
+    match event:
+        case PodObserved(pod):
+            state[pod.key] = event
+        case NodeObserved(node):
+            state[node.name] = event
+        case ClaimObserved(claim):
+            state[claim.key] = event
+        case SliceObserved(slice_):
+            state[slice_.name] = event
+        case ClassObserved(device_class):
+            state[device_class.name] = event
+        case PodDeleted(key) | ClaimDeleted(key) | NodeDeleted(key) | SliceDeleted(key):
+            state.pop(key, None)
+
+
+def revision_of(event: Input) -> int:
+    match event:
+        case PodObserved(pod):
+            return pod.metadata.revision
+        case NodeObserved(node):
+            return node.metadata.revision
+        case ClaimObserved(claim):
+            return claim.revision
+    return event.revision
+
+
+def deletion_of(event: Input, revision: int) -> Input:
+    match event:
+        case PodObserved(pod):
+            return PodDeleted(pod.key, pod.uid, revision)
+        case NodeObserved(node):
+            return NodeDeleted(node.name, revision)
+        case ClaimObserved(claim):
+            return ClaimDeleted(claim.key, claim.uid, revision)
+        case SliceObserved(slice_):
+            return SliceDeleted(slice_.name, revision)
+        case ClassObserved(device_class):
+            return ClassDeleted(device_class.name, revision)
+    raise TypeError(event)
+
+
+def brief(record) -> str:
+    match record:
+        case PodObserved(pod):
+            return f"Pod {pod.key} r{pod.metadata.resource_version} node={pod.spec.node_name} {pod.status.phase}"
+        case ClaimObserved(claim):
+            return f"Claim {describe_claim(claim)}"
+        case SliceObserved(slice_, revision):
+            return f"Slice {slice_.name} g{slice_.generation} r{revision}"
+        case NodeObserved(node):
+            return f"Node {node.name} r{node.metadata.resource_version} unschedulable={node.spec.unschedulable}"
+        case _ if getattr(record, "claim", None) is not None and hasattr(record.claim, "spec"):
+            return f"{type(record).__name__} {record.id} {describe_claim(record.claim)}"
+        case _ if getattr(record, "allocation", None) is not None:
+            devices = [str(device) for device in record.allocation.device_ids()]
+            return f"WriteClaimStatus {record.id} {record.claim} expect={record.expect_revision} {devices}"
+        case _:
+            return repr(record)
+
+
+def describe_claim(claim) -> str:
+    devices = [str(device) for device in claim.allocation.device_ids()] if claim.allocation is not None else None
+    reserved = [one.name for one in claim.reserved_for]
+    return f"{claim.key} {claim.uid} r{claim.revision} {devices} reserved={reserved} deleting={claim.is_deleting}"
