@@ -125,8 +125,8 @@ class WriteAccepted:
     """The write or read succeeded.
 
     Args:
-        claim: For claim writes and ReadClaim: the claim as the server answered.
-        pod: For ReadPod: the pod as the server answered.
+        claim: For claim writes (but DeleteClaim) and ReadClaim: the claim as the server answered.
+        pod: For ReadPod and PatchExtendedResources: the pod as the server answered.
     """
 
     id: WriteId

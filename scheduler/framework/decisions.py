@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NewType, TypeAlias
 
-from allocator import Allocation
+from allocator import Allocation, ClaimSpec
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
+from scheduler.model.objects import ExtendedResourceClaimStatus
 
 WriteId = NewType("WriteId", int)
 UNSENT = WriteId(0)  # plugins build decisions with this id; the machine numbers them
@@ -28,6 +29,45 @@ class AddClaimFinalizer:
     uid: ClaimUid
     expect_revision: int
     finalizers: tuple[str, ...]  # the complete new list
+    id: WriteId = UNSENT
+
+
+@dataclass(frozen=True, slots=True)
+class CreateClaim:
+    """POST the special claim of a pod's extended resources, with our finalizer. 409 when its name is taken.
+
+    Args:
+        uid: The provisional uid (`special_claim.provisional_uid`); the answer tells the real one.
+        pod, pod_uid: Its controller.
+        spec: Exact counts of device classes, nothing else.
+    """
+
+    claim: ClaimKey
+    uid: ClaimUid
+    pod: PodKey
+    pod_uid: PodUid
+    spec: ClaimSpec
+    id: WriteId = UNSENT
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveClaimFinalizer:
+    """PATCH the claim: take our delete-protection finalizer away, provided it still has `expect_revision`."""
+
+    claim: ClaimKey
+    uid: ClaimUid
+    expect_revision: int
+    finalizers: tuple[str, ...]  # the complete new list
+    id: WriteId = UNSENT
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteClaim:
+    """DELETE a claim that this scheduler made, provided it still has `expect_revision`."""
+
+    claim: ClaimKey
+    uid: ClaimUid
+    expect_revision: int
     id: WriteId = UNSENT
 
 
@@ -91,6 +131,21 @@ class PatchPodStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class PatchExtendedResources:
+    """PATCH the pod's `status.extendedResourceClaimStatus`, provided it still has `expect_revision`.
+
+    Args:
+        status: The new value; None removes it.
+    """
+
+    pod: PodKey
+    uid: PodUid
+    expect_revision: int
+    status: ExtendedResourceClaimStatus | None
+    id: WriteId = UNSENT
+
+
+@dataclass(frozen=True, slots=True)
 class RecordEvent:
     """Create (or aggregate into) an events.k8s.io Event about a pod or claim. Best effort, never answered."""
 
@@ -104,7 +159,6 @@ class RecordEvent:
     note: str
 
 
-Decision: TypeAlias = (
-    AddClaimFinalizer | WriteClaimStatus | ReadClaim | BindPod | ReadPod | PatchPodStatus | RecordEvent
-)
-Answered: TypeAlias = AddClaimFinalizer | WriteClaimStatus | ReadClaim | BindPod | ReadPod | PatchPodStatus
+ClaimWrite: TypeAlias = CreateClaim | AddClaimFinalizer | WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim
+Answered: TypeAlias = ClaimWrite | ReadClaim | BindPod | ReadPod | PatchPodStatus | PatchExtendedResources
+Decision: TypeAlias = Answered | RecordEvent

@@ -166,11 +166,27 @@ class PodResourceClaimStatus(Record, frozen=True):
     resource_claim_name: str | None = None
 
 
+class ContainerExtendedResource(Record, frozen=True):
+    """Which request of the special claim has the devices of one extended resource of one container."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class ExtendedResourceClaimStatus(Record, frozen=True):
+    """The special claim behind a pod's extended resources, and who finds what in it."""
+
+    resource_claim_name: str = ""
+    request_mappings: tuple[ContainerExtendedResource, ...] | None = None
+
+
 class PodStatus(Record, frozen=True):
     phase: str = ""
     conditions: tuple[PodCondition, ...] | None = None
     nominated_node_name: str = ""
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] | None = None
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
 
 class Pod(Record, frozen=True):

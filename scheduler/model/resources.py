@@ -32,6 +32,7 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
+IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"  # before a DeviceClass's name
 NON_ZERO_CPU_MILLI: Final = 100  # DefaultMilliCPURequest: what scoring assumes a container without a request uses
 NON_ZERO_MEMORY_BYTES: Final = 200 * 1024 * 1024  # DefaultMemoryRequest
 
@@ -67,6 +68,11 @@ def is_scalar_resource(name: str) -> bool:
 def is_extended_resource(name: str) -> bool:
     """Whether `name` is an extended resource: a domain that is not Kubernetes' own, and not `requests.`."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def is_served_resource(name: str) -> bool:
+    """Whether a DeviceClass may stand behind the resource `name`, by its extended or by its implicit name."""
+    return is_extended_resource(name) or name.startswith(IMPLICIT_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

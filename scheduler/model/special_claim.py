@@ -1,0 +1,60 @@
+"""The special claim: the one ResourceClaim that the scheduler itself makes, for extended resources served by devices.
+
+Rules of this module
+  1. Its name follows from the pod (name and uid). So a create that is sent twice, or lands late, cannot make a second
+     claim, and the claim is found again without searching, also by a scheduler that was started since.
+  2. Before the API server has given it a uid, what is held for it is held under a provisional one, which follows from
+     the pod's uid too and which no real claim can have.
+
+Not here: what it asks for (plugins.dynamic_resources.extended_resources), who writes it (plugins, core).
+
+Differs from upstream on purpose: upstream lets the API server generate a name; see docs/adr/0010-hold-before-uid.md.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, ResourceClaim
+from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
+from scheduler.model.objects import Pod
+from scheduler.model.resources import is_served_resource, pod_amounts
+
+_SUFFIX: Final = "-extended-resources"
+_NAME_LENGTH_MAX: Final = 63  # what the API server's generateName keeps to
+_DIGEST_BYTES: Final = 5
+
+
+def asks_extended_resources(pod: Pod) -> bool:
+    """Whether the pod asks for anything that a DeviceClass could stand behind."""
+    return any(is_served_resource(name) for name, _ in pod_amounts(pod).needed)
+
+
+def special_claim_key(pod: Pod) -> ClaimKey:
+    """Where the pod's special claim is, if it has one: `<pod>-extended-resources-<digest of the uid>`."""
+    digest = blake2b(pod.uid.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    base = f"{pod.metadata.name}{_SUFFIX}"[: _NAME_LENGTH_MAX - len(digest) - 1].rstrip("-.")
+    return ClaimKey(pod.metadata.namespace, f"{base}-{digest}")
+
+
+def provisional_uid(pod: PodUid) -> ClaimUid:
+    """What stands for the uid of the pod's special claim until the API server has given it one."""
+    return ClaimUid(f"special claim of {pod}")
+
+
+def is_provisional(claim: ClaimUid) -> bool:
+    return claim.startswith("special claim of ")
+
+
+def stands_for(claim: ResourceClaim) -> ClaimUid | None:
+    """The provisional uid that this claim's own takes the place of; None for claims that are not special."""
+    owner = claim.controller
+    if owner is None or owner.kind != "Pod" or (EXTENDED_RESOURCE_ANNOTATION, "true") not in claim.annotations:
+        return None
+    return provisional_uid(PodUid(owner.uid))
+
+
+def is_special_claim_of(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether the claim was made for the extended resources of this very pod."""
+    return stands_for(claim) == provisional_uid(pod.uid)
