@@ -14,9 +14,10 @@ class Features:
     """Feature flags with the defaults of Kubernetes 1.36.
 
     `device_binding_and_status` stands for DRADeviceBindingConditions together with
-    DRAResourceClaimDeviceStatus. `kubernetes` ("1.36" or "1.37") switches the verdicts that 1.37 changed:
-    counter slices follow node selection, All mode checks only static capacity, shares without capacity
-    count as sharing, fractional capacity ranges, and configuration entries that cover all requests.
+    DRAResourceClaimDeviceStatus; `extended_resource` means nothing to the allocator. `kubernetes` ("1.36" or
+    "1.37") switches the verdicts that 1.37 changed: counter slices follow node selection, All mode checks only
+    static capacity, shares without capacity count as sharing, fractional capacity ranges, and configuration
+    entries that cover all requests.
     """
 
     admin_access: bool = True
@@ -26,6 +27,7 @@ class Features:
     device_binding_and_status: bool = True
     consumable_capacity: bool = True
     list_type_attributes: bool = False
+    extended_resource: bool = True
     kubernetes: str = "1.36"
 
     def __post_init__(self) -> None:

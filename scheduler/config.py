@@ -43,6 +43,7 @@ _FIELD_BY_GATE: Final[Mapping[str, str]] = {
     "DRADeviceBindingConditions": "device_binding_and_status",
     "DRAConsumableCapacity": "consumable_capacity",
     "DRAListTypeAttributes": "list_type_attributes",
+    "DRAExtendedResource": "extended_resource",
 }
 _NANOSECONDS_BY_UNIT: Final = {
     "ns": 1,

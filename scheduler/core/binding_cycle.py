@@ -33,6 +33,7 @@ from scheduler.core.claim_writes import GONE, ClaimWrites, Settlement
 from scheduler.core.claims import ClaimOverlay
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
+from scheduler.core.pod_writes import PodWrites
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.store import Store
 from scheduler.core.timers import TimerId, Timers
@@ -49,11 +50,15 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     BindPod,
+    CreateClaim,
     Decision,
+    DeleteClaim,
+    PatchExtendedResources,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
     RecordEvent,
+    RemoveClaimFinalizer,
     WriteClaimStatus,
 )
 from scheduler.framework.runner import Runner
@@ -62,7 +67,7 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
 from scheduler.model.objects import Pod
 
-_UNRESERVE_ROUNDS_MAX: Final = 4
+_UNRESERVE_ROUNDS_MAX: Final = 6  # taking back a special claim takes two, and each conflict one more
 
 
 class Stage(Enum):
@@ -150,6 +155,7 @@ class BindingCycles:
         self._settings: Final = settings
         self._view: Final = view
         self._around: Final = surroundings
+        self._pod_writes: Final = PodWrites(outbox, timers, settings, store, surroundings)
         self._by_pod: Final[dict[PodUid, BindingCycle]] = {}
         self._awakened: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
         self._watched_revision = 0
@@ -339,7 +345,7 @@ class BindingCycles:
 
     def _send(self, binding: BindingCycle, decision: Decision) -> None:
         match decision:
-            case AddClaimFinalizer() | WriteClaimStatus():
+            case CreateClaim() | AddClaimFinalizer() | WriteClaimStatus() | RemoveClaimFinalizer() | DeleteClaim():
                 binding.awaited += 1
                 self._writes.send(decision, binding.pod.uid, partial(self._settled, binding))
             case ReadClaim(claim):
@@ -349,6 +355,9 @@ class BindingCycles:
             case PatchPodStatus():
                 binding.awaited += 1
                 self._outbox.ask(decision, partial(self._patched, binding))
+            case PatchExtendedResources():
+                binding.awaited += 1
+                self._pod_writes.send(decision, partial(self._pod_written, binding))
             case RecordEvent():
                 self._outbox.tell(decision)
             case BindPod() | ReadPod():
@@ -359,6 +368,13 @@ class BindingCycles:
             binding.trouble += 1
             if isinstance(settlement, WriteRejected) and settlement.code != GONE:
                 binding.refusal = settlement
+        self._answered(binding)
+
+    def _pod_written(self, binding: BindingCycle, refusal: WriteConflicted | WriteRejected | None) -> None:
+        if refusal is not None:
+            binding.trouble += 1
+        if isinstance(refusal, WriteRejected) and refusal.code != GONE:
+            binding.refusal = refusal
         self._answered(binding)
 
     def _patched(self, binding: BindingCycle, answer: Answer) -> None:

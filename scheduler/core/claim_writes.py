@@ -12,9 +12,12 @@ Rules of this module
   4. While a write on a claim is not settled, nobody else may conclude from the observed claim that nothing is under
      way (`is_unsettled`): a late write could take back a reservation on which a binding relies.
 
+  5. A create has no revision to expect; its name stands for it. It has been overtaken when a claim of that name is
+     seen, and while its outcome is not known it is sent again: the name makes sure that only one can land at a time.
+
 Not here: what to write (plugins) and what follows from the outcome (`binding_cycle`).
 
-See docs/adr/0005-held-and-doubtful-writes.md.
+See docs/adr/0005-held-and-doubtful-writes.md, docs/adr/0010-hold-before-uid.md.
 """
 
 from __future__ import annotations
@@ -28,11 +31,10 @@ from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.timers import TimerId, Timers
-from scheduler.framework.decisions import AddClaimFinalizer, ReadClaim, WriteClaimStatus
+from scheduler.framework.decisions import ClaimWrite, CreateClaim, DeleteClaim, ReadClaim
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 
-ClaimWrite: TypeAlias = AddClaimFinalizer | WriteClaimStatus
 GONE: Final = 404
 
 
@@ -78,6 +80,7 @@ class ClaimWrites:
         settings: CoreSettings,
         *,
         revision_of: Callable[[ClaimUid], int | None],
+        is_known: Callable[[ClaimKey], bool],
         accepted: Callable[[ResourceClaim], None],
         missing: Callable[[ClaimKey, ClaimUid], None],
         refused: Callable[[WriteRejected], None],
@@ -87,6 +90,7 @@ class ClaimWrites:
 
         Args:
             revision_of: The newest revision seen of a claim, None when it is gone.
+            is_known: Whether a claim of this name has been seen and is not known to be gone.
             accepted: Told the claim as the server answered, before the write is settled.
             missing: Told of a claim that a read did not find.
             refused: Told every refusal, for the record.
@@ -96,6 +100,7 @@ class ClaimWrites:
         self._timers: Final = timers
         self._settings: Final = settings
         self._revision_of: Final = revision_of
+        self._is_known: Final = is_known
         self._accepted: Final = accepted
         self._missing: Final = missing
         self._refused: Final = refused
@@ -121,7 +126,8 @@ class ClaimWrites:
 
     def observed(self, claim: ResourceClaim) -> None:
         """Settle what a claim seen at this revision has overtaken."""
-        self._settle_overtaken(claim.uid)
+        for uid in tuple(self._uids_by_key.get(claim.key, ())):
+            self._settle_overtaken(uid)
 
     def deleted(self, claim: ClaimUid) -> None:
         """Settle what waits to be sent to a claim that is gone."""
@@ -140,8 +146,11 @@ class ClaimWrites:
 
     def _is_overtaken(self, write: PendingWrite) -> bool:
         """Whether the claim has been seen past the expected revision, or is gone: now nothing can land any more."""
-        revision = self._revision_of(write.decision.uid)
-        return revision is None or revision > write.decision.expect_revision
+        decision = write.decision
+        if isinstance(decision, CreateClaim):
+            return self._is_known(decision.claim)
+        revision = self._revision_of(decision.uid)
+        return revision is None or revision > decision.expect_revision
 
     def _dispatch(self, write: PendingWrite) -> None:
         write.timer = None
@@ -150,6 +159,9 @@ class ClaimWrites:
 
     def _answered(self, write: PendingWrite, answer: Answer) -> None:
         match answer:
+            case WriteAccepted() if isinstance(write.decision, DeleteClaim):
+                # Accepted is not gone yet: somebody else's finalizer may keep it. Look.
+                self._await_sight(write, WriteRejected(answer.id, GONE, "NotFound", "deleted"))
             case WriteAccepted(claim=claim):
                 if claim is not None:
                     self._accepted(claim)
@@ -157,7 +169,10 @@ class ClaimWrites:
             case WriteConflicted():
                 self._await_sight(write, answer)
             case WriteRejected(code=code) if code == GONE:
-                self._await_sight(write, answer)
+                if isinstance(write.decision, CreateClaim):
+                    self._settle(write, answer)  # its namespace is gone: nothing can land there
+                else:
+                    self._await_sight(write, answer)
             case WriteRejected():
                 self._refused(answer)
                 if write.is_doubtful or answer.is_retriable:
@@ -196,13 +211,17 @@ class ClaimWrites:
                 pass
         if write.is_settled or write.refusal is None:
             return
-        if isinstance(answer, WriteAccepted) and not write.is_doubtful:
+        # A read that finds nothing tells all about the name a create wanted.
+        is_read = isinstance(answer, WriteAccepted) or (
+            isinstance(decision, CreateClaim) and isinstance(answer, WriteRejected) and answer.code == GONE
+        )
+        if is_read and not write.is_doubtful:
             self._settle(write, write.refusal)  # refused for another reason than a moved revision
             return
         write.attempts += 1
         wait_ms = backoff_ms(self._settings.write_retry_ms_initial, self._settings.write_retry_ms_max, write.attempts)
         again = self._read
-        if isinstance(answer, WriteAccepted):
+        if is_read:
             write.refusal, again = None, self._dispatch
         write.timer = self._timers.at(self._timers.now_ms + wait_ms, partial(again, write))
 

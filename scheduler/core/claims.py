@@ -10,16 +10,18 @@ Rules of this module
   3. A hold ends when its allocation is observed, or when its pod gives up and no write that carries it can land any
      more. Who may end it knows that: see `claim_writes` and `binding_cycle`.
   4. All claims of the cluster count, whoever allocated them.
+  5. What is held for a special claim that does not exist yet is held under its provisional uid, and goes over to the
+     real one in the same step in which the claim is first observed; it counts all the time.
 
 Cost: O(devices of the claim) for each change.
 
-See docs/adr/0005-held-and-doubtful-writes.md.
+See docs/adr/0005-held-and-doubtful-writes.md, docs/adr/0010-hold-before-uid.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from allocator import Allocation, DeviceId, InUse
@@ -28,6 +30,7 @@ from scheduler.core.store import Store
 from scheduler.framework.api import Held
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimUid, PodUid
+from scheduler.model.special_claim import stands_for
 
 Footprint: TypeAlias = tuple[tuple[DeviceId, str | None], ...]
 
@@ -90,11 +93,24 @@ class ClaimOverlay:
         Returns:
             Whether the claim takes devices that were not counted for it before: somebody else allocated it.
         """
+        self._take_over_provisional(claim)
         hold = self._hold_by_claim.get(claim.uid)
         allocation = claim.allocation
         if hold is not None and allocation is not None and footprint(allocation) == footprint(hold.held.allocation):
             self._drop(claim.uid)
         return self._count(claim.uid)
+
+    def _take_over_provisional(self, claim: ResourceClaim) -> None:
+        """A claim that was held before it had a uid has one now."""
+        provisional = stands_for(claim) if self._hold_by_claim else None
+        hold = self._hold_by_claim.get(provisional) if provisional is not None else None
+        if provisional is None or hold is None or hold.held.claim != claim.key:
+            return
+        self._drop(provisional)
+        self._hold_by_claim[claim.uid] = Hold(replace(hold.held, uid=claim.uid), hold.pod)
+        self._holds_by_pod.setdefault(hold.pod, {})[claim.uid] = None
+        # What is counted stays counted; `observe` brings it in line with what the claim says itself.
+        self._counted[claim.uid] = self._counted.pop(provisional) + self._counted.get(claim.uid, ())
 
     def forget(self, claim: ClaimUid) -> None:
         """The claim is gone from the store: nothing can be written to it any more."""

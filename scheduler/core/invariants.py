@@ -29,6 +29,7 @@ from scheduler.core.scheduling_queue import Place, SchedulingQueue
 from scheduler.core.store import Store, claims_of
 from scheduler.model.keys import ClaimUid
 from scheduler.model.node_info import NodeInfo
+from scheduler.model.special_claim import is_provisional
 
 
 class InvariantError(AssertionError):
@@ -108,7 +109,7 @@ class Invariants:
         for uid, hold in overlay.holds.items():
             if hold.pod not in self._bindings:
                 yield f"claim {uid} is held for pod {hold.pod}, which is not being bound"
-            if uid not in store.claims:
+            if uid not in store.claims and not is_provisional(uid):
                 yield f"claim {uid} is held but gone"
         users = {key: set(pods) for key, pods in store.claim_users().items()}
         expected: dict[object, set[object]] = {}

@@ -119,6 +119,7 @@ class Machine:
             self.timers,
             settings,
             revision_of=self._claim_revision,
+            is_known=lambda key: self.store.claim(key) is not None,
             accepted=self._observed.claim_read,
             missing=self._observed.claim_missing,
             refused=self._observed.write_refused,

@@ -35,6 +35,7 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
 from scheduler.model.objects import Node, Pod
+from scheduler.model.special_claim import is_provisional
 
 
 class Observations:
@@ -222,6 +223,8 @@ class Observations:
     def devices_released(self, held: Iterable[Held]) -> None:
         for one in held:
             claim = self._store.claims.get(one.uid)
+            if claim is None and is_provisional(one.uid):
+                claim = ResourceClaim(one.claim, one.uid, revision=0, spec=None)  # it was never created
             stored = claim.allocation if claim is not None else None
             if claim is not None and (stored is None or footprint(stored) != footprint(one.allocation)):
                 with_devices, without = replace(claim, allocation=one.allocation), replace(claim, allocation=None)

@@ -27,7 +27,15 @@ from scheduler.core.store import Store
 from scheduler.core.timers import Timers
 from scheduler.framework.api import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.decisions import AddClaimFinalizer, Decision, PatchPodStatus, RecordEvent, WriteClaimStatus
+from scheduler.framework.decisions import (
+    AddClaimFinalizer,
+    Decision,
+    DeleteClaim,
+    PatchPodStatus,
+    RecordEvent,
+    RemoveClaimFinalizer,
+    WriteClaimStatus,
+)
 from scheduler.framework.runner import PreFiltered, Shape
 from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -223,7 +231,7 @@ class SchedulingCycles:
 
     def _send(self, queued: QueuedPod, decision: Decision) -> None:
         match decision:
-            case AddClaimFinalizer() | WriteClaimStatus():
+            case AddClaimFinalizer() | WriteClaimStatus() | RemoveClaimFinalizer() | DeleteClaim():
                 self._writes.send(decision, None, _settled)
             case RecordEvent():
                 self._outbox.tell(decision)

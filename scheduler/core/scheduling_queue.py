@@ -549,6 +549,10 @@ def pod_changes(old: Pod, new: Pod) -> Action | None:
             action |= Action.UPDATE_POD_TOLERATION
         if old.spec.containers != new.spec.containers or old.spec.resources != new.spec.resources:
             action |= Action.UPDATE_POD_SCALE_DOWN
-    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+    was, now = old.status, new.status
+    if (
+        was.resource_claim_statuses != now.resource_claim_statuses
+        or was.extended_resource_claim_status != now.extended_resource_claim_status
+    ):
         action |= Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM
     return action or None

@@ -30,6 +30,7 @@ from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Node, Pod
+from scheduler.model.special_claim import asks_extended_resources, special_claim_key
 
 
 class Store:
@@ -389,13 +390,14 @@ class Store:
 
 
 def claims_of(pod: Pod) -> tuple[ClaimKey, ...]:
-    """The claims that `pod` refers to by name, as far as they have names yet."""
+    """The claims that `pod` refers to by name, as far as they have names yet; last the name of its special claim."""
     entries = pod.spec.resource_claims
+    special = (special_claim_key(pod),) if asks_extended_resources(pod) else ()
     if not entries:
-        return ()
+        return special
     generated = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
     names = (entry.resource_claim_name or generated.get(entry.name) for entry in entries)
-    return tuple(dict.fromkeys(ClaimKey(pod.metadata.namespace, name) for name in names if name))
+    return (*dict.fromkeys(ClaimKey(pod.metadata.namespace, name) for name in names if name), *special)
 
 
 def _looks_alike(before: Pod, after: Pod) -> bool:

@@ -28,11 +28,15 @@ from scheduler.framework.decisions import (
     AddClaimFinalizer,
     Answered,
     BindPod,
+    CreateClaim,
     Decision,
+    DeleteClaim,
+    PatchExtendedResources,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
     RecordEvent,
+    RemoveClaimFinalizer,
     WriteClaimStatus,
     WriteId,
 )
@@ -51,8 +55,9 @@ from scheduler.kube.requests import (
     Unknown,
 )
 from scheduler.kube.watch import Reporter
-from scheduler.model.claim import Consumer
+from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, Consumer
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
+from scheduler.model.objects import ExtendedResourceClaimStatus
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +74,12 @@ class Request(NamedTuple):
     content_type: str = JSON
 
 
+def claims_path(namespace: str) -> str:
+    return f"{RESOURCE_API}/namespaces/{namespace}/resourceclaims"
+
+
 def claim_path(claim: ClaimKey) -> str:
-    return f"{RESOURCE_API}/namespaces/{claim.namespace}/resourceclaims/{claim.name}"
+    return f"{claims_path(claim.namespace)}/{claim.name}"
 
 
 def pod_path(pod: PodKey) -> str:
@@ -96,11 +105,22 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
         case WriteClaimStatus():
             body = {"metadata": _precondition(decision), "status": _claim_status(decision)}
             return Request("PATCH", f"{claim_path(decision.claim)}/status", orjson.dumps(body), MERGE_PATCH)
-        case AddClaimFinalizer():
+        case AddClaimFinalizer() | RemoveClaimFinalizer():
             metadata = _precondition(decision) | {"finalizers": list(decision.finalizers)}
             return Request("PATCH", claim_path(decision.claim), orjson.dumps({"metadata": metadata}), MERGE_PATCH)
         case PatchPodStatus():
             body = {"metadata": {"uid": decision.uid}, "status": _pod_status(decision, now_ms, is_transition)}
+            return Request("PATCH", f"{pod_path(decision.pod)}/status", orjson.dumps(body), STRATEGIC_MERGE_PATCH)
+        case CreateClaim():
+            return Request("POST", claims_path(decision.claim.namespace), orjson.dumps(_special_claim(decision)))
+        case DeleteClaim():
+            body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _precondition(decision)}
+            return Request("DELETE", claim_path(decision.claim), orjson.dumps(body))
+        case PatchExtendedResources():
+            body = {
+                "metadata": {"uid": decision.uid, "resourceVersion": str(decision.expect_revision)},
+                "status": {"extendedResourceClaimStatus": _extended_resources(decision.status)},
+            }
             return Request("PATCH", f"{pod_path(decision.pod)}/status", orjson.dumps(body), STRATEGIC_MERGE_PATCH)
         case ReadClaim():
             return Request("GET", claim_path(decision.claim))
@@ -108,8 +128,55 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
             return Request("GET", pod_path(decision.pod))
 
 
-def _precondition(decision: AddClaimFinalizer | WriteClaimStatus) -> dict[str, Any]:
+def _precondition(
+    decision: AddClaimFinalizer | RemoveClaimFinalizer | WriteClaimStatus | DeleteClaim,
+) -> dict[str, Any]:
     return {"uid": decision.uid, "resourceVersion": str(decision.expect_revision)}
+
+
+def _special_claim(decision: CreateClaim) -> dict[str, Any]:
+    """The ResourceClaim behind a pod's extended resources, with the finalizer that an allocation needs."""
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": decision.pod.name,
+        "uid": decision.pod_uid,
+        "controller": True,
+    }
+    requests = [
+        {
+            "name": request.name,
+            "exactly": {
+                "deviceClassName": request.exactly.device_class_name,
+                "allocationMode": request.exactly.allocation_mode,
+                "count": request.exactly.count,
+            },
+        }
+        for request in decision.spec.requests
+        if request.exactly is not None
+    ]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "namespace": decision.claim.namespace,
+            "name": decision.claim.name,
+            "annotations": {EXTENDED_RESOURCE_ANNOTATION: "true"},
+            "finalizers": [FINALIZER],
+            "ownerReferences": [owner],
+        },
+        "spec": {"devices": {"requests": requests}},
+    }
+
+
+def _extended_resources(status: ExtendedResourceClaimStatus | None) -> dict[str, Any] | None:
+    if status is None:
+        return None
+    mappings = [
+        {"containerName": one.container_name, "resourceName": one.resource_name, "requestName": one.request_name}
+        for one in status.request_mappings or ()
+    ]
+    return {"resourceClaimName": status.resource_claim_name, "requestMappings": mappings}
 
 
 def _claim_status(decision: WriteClaimStatus) -> dict[str, Any]:
@@ -326,13 +393,19 @@ class Executor:
             case BindPod():
                 self._unscheduled.pop(decision.uid, None)
                 return WriteAccepted(decision.id)
-            case PatchPodStatus():
+            case PatchPodStatus() | DeleteClaim():
                 return WriteAccepted(decision.id)
+            case PatchExtendedResources():
+                try:
+                    return WriteAccepted(decision.id, pod=self._codec.decode_pod(body))
+                except UndecodableError as error:
+                    self._reporter.undecodable("Pod", str(decision.pod), str(error))
+                    return WriteAccepted(decision.id)
             case ReadPod():
                 return self._read(decision.id, lambda: WriteAccepted(decision.id, pod=self._codec.decode_pod(body)))
             case ReadClaim():
                 return self._read(decision.id, lambda: WriteAccepted(decision.id, claim=self._codec.decode_claim(body)))
-            case AddClaimFinalizer() | WriteClaimStatus():
+            case CreateClaim() | AddClaimFinalizer() | RemoveClaimFinalizer() | WriteClaimStatus():
                 try:
                     return WriteAccepted(decision.id, claim=self._codec.decode_claim(body))
                 except UndecodableError as error:
@@ -365,9 +438,16 @@ class Executor:
 
 def _lane_key(decision: Answered) -> tuple[str, _LaneKey]:
     match decision:
-        case AddClaimFinalizer() | WriteClaimStatus() | ReadClaim():
+        case (
+            CreateClaim()
+            | AddClaimFinalizer()
+            | RemoveClaimFinalizer()
+            | WriteClaimStatus()
+            | DeleteClaim()
+            | ReadClaim()
+        ):
             return "claim", decision.claim
-        case BindPod() | PatchPodStatus() | ReadPod():
+        case BindPod() | PatchPodStatus() | PatchExtendedResources() | ReadPod():
             return "pod", decision.pod
 
 
@@ -376,13 +456,17 @@ def _subject(decision: Answered) -> str:
     match decision:
         case BindPod():
             return "create pods/binding"
-        case PatchPodStatus():
+        case PatchPodStatus() | PatchExtendedResources():
             return "patch pods/status"
         case ReadPod():
             return "get pods"
         case ReadClaim():
             return "get resourceclaims.resource.k8s.io"
-        case AddClaimFinalizer():
+        case CreateClaim():
+            return "create resourceclaims.resource.k8s.io"
+        case DeleteClaim():
+            return "delete resourceclaims.resource.k8s.io"
+        case AddClaimFinalizer() | RemoveClaimFinalizer():
             return "patch resourceclaims.resource.k8s.io"
         case WriteClaimStatus():
             return "patch resourceclaims/status and resourceclaims/binding.resource.k8s.io"

@@ -29,13 +29,17 @@ PERMISSIONS: Final = (
     Permission("resource.k8s.io", "deviceclasses", ("list", "watch")),
     Permission("resource.k8s.io", "resourceslices", ("list", "watch")),
     Permission("resource.k8s.io", "devicetaintrules", ("list", "watch")),
-    Permission("resource.k8s.io", "resourceclaims", ("get", "list", "watch", "patch")),
+    Permission("resource.k8s.io", "resourceclaims", ("get", "list", "watch", "create", "patch", "delete")),
     Permission("resource.k8s.io", "resourceclaims/status", ("patch",)),
     Permission("resource.k8s.io", "resourceclaims/binding", ("patch",)),
     Permission("events.k8s.io", "events", ("create", "patch")),
 )
 # What the lack of a right costs, where that is not everything.
 OPTIONAL: Final = {
-    ("events.k8s.io", "events"): "events will be missing from kubectl describe",
-    ("resource.k8s.io", "devicetaintrules"): "where the API server serves them, nothing is scheduled without it",
+    ("events.k8s.io", "events", "create"): "events will be missing from kubectl describe",
+    ("events.k8s.io", "events", "patch"): "events will be missing from kubectl describe",
+    ("resource.k8s.io", "devicetaintrules", "list"): "where the API server serves them, nothing is scheduled without it",
+    ("resource.k8s.io", "devicetaintrules", "watch"): "where the API server serves them, nothing is scheduled without it",
+    ("resource.k8s.io", "resourceclaims", "create"): "pods whose extended resources are served by devices will wait",
+    ("resource.k8s.io", "resourceclaims", "delete"): "claims made for extended resources may stay behind for a while",
 }

@@ -108,7 +108,7 @@ async def _missing_permissions(
         if is_allowed is not False:
             continue
         one = permission._replace(verbs=(verb,))
-        if cost := OPTIONAL.get((permission.group, permission.resource)):
+        if cost := OPTIONAL.get((permission.group, permission.resource, verb)):
             warnings.append(f"not permitted: {one}; {cost}")
         elif permission.resource != "resourceclaims/binding" or server >= _BINDING_SINCE:
             missing.append(f"not permitted: {one} (in all namespaces)")

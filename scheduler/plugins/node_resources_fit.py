@@ -5,7 +5,8 @@ Reads: pod requests, node allocatable and the sums of its pods, device classes' 
 Upstream: pkg/scheduler/framework/plugins/noderesources (fit.go, least_allocated.go: same verdicts, scores, reasons).
 
 Reasons come in a fixed order (pods, cpu, memory, ephemeral-storage, then others by name), where upstream's order of
-scalar resources is random. A deleted pod wakes another only if that one now fits on its node; upstream wakes all.
+scalar resources is random. A resource of which a node has none is left to DynamicResources where a DeviceClass stands
+behind its name. A deleted pod wakes another only if that one now fits on its node; upstream wakes all.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from allocator import DeviceClass
 from scheduler.framework.api import (
     ON_NODE,
     Action,
@@ -35,9 +37,12 @@ from scheduler.model.resources import (
     PODS,
     PodAmounts,
     is_scalar_resource,
+    is_served_resource,
     node_allocatable,
     pod_amounts,
 )
+from scheduler.plugins.dynamic_resources.extended_resources import class_by_resource
+from scheduler.plugins.dynamic_resources.hints import touches_resources
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 
 NAME: Final = "NodeResourcesFit"
@@ -58,6 +63,7 @@ class NodeResourcesFit:
         (Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
         (Resource.POD, Action.UPDATE_POD_SCALE_DOWN),
         (Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
+        (Resource.CLASS, Action.ADD | Action.UPDATE),
     )
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
@@ -83,6 +89,8 @@ class NodeResourcesFit:
         for name, amount in cycle.get(PodAmounts).needed:
             total = allocatable.get(name, 0)
             if amount > total - requested.get(name, 0):
+                if not total and is_served_by_devices(name, view):
+                    continue
                 reasons.append(f"Insufficient {name}")
                 # Not even an empty node of this size would do, so preemption must not try.
                 is_unresolvable = is_unresolvable or amount > total
@@ -111,10 +119,15 @@ class NodeResourcesFit:
         """Scores are in 0..100 already."""
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
-        """Wake `pod` when it fits where room was made: on a new or grown node, or where a pod went or shrank."""
+        """Wake `pod` when it fits where room was made: on a new or grown node, or where a pod went or shrank.
+
+        And when a class came to stand behind an extended resource that it asks for.
+        """
         match change.new if change.new is not None else change.old:
+            case DeviceClass():
+                return Hint.QUEUE if touches_resources(pod, change) else Hint.SKIP
             case Node() as node:
-                return Hint.QUEUE if _is_helped_by_node(pod, node, change.old) else Hint.SKIP
+                return Hint.QUEUE if _is_helped_by_node(pod, node, change.old, view) else Hint.SKIP
             case Pod() as changed if changed.uid == pod.uid:
                 return Hint.QUEUE
             case Pod() as changed:
@@ -123,15 +136,28 @@ class NodeResourcesFit:
                 return Hint.SKIP
 
 
-def _is_helped_by_node(pod: Pod, node: Node, old: object | None) -> bool:
+def is_served_by_devices(resource: str, view: ClusterView) -> bool:
+    """Whether devices of a class serve `resource` on nodes whose kubelets have none of it: then it is not counted."""
+    return (
+        view.features.extended_resource
+        and is_served_resource(resource)
+        and resource in class_by_resource(view.inventory)
+    )
+
+
+def _is_helped_by_node(pod: Pod, node: Node, old: object | None, view: ClusterView) -> bool:
     now = node_allocatable(node)
-    needed = pod_amounts(pod).needed
+    asked = pod_amounts(pod).needed
+    needed = tuple((name, amount) for name, amount in asked if now.get(name) or not is_served_by_devices(name, view))
     if now.get(PODS, 0) < 1 or any(amount > now.get(name, 0) for name, amount in needed):
         return False
     if not isinstance(old, Node):
         return True
     before = node_allocatable(old)
-    return any(now.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in needed)))
+    if any(now.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in needed))):
+        return True
+    # What the node's device plugin had before, devices may serve now.
+    return any(before.get(name) and not now.get(name) and is_served_by_devices(name, view) for name, _ in asked)
 
 
 def _has_room_after(change: ClusterEvent, changed: Pod, pod: Pod, view: ClusterView) -> bool:
@@ -144,4 +170,5 @@ def _has_room_after(change: ClusterEvent, changed: Pod, pod: Pod, view: ClusterV
     return len(node.pods) < node.allocatable.get(PODS, 0) and all(
         amount <= node.allocatable.get(name, 0) - node.requested.get(name, 0)
         for name, amount in pod_amounts(pod).needed
+        if node.allocatable.get(name) or not is_served_by_devices(name, view)
     )

@@ -15,6 +15,7 @@ from allocator import Allocation, Claim, ClaimSpec
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName
 from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal
+from scheduler.plugins.dynamic_resources.special_slot import SpecialClaim
 
 FIRST_AVAILABLE_MAX = 8  # resource.k8s.io FirstAvailableDeviceRequestMaxSize
 
@@ -27,9 +28,11 @@ class ClaimsSlot:
         claims: All, in pod order, each once.
         unallocated: Those this cycle has to allocate, and `wanted` the same for the allocator.
         given_up: Keys' positions in `claims` whose binding conditions failed or took too long.
-        found: What the allocator found per node, in the order of `unallocated`.
+        special: The claim behind the pod's extended resources; None when it asks for none that devices could serve.
+        found: What the allocator found per node, in the order of `unallocated`, the special claim's last.
         asked_count: Nodes that Filter asked the allocator about.
-        candidates: The only nodes worth asking about, None for all; computed when many nodes are asked about.
+        candidates: The only nodes worth asking about, None for all, for each set of claims; computed when many nodes
+            are asked about.
         goals: What PreBind has to bring about; set by Reserve.
         waiting_since_ms: When PreBind began to wait for binding conditions.
     """
@@ -38,9 +41,10 @@ class ClaimsSlot:
     unallocated: tuple[ResourceClaim, ...]
     wanted: tuple[Claim, ...]
     given_up: frozenset[int]
+    special: SpecialClaim | None = None
     found: dict[NodeName, tuple[Allocation, ...]] = field(default_factory=dict)
     asked_count: int = 0
-    candidates: frozenset[str] | None = None
+    candidates: dict[tuple[Claim, ...], frozenset[str] | None] = field(default_factory=dict)
     goals: tuple[ClaimGoal, ...] = ()
     waiting_since_ms: int | None = None
 

@@ -12,8 +12,7 @@ Rules of this module
   3. A short-lived init container uses what sidecars and regular containers at later indices have anyway; of what init
      containers need beyond that, only the largest request stays, and the others are mapped to it.
 
-Not here yet: making, storing and cleaning up the special claim. `NodeResourcesFit` therefore still demands that nodes
-have the resource.
+Not here: making, storing and cleaning up the special claim (`special_slot`).
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go (createRequestsAndMappings) 1.36.3,
 k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache v0.36.3. Differs on purpose: the classes are looked
@@ -29,9 +28,8 @@ from weakref import WeakKeyDictionary
 
 from allocator import ClaimSpec, DeviceClass, Inventory, decode_claim_spec
 from scheduler.model.objects import Container, Pod
-from scheduler.model.resources import is_extended_resource, parse_nano, pod_requests
+from scheduler.model.resources import IMPLICIT_PREFIX, is_served_resource, parse_nano, pod_amounts
 
-IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 _NANO: Final = 10**9
 
 
@@ -91,13 +89,7 @@ def class_by_resource(inventory: Inventory) -> Mapping[str, str]:
 
 def requested_resources(pod: Pod) -> tuple[str, ...]:
     """Names of the extended resources that `pod` asks for at all (more than 0), sorted."""
-    return tuple(
-        sorted(
-            name
-            for name, amount in pod_requests(pod).items()
-            if amount > 0 and (is_extended_resource(name) or name.startswith(IMPLICIT_PREFIX))
-        )
-    )
+    return tuple(sorted(name for name, _ in pod_amounts(pod).needed if is_served_resource(name)))
 
 
 def special_requests(pod: Pod, classes: Mapping[str, str]) -> SpecialRequests:

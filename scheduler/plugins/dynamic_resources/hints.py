@@ -4,9 +4,10 @@ Rules of this module
   1. A change that frees or publishes devices wakes every pod that waits because of this plugin: the answer is put to
      one pod of a shape and holds for all of it, so it may not depend on what that pod's own claims became meanwhile.
   2. Any other change of a claim concerns the pods that use it, and only when its status or existence changed.
-  3. Where a pod's claims cannot be resolved: a change of its own claims or of itself does not help it yet (SKIP);
+  3. A class concerns the pods that name it, or an extended resource that it stands (or stood) behind.
+  4. Where a pod's claims cannot be resolved: a change of its own claims or of itself does not help it yet (SKIP);
      anything else is answered for its whole shape, so rather QUEUE, unless it waits alone for a claim to be generated.
-  4. A slice that differs in its taints only, as when a DeviceTaintRule came or went, wakes the pods with a request that
+  5. A slice that differs in its taints only, as when a DeviceTaintRule came or went, wakes the pods with a request that
      does not tolerate a taint that was taken away; taints that were added help nobody.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (EventsToRegister, isSchedulableAfter...)
@@ -25,6 +26,8 @@ from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Res
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
+from scheduler.model.resources import IMPLICIT_PREFIX
+from scheduler.model.special_claim import asks_extended_resources, special_claim_key
 from scheduler.plugins.dynamic_resources.extended_resources import requested_resources
 from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
 
@@ -32,7 +35,7 @@ WAKES_ON: Final[tuple[tuple[Resource, Action], ...]] = (
     (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE),
     (Resource.CLAIM, Action.ADD | Action.UPDATE | Action.DELETE),
     (Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM),
-    (Resource.CLASS, Action.ADD | Action.UPDATE),
+    (Resource.CLASS, Action.ADD | Action.UPDATE | Action.DELETE),
     (Resource.SLICE, Action.ADD | Action.UPDATE | Action.DELETE),
 )
 _OF_SLICES: Final = tuple(field.name for field in fields(ResourceSlice) if field.name != "devices")
@@ -57,7 +60,8 @@ def hint_for(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
             is_own = isinstance(change.new, Pod) and change.new.uid == pod.uid
             return _queue_if(is_own and isinstance(change.new, Pod) and walk_claims(change.new, view).problem is None)
         case Resource.CLASS:
-            return _queue_if(isinstance(change.new, DeviceClass) and _names_class(pod, change.new, view))
+            named = isinstance(change.new, DeviceClass) and _names_class(pod, change.new, view)
+            return _queue_if(named or touches_resources(pod, change))
         case Resource.SLICE:
             return _hint_for_slice(pod, change, view)
         case _:
@@ -74,6 +78,18 @@ def frees_devices(change: ClusterEvent) -> bool:
     return any(not result.admin_access for result in old.allocation.results)
 
 
+def touches_resources(pod: Pod, change: ClusterEvent) -> bool:
+    """Whether a class that changed stands, or stood, behind an extended resource that `pod` asks for."""
+    if not asks_extended_resources(pod):
+        return False
+    asked = requested_resources(pod)
+    return any(
+        one.extended_resource_name in asked or IMPLICIT_PREFIX + one.name in asked
+        for one in (change.old, change.new)
+        if isinstance(one, DeviceClass)
+    )
+
+
 def _hint_for_claim(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
     walk = walk_claims(pod, view)
     if frees_devices(change):
@@ -81,6 +97,10 @@ def _hint_for_claim(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
     if walk.problem is not None:
         return Hint.SKIP
     claim = change.new
+    seen = claim if claim is not None else change.old
+    if isinstance(seen, ResourceClaim) and asks_extended_resources(pod) and seen.key == special_claim_key(pod):
+        # The one this pod's extended resources need the name of: gone, or another than it was.
+        return _queue_if(claim is None or change.old is None or claim != change.old)
     if not isinstance(claim, ResourceClaim) or all(used.uid != claim.uid for used in walk.claims):
         return Hint.SKIP
     old = change.old

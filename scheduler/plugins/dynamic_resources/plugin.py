@@ -17,6 +17,7 @@ Differs on purpose
     pod order; upstream records them while filtering and frees a random one. A claim that a pod on a node is about to
     reserve is left alone.
   * A claim that can take no more consumers is refused in PreFilter; upstream tries again and again in PreBind.
+  * A pod's special claim (extended resources) that an earlier attempt left is used if it fits (`special_slot`).
   * A device that vanished between Reserve and the write is not written.
 """
 
@@ -79,6 +80,7 @@ from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot, preferen
 from scheduler.plugins.dynamic_resources.hints import WAKES_ON, concerned_pods, hint_for
 from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
 from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal, ClaimLost, ClaimStored, next_step
+from scheduler.plugins.dynamic_resources.special_slot import REASON_STALE, find_special_claim, removal
 from scheduler.plugins.normalize import normalize
 
 NAME: Final = "DynamicResources"
@@ -115,13 +117,21 @@ class DynamicResources:
     # --- scheduling cycle ---------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
-        if not cycle.pod.spec.resource_claims:
+        special = find_special_claim(cycle.pod, view)
+        if not cycle.pod.spec.resource_claims and special is None:
             return PreFilterResult(SKIP)
         walk = walk_claims(cycle.pod, view)
         if walk.problem is not None:
             return PreFilterResult(Status.unresolvable(walk.problem))
-        if not walk.claims:
+        if isinstance(special, Status):
+            return PreFilterResult(special)
+        if not walk.claims and special is None:
             return PreFilterResult(SKIP)
+        if special is not None and special.stored is not None and special.stored.allocation is not None:
+            verdict = _refuse_allocated(special.stored, cycle.pod)
+            if verdict is not None:
+                return PreFilterResult(verdict)
+            special.is_given_up = bool(self._given_up((special.stored,), cycle.now_ms, view))
         for claim in walk.claims:
             is_allocated = claim.allocation is not None
             verdict = _refuse_allocated(claim, cycle.pod) if is_allocated else _refuse_unallocated(claim, view)
@@ -137,6 +147,7 @@ class DynamicResources:
                 unallocated=unallocated,
                 wanted=wanted,
                 given_up=self._given_up(walk.claims, cycle.now_ms, view),
+                special=special,
             )
         )
         return PreFilterResult(SUCCESS)
@@ -144,7 +155,7 @@ class DynamicResources:
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         """The specs to allocate; of allocated claims which, where they can be used, and how much they please."""
         slot = cycle.get(ClaimsSlot)
-        return tuple(
+        claims = tuple(
             claim.spec
             if claim.allocation is None
             else (
@@ -156,6 +167,7 @@ class DynamicResources:
             )
             for index, claim in enumerate(slot.claims)
         )
+        return claims if slot.special is None else (claims, slot.special.shape())
 
     def dependence(self, cycle: Cycle) -> Dependence:
         # Devices that no single node owns are no exception: their coming into use changes every node that sees them.
@@ -164,10 +176,13 @@ class DynamicResources:
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         slot = cycle.get(ClaimsSlot)
         host = _node_view(node)
-        if slot.wanted:
+        wanted = _wanted_on(slot, node)
+        if isinstance(wanted, Status):
+            return wanted
+        if wanted:
             # Even when another claim is unavailable here: freeing that one must not look helpful where this one fails.
-            refusal = _rule_out(slot, host, view)
-            outcome = refusal or self._search(slot, host, view, _placeholder_share_ids())
+            refusal = _rule_out(slot, wanted, host, view)
+            outcome = refusal or self._search(slot, wanted, host, view, _placeholder_share_ids())
             if isinstance(outcome, Status):
                 return outcome
         has_allocated = len(slot.unallocated) < len(slot.claims)
@@ -190,6 +205,11 @@ class DynamicResources:
                 return PostFilterResult(
                     Status.unschedulable("deallocation of ResourceClaim completed"), decisions=(free,)
                 )
+        special = slot.special.stored if slot.special is not None else None
+        if special is not None and any(REASON_STALE in status.reasons for status in verdicts.values()):
+            removed = removal(special, pod)
+            if removed:
+                return PostFilterResult(Status.unschedulable("deletion of ResourceClaim completed"), decisions=removed)
         return PostFilterResult(Status.unschedulable("still not schedulable"))
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
@@ -204,11 +224,13 @@ class DynamicResources:
         slot = cycle.get(ClaimsSlot)
         if node.name not in slot.found:
             # The verdict was remembered from another pod of this shape, so nothing was searched in this cycle.
-            self._search(slot, _node_view(node), view, _placeholder_share_ids())
+            wanted = _wanted_on(slot, node)
+            if not isinstance(wanted, Status):
+                self._search(slot, wanted, _node_view(node), view, _placeholder_share_ids())
         found = slot.found.get(node.name)
         if found is None:
             return 0
-        fresh = zip(slot.wanted, found, strict=True)
+        fresh = zip(slot.wanted, found, strict=False)  # the special claim has no alternatives
         return sum(preference(claim.spec, allocation) for claim, allocation in fresh) + sum(
             preference(claim.spec, claim.allocation)
             for claim in slot.claims
@@ -223,14 +245,23 @@ class DynamicResources:
         if slot is None:
             return ReserveResult(SUCCESS)
         held: tuple[Held, ...] = ()
-        if slot.wanted:
-            outcome = self._search(slot, _node_view(node), view, _share_ids(view))
+        wanted = _wanted_on(slot, node)
+        if isinstance(wanted, Status):
+            return ReserveResult(Status.error(f"claim allocation not found for node: {wanted.message}"))
+        if wanted:
+            outcome = self._search(slot, wanted, _node_view(node), view, _share_ids(view))
             if isinstance(outcome, Status):
                 return ReserveResult(Status.error(f"claim allocation not found for node: {outcome.message}"))
             held = tuple(
                 Held(claim.key, claim.uid, allocation)
-                for claim, allocation in zip(slot.unallocated, outcome.allocations, strict=True)
+                for claim, allocation in zip(slot.unallocated, outcome.allocations, strict=False)
             )
+            if slot.special is not None and len(wanted) > len(slot.wanted):
+                slot.special.planned = outcome.allocations[-1]
+                held = (*held, Held(slot.special.key, slot.special.uid, outcome.allocations[-1]))
+        if slot.special is not None:
+            needed = slot.special.on(node)
+            slot.special.chosen = needed.requests if not isinstance(needed, Status) else None
         planned = {one.uid: one.allocation for one in held}
         slot.goals = tuple(ClaimGoal(claim.key, claim.uid, planned.get(claim.uid)) for claim in slot.claims)
         return ReserveResult(SUCCESS, held)
@@ -245,7 +276,7 @@ class DynamicResources:
             if stored is not None and stored.uid == goal.uid and stored.is_reserved_for(cycle.pod.uid):
                 others = tuple(consumer for consumer in stored.reserved_for if consumer.pod_uid != cycle.pod.uid)
                 decisions.append(WriteClaimStatus(stored.key, stored.uid, stored.revision, reserved_for=others))
-        return tuple(decisions)
+        return (*decisions, *(slot.special.undo(view) if slot.special is not None else ()))
 
     # --- binding cycle ------------------------------------------------------------------------------------------------
 
@@ -277,6 +308,21 @@ class DynamicResources:
                     return PreBindFailed(Status.error(f"claim {goal.key}: device {gone} is not published any more"))
                 case _:
                     writes.append(step)
+        if slot.special is not None:
+            steps = slot.special.next_steps(view, host, timestamp_ms)
+            if isinstance(steps, ClaimLost):
+                return PreBindFailed(Status.error(steps.message))
+            for write in steps.writes:
+                match write:
+                    case WriteClaimStatus(allocation=Allocation() as planned) if gone := _unpublished(
+                        planned, host, view
+                    ):
+                        message = f"claim {write.claim}: device {gone} is not published any more"
+                        return PreBindFailed(Status.error(message))
+                    case _:
+                        writes.append(write)
+            if steps.stored is not None:
+                stored.append(steps.stored)
         if writes:
             return PreBindWrite(tuple(writes))
         if not view.features.device_binding_and_status:
@@ -309,12 +355,12 @@ class DynamicResources:
     # --- allocation ---------------------------------------------------------------------------------------------------
 
     def _search(
-        self, slot: ClaimsSlot, host: NodeView, view: ClusterView, share_ids: Iterator[str]
+        self, slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, share_ids: Iterator[str]
     ) -> Allocated | Status:
         """Ask the allocator about one node. What it finds is kept in the slot; a failure comes as a verdict."""
         try:
             outcome: Outcome = allocate(
-                slot.wanted,
+                wanted,
                 host,
                 view.inventory,
                 view.in_use,
@@ -393,15 +439,28 @@ def _refuse_class(class_name: str, request: str, view: ClusterView) -> Status | 
     return None
 
 
-def _rule_out(slot: ClaimsSlot, host: NodeView, view: ClusterView) -> Status | None:
+def _wanted_on(slot: ClaimsSlot, node: NodeInfo) -> tuple[Claim, ...] | Status:
+    """What to allocate on `node`, or why its part of the special claim cannot be had there."""
+    if slot.special is None:
+        return slot.wanted
+    needed = slot.special.on(node)
+    if isinstance(needed, Status):
+        return needed
+    return slot.wanted if needed.wanted is None else (*slot.wanted, needed.wanted)
+
+
+def _rule_out(slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView) -> Status | None:
     """The allocator's refusal without asking it, for a node whose slices could never serve the claims; else None.
 
     Worth it for a shape that is new, when thousands of nodes are asked about, and not for the few that changed.
     """
     slot.asked_count += 1
-    if slot.asked_count == _MANY_NODES:
-        slot.candidates = candidate_nodes(slot.wanted, view.inventory, view.features)
-    if slot.candidates is None or host.name in slot.candidates:
+    if slot.asked_count < _MANY_NODES:
+        return None
+    if wanted not in slot.candidates:
+        slot.candidates[wanted] = candidate_nodes(wanted, view.inventory, view.features)
+    candidates = slot.candidates[wanted]
+    if candidates is None or host.name in candidates:
         return None
     has_invalid = view.inventory.node_pools(host, view.features).has_invalid
     return Status.unresolvable(INVALID_POOLS if has_invalid else REASON_NO_SOLUTION)

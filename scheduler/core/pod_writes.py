@@ -1,0 +1,136 @@
+"""Writes on a pod's status that must be known to have landed before the pod is bound, each driven to a known outcome.
+
+What a kubelet reads there (`extendedResourceClaimStatus`) belongs to one node. A write that is lost may still arrive
+later, when the pod has been given up on that node and placed on another; what fences it is its own condition, the
+pod's revision.
+
+Rules of this module
+  1. A write without a known outcome is sent again unchanged until its outcome is known: accepted, or the pod has
+     another revision, or is gone. Nobody gives up on it before that.
+  2. Whoever sent it is told once, after the pod in the answer has been observed.
+  3. A server that accepts the write and drops the field is refused: asking again would not help.
+
+See docs/adr/0010-hold-before-uid.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol, TypeAlias
+
+from scheduler.core.claim_writes import GONE
+from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
+from scheduler.core.outbox import Answer, Outbox
+from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.core.store import Store
+from scheduler.core.timers import Timers
+from scheduler.framework.decisions import PatchExtendedResources, ReadPod
+from scheduler.model.keys import PodKey, PodUid
+from scheduler.model.objects import Pod
+
+Refusal: TypeAlias = WriteConflicted | WriteRejected
+DROPPED: Final = (
+    "the API server dropped status.extendedResourceClaimStatus: its feature gate DRAExtendedResource is off "
+    "(on by default since Kubernetes 1.36)"
+)
+
+
+class Observer(Protocol):
+    """Who is told what answers say of pods, and of refusals."""
+
+    def pod_read(self, pod: Pod) -> None: ...
+    def pod_missing(self, key: PodKey, uid: PodUid) -> None: ...
+    def write_refused(self, refusal: WriteRejected) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Write:
+    decision: PatchExtendedResources
+    settled: Callable[[Refusal | None], None]
+    is_doubtful: bool = False
+    refusal: Refusal | None = None
+    attempts: int = 0
+
+
+class PodWrites:
+    """Sends the writes; keeps nothing but what waits for an answer or a timer."""
+
+    def __init__(
+        self, outbox: Outbox, timers: Timers, settings: CoreSettings, store: Store, observer: Observer
+    ) -> None:
+        self._outbox: Final = outbox
+        self._timers: Final = timers
+        self._settings: Final = settings
+        self._store: Final = store
+        self._observer: Final = observer
+
+    def send(self, decision: PatchExtendedResources, settled: Callable[[Refusal | None], None]) -> None:
+        """Send a write; `settled` is called when its outcome is known, with None or what spoke against it."""
+        self._dispatch(_Write(decision, settled))
+
+    def _dispatch(self, write: _Write) -> None:
+        if write.is_doubtful and self._is_overtaken(write):
+            write.settled(None)  # it landed before, or never will: whoever asks looks at the pod again
+            return
+        write.attempts += 1
+        self._outbox.ask(write.decision, partial(self._answered, write))
+
+    def _is_overtaken(self, write: _Write) -> bool:
+        pod = self._store.pods.get(write.decision.uid)
+        return pod is None or pod.metadata.revision > write.decision.expect_revision
+
+    def _answered(self, write: _Write, answer: Answer) -> None:
+        match answer:
+            case WriteAccepted(pod=pod):
+                if pod is not None:
+                    self._observer.pod_read(pod)
+                is_dropped = pod is not None and pod.status.extended_resource_claim_status != write.decision.status
+                write.settled(
+                    WriteRejected(answer.id, 0, "Dropped", DROPPED, is_configuration=True) if is_dropped else None
+                )
+            case WriteConflicted():
+                write.refusal = answer
+                self._read(write)
+            case WriteRejected(code=code) if code == GONE:
+                write.refusal = answer
+                self._read(write)
+            case WriteRejected():
+                self._observer.write_refused(answer)
+                if write.is_doubtful or answer.is_retriable:
+                    self._later(write, self._dispatch, is_hopeless=not answer.is_retriable)
+                else:
+                    write.settled(answer)
+            case _:
+                write.is_doubtful = True
+                self._later(write, self._dispatch, is_hopeless=False)
+
+    def _read(self, write: _Write) -> None:
+        """The pod has moved, or is gone; which of them, and how it looks now, a read tells."""
+        self._outbox.ask(ReadPod(write.decision.pod), partial(self._pod_read, write))
+
+    def _pod_read(self, write: _Write, answer: Answer) -> None:
+        match answer:
+            case WriteAccepted(pod=pod) if pod is not None:
+                self._observer.pod_read(pod)
+                if pod.uid != write.decision.uid:
+                    self._observer.pod_missing(write.decision.pod, write.decision.uid)
+                write.settled(write.refusal)
+            case WriteRejected(code=code) if code == GONE:
+                self._observer.pod_missing(write.decision.pod, write.decision.uid)
+                write.settled(write.refusal)
+            case _:
+                if isinstance(answer, WriteRejected):
+                    self._observer.write_refused(answer)
+                write.attempts += 1
+                self._later(write, self._read, is_hopeless=False)
+
+    def _later(self, write: _Write, action: Callable[[_Write], None], *, is_hopeless: bool) -> None:
+        settings = self._settings
+        wait_ms = (
+            settings.configuration_retry_ms
+            if is_hopeless
+            else backoff_ms(settings.write_retry_ms_initial, settings.write_retry_ms_max, write.attempts)
+        )
+        self._timers.at(self._timers.now_ms + wait_ms, partial(action, write))

@@ -1,0 +1,287 @@
+"""The special claim in one cycle: what it asks for on each node, and which writes bring it about or take it back.
+
+Rules of this module
+  1. Per node and resource: what the node's kubelet reports as allocatable is served by the device plugin, anything else
+     by devices of the class behind the name.
+  2. A special claim that exists already (from an attempt that ended without a binding, or from a scheduler that was
+     stopped) is used where it asks for just what the node needs; where it does not, the node is refused, and when no
+     node is left PostFilter deletes the claim.
+  3. It is created, allocated and reserved, and the pod told its name, before the pod is bound; on a node where no
+     device serves the pod, a name told earlier is taken back.
+  4. Nothing is remembered between calls of PreBind: what is stored decides.
+
+Not here: what the requests are called and who maps to them (`extended_resources`), the search (`plugin`).
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go 1.36.3. Differs on purpose: the
+claim's name is ours, so it needs no waiting for an informer; an earlier claim that fits is used instead of deleted;
+the finalizer is there from the start; a stale `extendedResourceClaimStatus` does not survive.
+
+See docs/adr/0010-hold-before-uid.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+from allocator import Allocation, Claim, ClaimSpec, NodeView, match_node_selector
+from scheduler.framework.api import ClusterView
+from scheduler.framework.decisions import (
+    CreateClaim,
+    Decision,
+    DeleteClaim,
+    PatchExtendedResources,
+    RemoveClaimFinalizer,
+    WriteClaimStatus,
+)
+from scheduler.framework.status import Status
+from scheduler.model.claim import FINALIZER, ResourceClaim
+from scheduler.model.keys import ClaimKey, ClaimUid
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import ContainerExtendedResource, ExtendedResourceClaimStatus, Pod
+from scheduler.model.special_claim import (
+    asks_extended_resources,
+    is_special_claim_of,
+    provisional_uid,
+    special_claim_key,
+)
+from scheduler.plugins.dynamic_resources.extended_resources import (
+    DeviceCount,
+    SpecialRequests,
+    class_by_resource,
+    requested_resources,
+    special_requests,
+)
+from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal, ClaimLost, ClaimStored, next_step
+
+REASON_STALE: Final = "cannot schedule extended resource claim"
+REASON_NOWHERE: Final = "cannot fit resource"
+
+
+@dataclass(frozen=True, slots=True)
+class OnNode:
+    """What one node needs of the special claim.
+
+    Attributes:
+        requests: None when device plugins serve everything there.
+        wanted: What is left to allocate, None when nothing is.
+    """
+
+    requests: SpecialRequests | None
+    wanted: Claim | None
+
+
+_NOTHING: Final = OnNode(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialSteps:
+    """What to write next; with nothing left to write, `stored` is the claim as it stands behind the pod."""
+
+    writes: tuple[Decision, ...]
+    stored: ResourceClaim | None
+
+
+@dataclass(slots=True)
+class SpecialClaim:
+    """The special claim of one pod in one cycle.
+
+    Attributes:
+        requested: The extended resources the pod asks for, sorted.
+        classes: Those of them that a class stands behind, with its name.
+        stored: The claim as PreFilter found it, None when there was none.
+        is_given_up: Its binding conditions failed or took too long.
+        on_nodes: What was worked out so far, by the resources that devices serve.
+        chosen: What the reserved node needs; None when device plugins serve everything there.
+        planned: The allocation that Reserve made, None when it was allocated before.
+    """
+
+    pod: Pod
+    key: ClaimKey
+    requested: tuple[str, ...]
+    classes: Mapping[str, str]
+    stored: ResourceClaim | None
+    is_given_up: bool = False
+    on_nodes: dict[tuple[str, ...], OnNode | None] = field(default_factory=dict)
+    chosen: SpecialRequests | None = None
+    planned: Allocation | None = None
+
+    @property
+    def uid(self) -> ClaimUid:
+        """What its devices are held under."""
+        return self.stored.uid if self.stored is not None else provisional_uid(self.pod.uid)
+
+    def shape(self) -> Hashable:
+        """Everything that `on` reads of the pod and of the stored claim."""
+        parts = tuple(
+            (name, special_requests(self.pod, {name: self.classes[name]}).requests if name in self.classes else ())
+            for name in self.requested
+        )
+        stored = self.stored
+        if stored is None:
+            return parts
+        selector = stored.allocation.node_selector if stored.allocation is not None else None
+        return (
+            parts,
+            stored.uid,
+            stored.spec,
+            stored.is_deleting,
+            stored.allocation is not None,
+            selector,
+            self.is_given_up,
+        )
+
+    def on(self, node: NodeInfo) -> OnNode | Status:
+        """What `node` needs, or why it is refused."""
+        allocatable = node.allocatable
+        for name in self.requested:
+            if name not in self.classes and name not in allocatable:
+                return Status.unresolvable(REASON_NOWHERE)
+        served = tuple(name for name in self.requested if name in self.classes and not allocatable.get(name, 0))
+        if served in self.on_nodes:
+            found = self.on_nodes[served]
+        else:
+            found = self.on_nodes[served] = self._work_out(served)
+        if found is None:
+            return Status.unresolvable(REASON_STALE)
+        allocation = self.stored.allocation if self.stored is not None else None
+        if allocation is not None and allocation.node_selector is not None:
+            host = NodeView(node.name, node.node.labels)
+            if not match_node_selector(allocation.node_selector, host):
+                return Status.unresolvable(REASON_STALE)
+        return found
+
+    def _work_out(self, served: tuple[str, ...]) -> OnNode | None:
+        """None: the stored claim is of no use where devices serve `served`."""
+        stored = self.stored
+        if not served:
+            return _NOTHING if stored is None else None
+        requests = special_requests(self.pod, {name: self.classes[name] for name in served})
+        if not requests.requests:
+            return None
+        if stored is not None:
+            if stored.is_deleting or self.is_given_up or not asks_for(stored.spec, requests.requests):
+                return None
+            if stored.allocation is not None:
+                return OnNode(requests, None)
+        return OnNode(requests, Claim(self.key.namespace, self.key.name, spec_of(requests)))
+
+    def next_steps(
+        self, view: ClusterView, host: NodeView, allocation_timestamp_ms: int | None
+    ) -> SpecialSteps | ClaimLost:
+        """PreBind: compare what is stored with what must be."""
+        pod = view.pod(self.pod.uid)
+        if pod is None:
+            return ClaimLost(f"pod {self.pod.key} was deleted")
+        chosen = self.chosen
+        if chosen is None:
+            return SpecialSteps(_told(pod, None), None)
+        stored = view.claim(self.key)
+        if stored is None:
+            if self.planned is None or not view.is_held(provisional_uid(pod.uid)):
+                return ClaimLost(f"claim {self.key} got deleted in the meantime")
+            return SpecialSteps((CreateClaim(self.key, self.uid, pod.key, pod.uid, spec_of(chosen)),), None)
+        if not is_special_claim_of(stored, pod):
+            return ClaimLost(foreign_claim(stored, pod))
+        if not asks_for(stored.spec, chosen.requests):
+            return ClaimLost(f"claim {self.key} asks for something else than pod {pod.key} needs on node {host.name}")
+        uid = stored.uid if self.stored is None else self.stored.uid
+        step = next_step(
+            ClaimGoal(self.key, uid, self.planned),
+            stored,
+            pod,
+            host,
+            is_held=view.is_held(stored.uid),
+            allocation_timestamp_ms=allocation_timestamp_ms,
+        )
+        told = _told(pod, _status(self.key, chosen))
+        match step:
+            case ClaimLost():
+                return step
+            case ClaimStored():
+                return SpecialSteps(told, step.claim)
+            case _:
+                return SpecialSteps((step, *told), None)
+
+    def undo(self, view: ClusterView) -> tuple[Decision, ...]:
+        """Unreserve: the next step on the way to no claim at all."""
+        stored = view.claim(self.key) if self.chosen is not None else None
+        return removal(stored, self.pod) if stored is not None else ()
+
+
+def find_special_claim(pod: Pod, view: ClusterView) -> SpecialClaim | Status | None:
+    """What the pod's extended resources ask of devices; None when nothing, a status when the pod has to wait."""
+    if not view.features.extended_resource or not asks_extended_resources(pod):
+        return None
+    requested = requested_resources(pod)
+    known = class_by_resource(view.inventory)
+    classes = {name: known[name] for name in requested if name in known}
+    key = special_claim_key(pod)
+    stored = view.claim(key)
+    if stored is None:
+        is_told = pod.status.extended_resource_claim_status is not None
+        return SpecialClaim(pod, key, requested, classes, None) if classes or is_told else None
+    if not is_special_claim_of(stored, pod):
+        return Status.unresolvable(foreign_claim(stored, pod))
+    if stored.problem is not None:
+        return Status.unresolvable(f"ResourceClaim {key} cannot be read: {stored.problem}")
+    return SpecialClaim(pod, key, requested, classes, stored)
+
+
+def foreign_claim(claim: ResourceClaim, pod: Pod) -> str:
+    return (
+        f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner); "
+        "the scheduler needs that name for the pod's extended resources"
+    )
+
+
+def removal(claim: ResourceClaim, pod: Pod) -> tuple[Decision, ...]:
+    """The next step of deleting `claim`, the special one of `pod`; nothing when that is not ours to do, or done."""
+    if not is_special_claim_of(claim, pod):
+        return ()
+    others = tuple(consumer for consumer in claim.reserved_for if consumer.pod_uid != pod.uid)
+    if others:
+        is_ours = len(others) < len(claim.reserved_for)
+        return (WriteClaimStatus(claim.key, claim.uid, claim.revision, reserved_for=others),) if is_ours else ()
+    if FINALIZER in claim.finalizers:
+        rest = tuple(one for one in claim.finalizers if one != FINALIZER)
+        return (RemoveClaimFinalizer(claim.key, claim.uid, claim.revision, rest),)
+    return () if claim.is_deleting else (DeleteClaim(claim.key, claim.uid, claim.revision),)
+
+
+def asks_for(spec: ClaimSpec | None, requests: tuple[DeviceCount, ...]) -> bool:
+    """Whether a claim asks for exactly these."""
+    if spec is None or spec.constraints or spec.config or len(spec.requests) != len(requests):
+        return False
+    return all(
+        asked.exactly is not None
+        and (asked.name, asked.exactly.device_class_name, asked.exactly.count)
+        == (one.name, one.device_class, one.count)
+        and asked.exactly.allocation_mode == "ExactCount"
+        and not asked.exactly.selectors
+        and not asked.exactly.admin_access
+        for asked, one in zip(spec.requests, requests, strict=True)
+    )
+
+
+def spec_of(requests: SpecialRequests) -> ClaimSpec:
+    return _spec_of(requests.requests)
+
+
+@lru_cache(maxsize=1024)
+def _spec_of(requests: tuple[DeviceCount, ...]) -> ClaimSpec:
+    return SpecialRequests(requests, ()).spec()
+
+
+def _status(key: ClaimKey, requests: SpecialRequests) -> ExtendedResourceClaimStatus:
+    mappings = tuple(ContainerExtendedResource(one.container, one.resource, one.request) for one in requests.mappings)
+    return ExtendedResourceClaimStatus(key.name, mappings)
+
+
+def _told(pod: Pod, status: ExtendedResourceClaimStatus | None) -> tuple[Decision, ...]:
+    """The write that makes the pod's status say `status`, none when it does."""
+    if pod.status.extended_resource_claim_status == status:
+        return ()
+    return (PatchExtendedResources(pod.key, pod.uid, pod.metadata.revision, status),)
