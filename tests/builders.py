@@ -265,11 +265,14 @@ def resource_slice(name: str = "slice", **fields: Any) -> ResourceSlice:
     return decode_slice(slice_object(name, **fields))
 
 
-def class_object(name: str = CLASS, *, driver: str = DRIVER) -> dict[str, Any]:
+def class_object(name: str = CLASS, *, driver: str = DRIVER, extended_resource: str = "") -> dict[str, Any]:
     """A device class for all devices of a driver."""
     return {
         "metadata": metadata(name),
-        "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}]},
+        "spec": {
+            "selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}],
+            **({"extendedResourceName": extended_resource} if extended_resource else {}),
+        },
     }
 
 

@@ -15,7 +15,7 @@ Rules of this module
 
 Cost: O(devices of the claim) for each change.
 
-See docs/adr/0005-held-and-doubtful-writes.md, docs/adr/0010-hold-before-uid.md.
+See docs/adr/0005-held-and-doubtful-writes.md, docs/adr/0011-hold-before-uid.md.
 """
 
 from __future__ import annotations
@@ -111,6 +111,8 @@ class ClaimOverlay:
         self._holds_by_pod.setdefault(hold.pod, {})[claim.uid] = None
         # What is counted stays counted; `observe` brings it in line with what the claim says itself.
         self._counted[claim.uid] = self._counted.pop(provisional) + self._counted.get(claim.uid, ())
+        self.contests.recount(provisional, ())
+        self.contests.recount(claim.uid, self._counted[claim.uid])
 
     def forget(self, claim: ClaimUid) -> None:
         """The claim is gone from the store: nothing can be written to it any more."""

@@ -38,8 +38,16 @@ PERMISSIONS: Final = (
 OPTIONAL: Final = {
     ("events.k8s.io", "events", "create"): "events will be missing from kubectl describe",
     ("events.k8s.io", "events", "patch"): "events will be missing from kubectl describe",
-    ("resource.k8s.io", "devicetaintrules", "list"): "where the API server serves them, nothing is scheduled without it",
-    ("resource.k8s.io", "devicetaintrules", "watch"): "where the API server serves them, nothing is scheduled without it",
+    (
+        "resource.k8s.io",
+        "devicetaintrules",
+        "list",
+    ): "where the API server serves them, nothing is scheduled without it",
+    (
+        "resource.k8s.io",
+        "devicetaintrules",
+        "watch",
+    ): "where the API server serves them, nothing is scheduled without it",
     ("resource.k8s.io", "resourceclaims", "create"): "pods whose extended resources are served by devices will wait",
     ("resource.k8s.io", "resourceclaims", "delete"): "claims made for extended resources may stay behind for a while",
 }

@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 import yaml
 
+from allocator import ClaimSpec
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     BindPod,
+    CreateClaim,
+    DeleteClaim,
+    PatchExtendedResources,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
+    RemoveClaimFinalizer,
     WriteClaimStatus,
 )
 from scheduler.kube.codec import Codec
@@ -161,7 +166,7 @@ def right_of(method: str, path: str) -> tuple[str, str, str]:
         path,
     )
     assert found is not None, path
-    verb = {"GET": "get" if found["name"] else "list", "POST": "create", "PATCH": "patch"}[method]
+    verb = {"GET": "get" if found["name"] else "list", "POST": "create", "PATCH": "patch", "DELETE": "delete"}[method]
     resource = f"{found['resource']}/{found['sub']}" if found["sub"] else found["resource"]
     return found["group"] or "", resource, verb
 
@@ -181,6 +186,10 @@ def test_listed_permissions_are_exactly_what_is_used():
         BindPod(pod, "u", "n"),
         ReadPod(pod),
         PatchPodStatus(pod, "u", "Unschedulable", ""),
+        PatchExtendedResources(pod, "u", 1, None),
+        CreateClaim(claim, "u", pod, "u", ClaimSpec((), (), ())),
+        RemoveClaimFinalizer(claim, "u", 1, ()),
+        DeleteClaim(claim, "u", 1),
     ):
         request = encode_decision(decision, now_ms=0)
         used.add(right_of(request.method, request.path))

@@ -38,15 +38,19 @@ from scheduler.framework.decisions import (
     AddClaimFinalizer,
     Answered,
     BindPod,
+    CreateClaim,
+    DeleteClaim,
+    PatchExtendedResources,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
+    RemoveClaimFinalizer,
     WriteClaimStatus,
 )
-from scheduler.model.claim import FINALIZER, ResourceClaim
+from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
-from scheduler.model.keys import ClaimKey, NodeName, PodKey
-from scheduler.model.objects import Node, Pod, PodCondition
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey
+from scheduler.model.objects import Node, OwnerReference, Pod, PodCondition
 
 Answer = WriteAccepted | WriteConflicted | WriteRejected
 
@@ -174,6 +178,17 @@ class FakeApiServer:
     def execute(self, decision: Answered) -> Answer:
         """Do what `decision` asks for now, and answer."""
         match decision:
+            case CreateClaim():
+                return self._create_claim(decision)
+            case RemoveClaimFinalizer():
+                answer = self._write_claim(decision, finalizers=decision.finalizers)
+                if isinstance(answer, WriteAccepted) and answer.claim is not None and answer.claim.is_deleting:
+                    self.delete_claim(decision.claim)
+                return answer
+            case DeleteClaim():
+                return self._delete_claim(decision)
+            case PatchExtendedResources():
+                return self._patch_extended_resources(decision)
             case AddClaimFinalizer():
                 return self._write_claim(decision, finalizers=decision.finalizers)
             case WriteClaimStatus(clear_allocation=True):
@@ -198,7 +213,43 @@ class FakeApiServer:
             case PatchPodStatus():
                 return self._patch_status(decision)
 
-    def _write_claim(self, decision: AddClaimFinalizer | WriteClaimStatus, **changes: object) -> Answer:
+    def _create_claim(self, decision: CreateClaim) -> Answer:
+        if decision.claim in self.claims:
+            return WriteConflicted(decision.id, f'resourceclaims "{decision.claim.name}" already exists')
+        created = ResourceClaim(
+            key=decision.claim,
+            uid=ClaimUid(f"uid-made-{self.revision}"),
+            revision=0,
+            spec=decision.spec,
+            finalizers=(FINALIZER,),
+            annotations=((EXTENDED_RESOURCE_ANNOTATION, "true"),),
+            owner_references=(OwnerReference("Pod", decision.pod.name, decision.pod_uid, "v1", True),),
+        )
+        return WriteAccepted(decision.id, claim=self.put_claim(created))
+
+    def _delete_claim(self, decision: DeleteClaim) -> Answer:
+        claim = self.claims.get(decision.claim)
+        if claim is None:
+            return _gone(decision, decision.claim)
+        if claim.uid != decision.uid or claim.revision != decision.expect_revision:
+            return WriteConflicted(decision.id, "the precondition does not match")
+        self.delete_claim(decision.claim)
+        return WriteAccepted(decision.id)
+
+    def _patch_extended_resources(self, decision: PatchExtendedResources) -> Answer:
+        pod = self.pods.get(decision.pod)
+        if pod is None:
+            return _gone(decision, decision.pod)
+        if pod.uid != decision.uid or pod.metadata.revision != decision.expect_revision:
+            return WriteConflicted(decision.id, "the object has been modified")
+        status = msgspec.structs.replace(pod.status, extended_resource_claim_status=decision.status)
+        if status != pod.status:
+            pod = self.put_pod(msgspec.structs.replace(pod, status=status))
+        return WriteAccepted(decision.id, pod=pod)
+
+    def _write_claim(
+        self, decision: AddClaimFinalizer | RemoveClaimFinalizer | WriteClaimStatus, **changes: object
+    ) -> Answer:
         claim = self.claims.get(decision.claim)
         if claim is None:
             return _gone(decision, decision.claim)

@@ -8,6 +8,7 @@ rare in a random world that a test of the core is named that fails under them.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,10 +19,12 @@ from scheduler.core import (
     binding_cycle,
     claim_writes,
     claims,
+    cluster_view,
     device_conflicts,
     feasibility,
     machine,
     observation,
+    pod_writes,
     scheduling_queue,
     store,
     timers,
@@ -30,7 +33,9 @@ from scheduler.core import (
 from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import Status
-from tests.core import test_binding_cycle, test_device_conflicts
+from scheduler.model.special_claim import is_provisional, stands_for
+from scheduler.plugins.dynamic_resources import plugin, special_slot
+from tests.core import test_binding_cycle, test_device_conflicts, test_special_claims
 from tests.sim.world import Conditions, World
 
 NOTICED = (AssertionError, KeyError, ValueError)  # unsafe, stuck, contradictory; or the machine breaks down
@@ -318,6 +323,64 @@ FOREIGNERS = {
     "collect_garbage": 20,
     "pods_max": 16,
 }
+
+
+def _provisional_holds_do_not_count(patch):
+    """Devices are free until their special claim has a uid."""
+    original = claims.ClaimOverlay.wanted
+
+    def take_over(self, claim):
+        provisional = stands_for(claim)
+        if provisional in self._hold_by_claim:
+            hold = self._hold_by_claim[provisional]
+            self._drop(provisional)
+            self._hold_by_claim[claim.uid] = claims.Hold(dataclasses.replace(hold.held, uid=claim.uid), hold.pod)
+            self._holds_by_pod.setdefault(hold.pod, {})[claim.uid] = None
+
+    patch.setattr(claims.ClaimOverlay, "_take_over_provisional", take_over)
+    patch.setattr(claims.ClaimOverlay, "wanted", lambda self, uid: () if is_provisional(uid) else original(self, uid))
+
+
+def _special_claims_end_their_hold(patch):
+    """The claim is there, so its devices are thought to be stored with it."""
+
+    def take_over(self, claim):
+        provisional = stands_for(claim)
+        if provisional in self._hold_by_claim:
+            self._drop(provisional)
+            self._count(provisional)
+
+    patch.setattr(claims.ClaimOverlay, "_take_over_provisional", take_over)
+    patch.setattr(cluster_view.CoreView, "is_held", lambda self, claim: True)
+    patch.setattr(claims.ClaimOverlay, "is_held_for", lambda self, claim, pod, allocation: True)
+
+
+def _lost_notes_to_pods_are_given_up(patch):
+    """The write that names the pod's special claim may land when the pod has moved on."""
+    original = pod_writes.PodWrites._answered
+
+    def answered(self, write, answer):
+        if isinstance(answer, WriteOutcomeUnknown):
+            write.settled(WriteConflicted(answer.id, "not written"))
+        else:
+            original(self, write, answer)
+
+    patch.setattr(pod_writes.PodWrites, "_answered", answered)
+
+
+def _notes_to_pods_are_not_taken_back(patch):
+    """A pod that a device plugin serves is still told of the claim of an earlier attempt."""
+    original = special_slot._told
+    patch.setattr(special_slot, "_told", lambda pod, status: original(pod, status) if status is not None else ())
+
+
+def _special_claims_are_left_behind(patch):
+    """Unreserve and PostFilter delete nothing."""
+    patch.setattr(special_slot, "removal", lambda claim, pod: ())
+    patch.setattr(plugin, "removal", lambda claim, pod: ())
+
+
+EXTENDED = {"extended": 40, "pods_max": 8, "change_node": 10}
 LOSSES = {"request-lost": 0.3, "reply-lost": 0.2, "lateness": 1.0, "cruelty": 0.9, "devices": 1, "pods_max": 8}
 RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
 
@@ -388,6 +451,19 @@ MUTANTS = (
         _contest_at_the_start_is_missed,
         focus=FOREIGNERS | {"machine-restart": 0.03},
     ),
+    Mutant("provisional-holds-do-not-count", _provisional_holds_do_not_count, focus=EXTENDED),
+    Mutant("special-claims-end-their-hold", _special_claims_end_their_hold, focus=EXTENDED | {"devices": 1}),
+    Mutant(
+        "lost-notes-to-pods-are-given-up",
+        _lost_notes_to_pods_are_given_up,
+        directed=test_special_claims.test_a_pod_is_not_placed_anew_while_an_earlier_note_to_it_may_land,
+    ),
+    Mutant(
+        "notes-to-pods-are-not-taken-back",
+        _notes_to_pods_are_not_taken_back,
+        directed=test_special_claims.test_what_an_earlier_attempt_told_is_taken_back_on_a_node_with_a_device_plugin,
+    ),
+    Mutant("special-claims-are-left-behind", _special_claims_are_left_behind, focus=EXTENDED),
 )
 
 

@@ -15,7 +15,7 @@ from scheduler.core.inputs import (
     SliceDeleted,
     SliceObserved,
 )
-from scheduler.framework.decisions import BindPod, Decision, PatchPodStatus, ReadPod
+from scheduler.framework.decisions import BindPod, Decision, PatchExtendedResources, PatchPodStatus, ReadPod
 from scheduler.model.keys import ClaimKey, NodeName
 
 FOREIGN = "default-scheduler"
@@ -31,7 +31,9 @@ def is_foreign_claim(key: ClaimKey) -> bool:
 
 def object_of(decision: Decision) -> object:
     return (
-        ("Pod", decision.pod) if isinstance(decision, BindPod | ReadPod | PatchPodStatus) else ("Claim", decision.claim)
+        ("Pod", decision.pod)
+        if isinstance(decision, BindPod | ReadPod | PatchPodStatus | PatchExtendedResources)
+        else ("Claim", decision.claim)
     )
 
 

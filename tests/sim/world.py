@@ -54,6 +54,7 @@ from scheduler.framework.decisions import Answered, RecordEvent
 from scheduler.model.claim import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.resources import node_allocatable, pod_requests
+from scheduler.model.special_claim import asks_extended_resources, is_special_claim_of, special_claim_key
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.sim.api_server import FakeApiServer
@@ -69,6 +70,7 @@ from tests.sim.records import (
     revision_of,
 )
 
+EXTENDED = "example.com/gpu"
 START_MS = 1_800_000_000_000
 KIND_OF = {
     PodObserved: "Pod",
@@ -148,6 +150,7 @@ class World(ForeignScheduler):
         self.weights = {name: weight * rnd.choice([0.3, 1, 1, 3]) for name, weight in ACTIONS.items()}
         self.devices = rnd.choice([1, 1, 2, 4])
         self.pods_max = rnd.choice([4, 8, 16])
+        self.extended = rnd.choice([0, 3, 20])  # how many pods ask for extended resources
         self.lateness = rnd.choice([0.0, 0.5, 1.0])  # how many lost requests land later
         self.cruelty = rnd.choice([0.0, 0.5, 0.9])  # how often users pick on pods that are being bound
         self.foreigners = rnd.choice([0, 0, 2, 6])  # pods of another scheduler at a time
@@ -173,10 +176,12 @@ class World(ForeignScheduler):
         self.checked_bindings = 0
         self.promised: dict[str, str] = {}  # uid of every pod bound by the machine: its node
         self.told_conflicts: set[tuple[str, str]] = set()  # names of the two claims, as an event on the first told
+        self.by_plugin: set[str] = set()  # uids of those whose extended resources are the device plugin's
         self.owed_claims: list[tuple[PodKey, str]] = []
+        has_plugin = rnd.choice([False, False, True])  # one node whose kubelet has the extended resource itself
         for index in range(2):
-            self.add_node(f"node-{index}", self.devices)
-        self.server.put_class(builders.device_class())
+            self.add_node(f"node-{index}", self.devices, plugin=2 if has_plugin and index else 0)
+        self.server.put_class(builders.device_class(extended_resource=EXTENDED))
         self.founded = len(self.server.log)  # no list is older than that
         self.start_machine()
 
@@ -341,12 +346,16 @@ class World(ForeignScheduler):
         if len(alive) >= self.pods_max:
             return
         name = f"pod-{next(self.names)}"
-        kind = self.rnd.choices(["template", "shared", "two", "plain", "big"], weights=[8, 4, 1, 1, 1])[0]
+        kinds = {"template": 8, "shared": 4, "two": 1, "plain": 1, "big": 1, "extended": self.extended}
+        kind = self.rnd.choices(list(kinds), weights=list(kinds.values()))[0]
         priority = self.rnd.choice([None, 0, 10])
         self.trace.append(f"create {name} {kind}")
         if kind in ("template", "big"):
             self.server.put_pod(builders.pod(name, templates={"gpu": None}, priority=priority))
             self.owed_claims.append((PodKey("default", name), kind))
+        elif kind == "extended":
+            amount = self.rnd.choice(["1", "1", "2"])
+            self.server.put_pod(builders.pod(name, requests={EXTENDED: amount, "cpu": "1m"}, priority=priority))
         elif kind == "plain":
             self.server.put_pod(builders.pod(name, requests={"cpu": "3"}, priority=priority))
         else:
@@ -388,6 +397,7 @@ class World(ForeignScheduler):
                     builders.pod(
                         pod.metadata.name,
                         uid=f"uid-again-{next(self.uids)}",
+                        requests=pod.spec.containers[0].resources.requests,
                         claims=tuple(
                             entry.resource_claim_name
                             for entry in pod.spec.resource_claims or ()
@@ -419,7 +429,8 @@ class World(ForeignScheduler):
         claim = self.server.claims[self.rnd.choice(sorted(self.server.claims))]
         match self.rnd.randrange(3):
             case 0:
-                self.server.put_claim(replace(claim, annotations=(("edited", str(next(self.uids))),)))
+                kept = tuple(one for one in claim.annotations if one[0] != "edited")
+                self.server.put_claim(replace(claim, annotations=(*kept, ("edited", str(next(self.uids))))))
             case 1 if claim.allocation is not None and not claim.reserved_for:
                 self.server.put_claim(replace(claim, allocation=None))
             case 2 if claim.allocation is None and claim.controller is None and not claim.is_deleting:
@@ -444,8 +455,9 @@ class World(ForeignScheduler):
                 builders.resource_slice(slice_name, node=name, devices=self.devices, generation=generation)
             )
 
-    def add_node(self, name: str, devices: int) -> None:
-        self.server.put_node(builders.node(name))
+    def add_node(self, name: str, devices: int, *, plugin: int = 0) -> None:
+        allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110"} | ({EXTENDED: str(plugin)} if plugin else {})
+        self.server.put_node(builders.node(name, allocatable=allocatable))
         self.server.put_slice(builders.resource_slice(f"slice-{name}", node=name, devices=devices))
 
     # Time
@@ -506,6 +518,7 @@ class World(ForeignScheduler):
         twin = World(self.seed, replace(self.conditions, has_faults=False))
         twin.server = self.server.copy()
         twin.promised = dict(self.promised)
+        twin.by_plugin = set(self.by_plugin)
         twin.now_ms = self.now_ms
         twin.start_machine()
         while twin.unlisted:
@@ -537,7 +550,8 @@ class World(ForeignScheduler):
 
     def can_ever_run(self, pod) -> bool:
         """Whether nothing stands in the pod's way that only its user can remove."""
-        keys = claims_of(pod)
+        special = special_claim_key(pod)
+        keys = [key for key in claims_of(pod) if key != special]
         if len(keys) < len(pod.spec.resource_claims or ()):
             return False
         places = set()
@@ -588,6 +602,7 @@ class World(ForeignScheduler):
             "assumed": list(machine.store.assumed),
             "queued": [str(queued.pod.key) for queued in machine.queue.all()],
             "bindings": len(machine.bindings),
+            "special claims": [str(key) for key in self.server.claims if "-extended-resources-" in key.name],
         }
         stored = [
             device
@@ -609,12 +624,18 @@ class World(ForeignScheduler):
         for uid, node in self.server.bindings[self.checked_bindings :]:
             self.promised[uid] = node
             self.check_binding(uid)
+            if node_allocatable(self.server.nodes[node]).get(EXTENDED):
+                self.by_plugin.add(uid)
         self.checked_bindings = len(self.server.bindings)
         for pod in self.server.pods.values():
             node = self.promised.get(pod.uid)
             if node is None or pod.is_terminal:
                 continue
+            special = special_claim_key(pod)
+            self.check_told(pod)
             for key in claims_of(pod):
+                if key == special and pod.uid in self.by_plugin:
+                    continue
                 claim = self.server.claims.get(key)
                 if claim is None or claim.allocation is None:
                     raise UnsafeError(f"pod {pod.key} is bound, its claim {key} is not allocated")
@@ -628,6 +649,22 @@ class World(ForeignScheduler):
             used = sum(pod_requests(pod).get("cpu", 0) for pod in running)
             if used > node_allocatable(node)["cpu"]:
                 raise UnsafeError(f"node {name} is overcommitted: {[str(pod.key) for pod in running]} use {used}m cpu")
+
+    def check_told(self, pod) -> None:
+        """A bound pod names its special claim, and the requests its container has, exactly when it has one."""
+        told = pod.status.extended_resource_claim_status
+        if not asks_extended_resources(pod) or pod.uid in self.by_plugin:
+            if told is not None:
+                raise UnsafeError(f"pod {pod.key} is told of a claim that is not its: {told}")
+            return
+        claim = self.server.claims.get(special_claim_key(pod))
+        if claim is None or not is_special_claim_of(claim, pod) or claim.spec is None:
+            raise UnsafeError(f"pod {pod.key} is bound without a claim for its extended resources: {claim}")
+        requests = {request.name for request in claim.spec.requests}
+        if told is None or told.resource_claim_name != claim.key.name:
+            raise UnsafeError(f"pod {pod.key} is bound and not told of claim {claim.key}: {told}")
+        if {one.request_name for one in told.request_mappings or ()} != requests:
+            raise UnsafeError(f"pod {pod.key} is told of {told}, its claim has {requests}")
 
     def check_event(self, event: RecordEvent) -> None:
         """No pod is said to be scheduled that is not bound there."""
