@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NewType, TypeAlias
 
-from allocator import Allocation, ClaimSpec
+from allocator import Allocation
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
 from scheduler.model.objects import ExtendedResourceClaimStatus
+from scheduler.model.special_claim import DeviceCount
 
 WriteId = NewType("WriteId", int)
 UNSENT = WriteId(0)  # plugins build decisions with this id; the machine numbers them
@@ -39,14 +40,14 @@ class CreateClaim:
     Args:
         uid: The provisional uid (`special_claim.provisional_uid`); the answer tells the real one.
         pod, pod_uid: Its controller.
-        spec: Exact counts of device classes, nothing else.
+        requests: All that its spec asks for.
     """
 
     claim: ClaimKey
     uid: ClaimUid
     pod: PodKey
     pod_uid: PodUid
-    spec: ClaimSpec
+    requests: tuple[DeviceCount, ...]
     id: WriteId = UNSENT
 
 

@@ -147,13 +147,12 @@ def _special_claim(decision: CreateClaim) -> dict[str, Any]:
         {
             "name": request.name,
             "exactly": {
-                "deviceClassName": request.exactly.device_class_name,
-                "allocationMode": request.exactly.allocation_mode,
-                "count": request.exactly.count,
+                "deviceClassName": request.device_class,
+                "allocationMode": "ExactCount",
+                "count": request.count,
             },
         }
-        for request in decision.spec.requests
-        if request.exactly is not None
+        for request in decision.requests
     ]
     return {
         "apiVersion": "resource.k8s.io/v1",

@@ -13,6 +13,7 @@ Differs from upstream on purpose: upstream lets the API server generate a name; 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
@@ -24,6 +25,15 @@ from scheduler.model.resources import is_served_resource, pod_amounts
 _SUFFIX: Final = "-extended-resources"
 _NAME_LENGTH_MAX: Final = 63  # what the API server's generateName keeps to
 _DIGEST_BYTES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCount:
+    """One request of the special claim: `count` > 0 devices of a class."""
+
+    name: str
+    device_class: str
+    count: int
 
 
 def asks_extended_resources(pod: Pod) -> bool:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from allocator import ClaimSpec
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     BindPod,
@@ -187,7 +186,7 @@ def test_listed_permissions_are_exactly_what_is_used():
         ReadPod(pod),
         PatchPodStatus(pod, "u", "Unschedulable", ""),
         PatchExtendedResources(pod, "u", 1, None),
-        CreateClaim(claim, "u", pod, "u", ClaimSpec((), (), ())),
+        CreateClaim(claim, "u", pod, "u", ()),
         RemoveClaimFinalizer(claim, "u", 1, ()),
         DeleteClaim(claim, "u", 1),
     ):

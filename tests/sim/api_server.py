@@ -51,6 +51,7 @@ from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, Resou
 from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey
 from scheduler.model.objects import Node, OwnerReference, Pod, PodCondition
+from scheduler.plugins.dynamic_resources.extended_resources import SpecialRequests
 
 Answer = WriteAccepted | WriteConflicted | WriteRejected
 
@@ -220,7 +221,7 @@ class FakeApiServer:
             key=decision.claim,
             uid=ClaimUid(f"uid-made-{self.revision}"),
             revision=0,
-            spec=decision.spec,
+            spec=SpecialRequests(decision.requests, ()).spec(),
             finalizers=(FINALIZER,),
             annotations=((EXTENDED_RESOURCE_ANNOTATION, "true"),),
             owner_references=(OwnerReference("Pod", decision.pod.name, decision.pod_uid, "v1", True),),

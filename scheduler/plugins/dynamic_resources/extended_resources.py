@@ -29,17 +29,9 @@ from weakref import WeakKeyDictionary
 from allocator import ClaimSpec, DeviceClass, Inventory, decode_claim_spec
 from scheduler.model.objects import Container, Pod
 from scheduler.model.resources import IMPLICIT_PREFIX, is_served_resource, parse_nano, pod_amounts
+from scheduler.model.special_claim import DeviceCount
 
 _NANO: Final = 10**9
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceCount:
-    """One request of the special claim: `count` > 0 devices of a class."""
-
-    name: str
-    device_class: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)

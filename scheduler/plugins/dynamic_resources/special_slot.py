@@ -42,13 +42,13 @@ from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import ContainerExtendedResource, ExtendedResourceClaimStatus, Pod
 from scheduler.model.special_claim import (
+    DeviceCount,
     asks_extended_resources,
     is_special_claim_of,
     provisional_uid,
     special_claim_key,
 )
 from scheduler.plugins.dynamic_resources.extended_resources import (
-    DeviceCount,
     SpecialRequests,
     class_by_resource,
     requested_resources,
@@ -182,7 +182,7 @@ class SpecialClaim:
         if stored is None:
             if self.planned is None or not view.is_held(provisional_uid(pod.uid)):
                 return ClaimLost(f"claim {self.key} got deleted in the meantime")
-            return SpecialSteps((CreateClaim(self.key, self.uid, pod.key, pod.uid, spec_of(chosen)),), None)
+            return SpecialSteps((CreateClaim(self.key, self.uid, pod.key, pod.uid, chosen.requests),), None)
         if not is_special_claim_of(stored, pod):
             return ClaimLost(foreign_claim(stored, pod))
         if not asks_for(stored.spec, chosen.requests):
