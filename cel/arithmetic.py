@@ -23,6 +23,7 @@ from cel.values import (
     check_length,
     no_such_overload,
     operand_error,
+    spend,
 )
 
 
@@ -59,7 +60,10 @@ def add(left: Any, right: Any) -> Any:
             if not left or not right:
                 return left or right
             # cel-go joins lists without copying and charges next to nothing: names bound to sums double fast.
-            check_length((len(left) + len(right)) * (5 if cls is list else 1))
+            length = len(left) + len(right)
+            check_length(length * (5 if cls is list else 1))
+            if cls is list:
+                spend(length // 5)
             return left + right
         if cls is UInt:
             return checked_uint(int(left) + int(right))

@@ -16,6 +16,7 @@ from cel.values import (
     NONE,
     Optional,
     check_cost,
+    common_class,
     compare,
     contains,
     equal_or_false,
@@ -76,6 +77,8 @@ def _extreme(name: str, replaces: int, elements: list[Any]) -> Any:
 
 
 def index_of(elements: list[Any], item: Any) -> int:
+    if common_class(elements) is item.__class__:
+        return elements.index(item) if item in elements else -1
     return next((i for i, element in enumerate(elements) if equal_or_false(element, item)), -1)
 
 
@@ -85,6 +88,8 @@ def last_index_of(elements: list[Any], item: Any) -> int:
 
 def includes(target: Any, item: Any) -> bool:
     if target.__class__ is list:
+        if common_class(target) is item.__class__:
+            return item in target
         return any(equal_or_false(element, item) for element in target)
     return equal_or_false(target, item)
 
@@ -129,6 +134,8 @@ def flatten(elements: Any, depth: Any = 1) -> list[Any]:
 
 def distinct(elements: list[Any]) -> list[Any]:
     check_cost(2 * len(elements) ** 2)
+    if common_class(elements) is not None:
+        return [*dict.fromkeys(elements)]
     unique: list[Any] = []
     seen: set[str] = set()
     for element in elements:
@@ -223,6 +230,9 @@ def unwrap(elements: list[Any]) -> list[Any]:
 
 def sets_contains(elements: list[Any], wanted: list[Any]) -> bool:
     check_cost(len(elements) * len(wanted))
+    cls = common_class(elements)
+    if cls is not None and common_class(wanted) is cls:
+        return {*elements}.issuperset(wanted)
     return all(contains(element, elements) for element in wanted)
 
 
@@ -232,4 +242,7 @@ def sets_equivalent(left: list[Any], right: list[Any]) -> bool:
 
 def sets_intersects(left: list[Any], right: list[Any]) -> bool:
     check_cost(len(left) * len(right))
+    cls = common_class(left)
+    if cls is not None and common_class(right) is cls:
+        return not {*left}.isdisjoint(right)
     return any(contains(element, right) for element in left)

@@ -32,7 +32,7 @@ from cel.regex_syntax import (
     RegexError,
     parse_regex,
 )
-from cel.values import COST_EXCEEDED, AbortedError
+from cel.values import COST_EXCEEDED, AbortedError, spend
 
 __all__ = ["Regex", "RegexError", "compile_regex", "find", "find_all"]
 
@@ -128,6 +128,18 @@ def compile_regex(pattern: str) -> Regex:
     return Regex(pattern)
 
 
+@lru_cache(maxsize=256)
+def regex_at_run_time(pattern: str) -> Regex:
+    """The same, for a pattern an evaluation comes upon: a loop can come upon many.
+
+    Raises:
+        RegexError: with Go's text.
+        AbortedError: after too many in one evaluation.
+    """
+    spend(5_000 + 50 * len(pattern))
+    return compile_regex(pattern)
+
+
 def find(text: str, pattern: str) -> str:
     """`text.find(pattern)`: the leftmost match or the empty text."""
     span = _compiled(pattern).find(text)
@@ -155,7 +167,7 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 def _compiled(pattern: str) -> Regex:
     try:
-        return compile_regex(pattern)
+        return regex_at_run_time(pattern)
     except RegexError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
 

@@ -210,10 +210,10 @@ def _matches(text: Any, pattern: Any) -> bool:
         raise EvaluationError("no such overload: matches")
     if pattern.__class__ is not str:
         no_such_overload()
-    from cel.regex import RegexError, compile_regex  # noqa: PLC0415 - many selectors have no pattern
+    from cel.regex import RegexError, regex_at_run_time  # noqa: PLC0415 - many selectors have no pattern
 
     try:
-        found: bool = compile_regex(pattern).search(text)
+        found: bool = regex_at_run_time(pattern).search(text)
     except RegexError as error:
         raise EvaluationError(str(error)) from None
     return found

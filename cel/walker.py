@@ -19,15 +19,15 @@ pkg/cel/library/cost.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cel.checker import Checked
-from cel.declarations import TYPE_KIND, Overload, Type
+from cel.declarations import LIST_KIND, MAP_KIND, TYPE_KIND, Overload, Type
 from cel.errors import EvaluationError
 from cel.kube_library import implementations
 from cel.recursion import with_room
-from cel.runtime_cost import FUNCTION_COSTS, OVERLOAD_COSTS, equality_cost
+from cel.runtime_cost import FUNCTION_COSTS, OVERLOAD_COSTS, CallCost, equality_cost
 from cel.stdlib import SINGLETONS, Implementation
 from cel.syntax import (
     ADD,
@@ -59,6 +59,7 @@ from cel.values import (
     Optional,
     TypeValue,
     UInt,
+    begin,
     equal,
     hashable_key,
     make_map,
@@ -74,6 +75,7 @@ from cel.walker_steps import (
     Frame,
     Scope,
     Step,
+    UnaryRun,
     accumulator_reader,
     alternative,
     charge,
@@ -83,10 +85,10 @@ from cel.walker_steps import (
     continues,
     is_attribute,
     is_instance,
+    iterate,
     logical,
     member_set,
     not_strictly_false,
-    pairs,
     qualified,
     slot_reader,
     spine,
@@ -100,16 +102,18 @@ _CONVERSIONS: Final = frozenset(
 )
 _BRANCHING: Final = frozenset((LOGICAL_AND, LOGICAL_OR, CONDITIONAL, NOT_STRICTLY_FALSE, "or", "orValue", IN))
 """Calls whose first operand is not simply the value the rest starts from."""
+_NOT_IN_RUNS: Final = CHAIN | {EQUALS, NOT_EQUALS, ADD, MAP_INSERT}
+RUN_MIN: Final = 4
 
 
 class Plan:
     """A planned expression, to be evaluated any number of times."""
 
-    __slots__ = ("_run", "_slots")
+    __slots__ = ("_planner", "_run")
 
-    def __init__(self, run: Step, slots: int) -> None:
+    def __init__(self, run: Step, planner: Planner) -> None:
         self._run: Final = run
-        self._slots: Final = slots
+        self._planner: Final = planner
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The value for these variables (`{"device": ...}`).
@@ -124,7 +128,8 @@ class Plan:
         return with_room(self._evaluate, variables)
 
     def _evaluate(self, variables: Mapping[str, Any]) -> tuple[Any, int]:
-        frame = Frame(variables, self._slots)
+        begin()
+        frame = Frame(variables, self._planner.slots)
         return self._run(frame), frame.cost
 
 
@@ -134,16 +139,16 @@ def plan(checked: Checked) -> Plan:
 
 
 def _plan(checked: Checked) -> Plan:
-    planner = _Planner(checked)
-    return Plan(planner.plan(checked.expr, {}), planner.slots)
+    planner = Planner(checked)
+    return Plan(planner.plan(checked.expr, {}), planner)
 
 
 def implementation_of(checked: Checked, node: Call, count: int) -> Implementation:
     """What a call of a function or operator with `count` operands calls."""
-    return _Planner(checked).implementation(node, count)
+    return Planner(checked).implementation(node, count)
 
 
-class _Planner:
+class Planner:
     """Makes the closures of one expression."""
 
     def __init__(self, checked: Checked) -> None:
@@ -152,6 +157,8 @@ class _Planner:
         self.environment: Final = checked.environment
         self.implementations: Final = implementations(checked.environment.minor)
         self.slots = 0
+        self.places: Final[dict[Step, tuple[int, bool]]] = {}
+        """Of what reads a name: its slot, and whether it is an accumulator."""
 
     def plan(self, node: Expr, scope: Scope) -> Step:
         """A closure for the node: the innermost left operand, then one step after the other."""
@@ -187,7 +194,29 @@ class _Planner:
             return operands[0], self.appending(operands[1], scope)
         if node.function in (EQUALS, NOT_EQUALS):
             return operands[0], self.equality(node.function, operands[1], scope)
+        run = self.run_of(node)
+        if run is not None:
+            return run[0], run[1].continuation
         return operands[0], self.application(node, operands, scope)
+
+    def run_of(self, node: Expr) -> tuple[Expr, UnaryRun] | None:
+        """A chain of calls with constant arguments (`x.trim().lowerAscii()...`) and what it starts from."""
+        calls = []
+        while (
+            type(node) is Call
+            and node.function not in _BRANCHING
+            and node.function not in _NOT_IN_RUNS
+            and (node.target is not None or node.args)
+        ):
+            operands = node.args if node.target is None else (node.target, *node.args)
+            constants = [self.constant(operand) for operand in operands[1:]]
+            if any(constant is MISSING for constant in constants):
+                break
+            calls.append((*self.applied(node, operands), constants))
+            node = operands[0]
+        if len(calls) < RUN_MIN or self.constant(node) is not MISSING:
+            return None
+        return node, UnaryRun(calls[::-1])
 
     def leaf(self, node: Expr, scope: Scope) -> Step:
         match node:
@@ -321,24 +350,41 @@ class _Planner:
             return singleton
         function = node.function
         candidates = self.overloads(node, count)
+        # Without lists and maps among the types, the classes of the arguments decide.
+        known: dict[Any, Implementation] | None = None
+        if not any(type_.kind in (LIST_KIND, MAP_KIND) for types, _ in candidates for type_ in types):
+            known = {}
 
         def dispatch(*values: Any) -> Any:
             for types, implementation in candidates:
                 if all(map(is_instance, types, values)):
+                    if known is not None:
+                        known[values[0].__class__ if count == 1 else tuple([value.__class__ for value in values])] = (
+                            implementation
+                        )
                     return implementation(*values)
             no_such_overload(function, values)
 
+        if known is not None and count == 1:
+
+            def dispatch_one(value: Any) -> Any:
+                implementation = known.get(value.__class__)
+                return implementation(value) if implementation is not None else dispatch(value)
+
+            return dispatch_one
+        if known is not None and count == 2:
+
+            def dispatch_two(first: Any, second: Any) -> Any:
+                implementation = known.get((first.__class__, second.__class__))
+                return implementation(first, second) if implementation is not None else dispatch(first, second)
+
+            return dispatch_two
         return dispatch
 
     def application(self, node: Call, operands: tuple[Expr, ...], scope: Scope) -> Continuation:
         """An ordinary function or operator, applied to its first operand's value."""
-        call = self.implementation(node, len(operands))
+        call, cost = self.applied(node, operands)
         rest = [self.plan(operand, scope) for operand in operands[1:]]
-        if len(operands) > 1 and node.function in ("matches", "find", "findAll"):
-            call = self.with_constant_pattern(node, operands, call)
-        chosen = self.references.get(node.id, ())
-        cost = OVERLOAD_COSTS.get(chosen[0]) if len(chosen) == 1 else None
-        cost = FUNCTION_COSTS.get(node.function, cost)
         if not rest and cost is None:
 
             def apply_one(frame: Frame, first: Any) -> Any:
@@ -354,6 +400,15 @@ class _Planner:
             return result
 
         return apply
+
+    def applied(self, node: Call, operands: tuple[Expr, ...]) -> tuple[Implementation, CallCost | None]:
+        """What an ordinary function or operator calls, and what it costs (None: 1)."""
+        call = self.implementation(node, len(operands))
+        if len(operands) > 1 and node.function in ("matches", "find", "findAll"):
+            call = self.with_constant_pattern(node, operands, call)
+        chosen = self.references.get(node.id, ())
+        cost = OVERLOAD_COSTS.get(chosen[0]) if len(chosen) == 1 else None
+        return call, FUNCTION_COSTS.get(node.function, cost)
 
     def with_constant_pattern(self, node: Call, operands: tuple[Expr, ...], call: Implementation) -> Implementation:
         """cel-go compiles literal patterns beforehand and then only asks whether the subject is a text."""
@@ -559,9 +614,12 @@ class _Planner:
         accu_slot, first_slot, second_slot = range(self.slots, self.slots + 3)
         self.slots += 3
         outer = {**scope, node.accu_var: accumulator_reader(accu_slot, accu_init)}
+        self.places[outer[node.accu_var]] = (accu_slot, True)
         inner = {**outer, node.iter_var: slot_reader(first_slot)}
+        self.places[inner[node.iter_var]] = (first_slot, False)
         if node.iter_var2 is not None:
             inner[node.iter_var2] = slot_reader(second_slot)
+            self.places[inner[node.iter_var2]] = (second_slot, False)
         if node.accu_var in (node.iter_var, node.iter_var2):
             inner[node.accu_var] = outer[node.accu_var]
         condition = self.plan(node.loop_condition, inner)
@@ -569,14 +627,19 @@ class _Planner:
         result = self.plan(node.result, outer)
         is_pair = node.iter_var2 is not None
         goes_on = type(node.loop_condition) is Literal and node.loop_condition.value is True
+        hot = HotLoop(self, node, scope, accu_slot)
 
         def fold(frame: Frame) -> Any:
             collection = iter_range(frame)
             slots = frame.slots
             slots[accu_slot] = UNSET
-            for first, second in pairs(collection, is_pair=is_pair):
-                slots[first_slot] = first
-                slots[second_slot] = second
+            started = frame.cost
+            iterator = iterate(collection, is_pair=is_pair)
+            for first in iterator:
+                if is_pair:
+                    slots[first_slot], slots[second_slot] = first
+                else:
+                    slots[first_slot] = first
                 if not goes_on and not continues(condition, frame):
                     break
                 try:
@@ -587,11 +650,47 @@ class _Planner:
                     slots[accu_slot] = Failed(error.with_traceback(None))
                 if frame.cost > COST_LIMIT:
                     raise AbortedError(COST_EXCEEDED)
+                if hot.heat + frame.cost - started > HEAT_MAX and hot.finishes(frame, iterator):
+                    break
+            hot.heat += frame.cost - started
             value = result(frame)
             slots[accu_slot] = slots[first_slot] = slots[second_slot] = None
             return make_map(value.items()) if value.__class__ is Map else value
 
         return fold
+
+
+HEAT_MAX: Final = 3_000
+"""The cost after which a fold goes on in code made for it (`hot_loops`)."""
+
+
+class HotLoop:
+    """A fold's way to `hot_loops`; heat: what it has cost so far, over all evaluations."""
+
+    __slots__ = ("_accu_slot", "_is_made", "_loop", "_node", "_planner", "_scope", "heat")
+
+    def __init__(self, planner: Planner, node: Comprehension, scope: Scope, accu_slot: int) -> None:
+        self.heat = 0
+        self._planner: Final = planner
+        self._node: Final = node
+        self._scope: Final = scope
+        self._accu_slot: Final = accu_slot
+        self._is_made = False
+        self._loop: Callable[[Frame, Any, Any], Any] | None = None
+
+    def finishes(self, frame: Frame, iterator: Any) -> bool:
+        """Run the rest of the fold; false when there is no code for it."""
+        if not self._is_made:
+            from cel.hot_loops import compile_loop  # noqa: PLC0415 - only for what runs long
+
+            self._is_made = True
+            self._loop = compile_loop(self._planner, self._node, self._scope, self._accu_slot)
+        start = frame.slots[self._accu_slot]
+        if self._loop is None or start is UNSET:
+            return False
+        value = self._loop(frame, iterator, start.error if start.__class__ is Failed else start)
+        frame.slots[self._accu_slot] = Failed(value) if value.__class__ is EvaluationError else value
+        return True
 
 
 _DEFAULTS: Final[dict[str, Any]] = {"bool": False, "int": 0, "uint": UInt(0), "double": 0.0, "string": "", "bytes": b""}

@@ -32,6 +32,7 @@ from cel.values import (
 )
 
 CHAIN: Final = frozenset((INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT))
+RUN_BLOCK: Final = 8
 KEY_CLASSES: Final = frozenset((str, int, UInt, bool, float))
 
 
@@ -80,6 +81,61 @@ def spine(start: Step, steps: list[Continuation]) -> Step:
         return value
 
     return run
+
+
+class UnaryRun:
+    """Calls one after the other, each with constants as its other arguments.
+
+    Most of them cost a tenth of the text's length, so on an empty text nothing: a loop could do without
+    limit what costs nothing. What a part of the run makes of an empty text is therefore remembered.
+    """
+
+    __slots__ = ("_blocks",)
+
+    def __init__(self, calls: list[tuple[Implementation, Any, list[Any]]]) -> None:
+        self._blocks: Final[list[tuple[list[tuple[Implementation, Any, list[Any]]], dict[str, tuple[Any, int]]]]] = [
+            (calls[start : start + RUN_BLOCK], {}) for start in range(0, len(calls), RUN_BLOCK)
+        ]
+
+    def __call__(self, value: Any) -> tuple[Any, int]:
+        """The value, or the error, and the cost."""
+        total = 0
+        for calls, known in self._blocks:
+            key = value if value.__class__ is str else value[0] if value.__class__ is list and len(value) == 1 else None
+            is_empty = key.__class__ is str and not key
+            if is_empty:
+                found = known.get(value.__class__.__name__)
+                if found is not None:
+                    value = found[0]
+                    total += found[1]
+                    if value.__class__ is EvaluationError:
+                        break
+                    continue
+            cls, cost = value.__class__.__name__, 0
+            try:
+                for call, cost_of, constants in calls:
+                    result = call(value, *constants)
+                    cost += 1 if cost_of is None else cost_of([value, *constants], result)
+                    value = result
+                    if total + cost > COST_LIMIT:
+                        raise AbortedError(COST_EXCEEDED)
+            except AbortedError:
+                raise
+            except EvaluationError as error:
+                value = error.with_traceback(None)
+            total += cost
+            if is_empty:
+                known[cls] = value, cost
+            if value.__class__ is EvaluationError:
+                break
+        return value, total
+
+    def continuation(self, frame: Frame, value: Any) -> Any:
+        value, cost = self(value)
+        charge(frame, cost)
+        if value.__class__ is EvaluationError:
+            raise value.with_traceback(None)
+        return value
 
 
 def is_attribute(node: Expr) -> bool:
@@ -145,16 +201,17 @@ def continues(condition: Step, frame: Frame) -> bool:
     return value is not False
 
 
-def pairs(collection: Any, *, is_pair: bool) -> Any:
+def iterate(collection: Any, *, is_pair: bool) -> Any:
+    """What a fold goes through: elements or keys, or with two variables pairs."""
     cls = collection.__class__
     if is_pair:
         if cls is list:
             return enumerate(collection)
         if cls in MAP_CLASSES:
-            return collection.items()
+            return iter(collection.items())
         raise EvaluationError(f"unsupported comprehension range type: {go_type(collection)}")
     if cls is list or cls in MAP_CLASSES:
-        return ((element, None) for element in collection)
+        return iter(collection)
     raise EvaluationError(f"got '{go_type(collection)}', expected iterable type")
 
 
