@@ -97,11 +97,7 @@ def _prepared(checked: Checked) -> tuple[Generator, str] | None:
             return generator, condition
     except Unsupported:
         pass
-    if not checked.macro_calls:
-        return None
-    from cel.codegen_counting import prepare_counting  # noqa: PLC0415 - for what admission would have refused
-
-    return prepare_counting(checked)
+    return None
 
 
 class Generator:

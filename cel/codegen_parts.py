@@ -1,6 +1,6 @@
 """What generated code is made of and runs with: `Code`, the run-time functions, shapes of macros.
 
-Not here: how expressions become code (`codegen`), loops that count (`codegen_counting`).
+Not here: how expressions become code (`codegen`), loops that count (`hot_loops`).
 """
 
 from __future__ import annotations

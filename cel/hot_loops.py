@@ -20,91 +20,22 @@ Not here: what an operation costs (`runtime_cost`), when a fold is hot (`walker`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cel.codegen_parts import Unsupported, terms
+from cel.codegen_parts import Unsupported
 from cel.declarations import TYPE_KIND
-from cel.hot_parts import RUNTIME, Shapes, free_names, is_fixed_key, iteration_kind
-from cel.syntax import (
-    ADD,
-    CONDITIONAL,
-    EQUALS,
-    IN,
-    LOGICAL_AND,
-    LOGICAL_OR,
-    NOT_EQUALS,
-    NOT_STRICTLY_FALSE,
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    Select,
-)
-from cel.values import INT_MAX, INT_MIN, MISSING, TypeValue
-from cel.walker_steps import CHAIN, Frame, Step, is_attribute, member_set, slot_reader
+from cel.hot_forms import Forms
+from cel.hot_lines import BLOCKS_MAX, UNKNOWN, Marker, Ref, Scope, Variable
+from cel.hot_parts import RUNTIME, Shapes, free_names, iteration_kind
+from cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, Select
+from cel.values import MISSING, TypeValue
+from cel.walker_steps import Frame, Step, slot_reader
 
 if TYPE_CHECKING:
     from cel.walker import Planner
 
 EMITTED_MAX: Final = 900
-INDENT_MAX: Final = 70
-BLOCKS_MAX: Final = 14
-"""Python refuses more than 20 nested blocks and 100 levels of indentation."""
-
 Loop: TypeAlias = Callable[[Frame, Iterator[Any], Any], Any]
-_ARITHMETIC: Final = {"_+_": "+", "_-_": "-", "_*_": "*"}
-_ORDER: Final = {"_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
-_UNKNOWN: Final = (INT_MIN - 1, INT_MAX + 1)
-
-
-class _Ref(NamedTuple):
-    """Where a value is: a name or a literal, to be read any number of times.
-
-    kind: "int", "bool" or "any"; fails: whether it can be an error; bounds: of an int.
-    """
-
-    text: str
-    kind: str = "any"
-    fails: bool = True
-    bounds: tuple[int, int] = _UNKNOWN
-    constant: Any = MISSING
-
-
-class _Variable:
-    """A name of the expression.
-
-    level: of the loop that sets it; 0 is outside of this function.
-    slot: where closures read it, or None for accumulators of this function, which they cannot.
-    init: what a binding is computed from at its first reading.
-    """
-
-    __slots__ = ("init", "is_lazy", "is_synced", "level", "ref", "scope", "slot")
-
-    def __init__(self, ref: _Ref, level: int, slot: int | None, *, is_lazy: bool = False) -> None:
-        self.ref: Final = ref
-        self.level: Final = level
-        self.slot: Final = slot
-        self.is_lazy: Final = is_lazy
-        self.is_synced = False
-        self.init: Expr | None = None
-        self.scope: _Scope = {}
-
-
-_Scope: TypeAlias = Mapping[str, _Variable]
-_Key: TypeAlias = tuple[int, tuple[str, ...]]
-"""The shape of a part and where its variables are."""
-
-
-class _Marker:
-    """A line that is known only at the end."""
-
-    __slots__ = ("indent", "make")
-
-    def __init__(self, indent: int, make: Callable[[], list[str]]) -> None:
-        self.indent: Final = indent
-        self.make: Final = make
 
 
 def compile_loop(planner: Planner, node: Comprehension, scope: Mapping[str, Step], slots: int) -> Loop | None:
@@ -121,70 +52,21 @@ def compile_loop(planner: Planner, node: Comprehension, scope: Mapping[str, Step
         return None
 
 
-class _Compiler:
+class _Compiler(Forms):
     def __init__(self, planner: Planner, scope: Mapping[str, Step]) -> None:
-        self.planner: Final = planner
+        super().__init__(planner)
         self.outer: Final = scope
-        self.lines: list[str | _Marker] = []
-        self.constants: Final[dict[str, Any]] = {}
         self.resets: Final[dict[int, list[str]]] = {0: []}
-        self.names = 0
-        self.indent = 1
-        self.pending = 0
         self.emitted = 0
         self.level = 0
         self.depth = 0
-        self.blocks = 0
         self.free: Final[dict[int, frozenset[str]]] = {}
         self.shapes: Final = Shapes()
-        self.available: Final[dict[_Key, tuple[_Ref, str]]] = {}
-        """Values of parts that occur again, and the name of their cost."""
-        self.shared: Final[list[tuple[int, _Key]]] = []
-
-    # --- lines
-
-    def enter(self) -> None:
-        self.indent += 1
-
-    def leave(self, levels: int = 1) -> None:
-        """What was computed inside is not known to have been computed after it."""
-        self.indent -= levels
-        while self.shared and self.shared[-1][0] > self.indent:
-            del self.available[self.shared.pop()[1]]
-
-    def out(self, text: str) -> None:
-        if self.indent > INDENT_MAX:
-            raise Unsupported
-        self.lines.append(" " * self.indent + text)
-
-    def flush(self) -> None:
-        if self.pending:
-            self.out(f"n += {self.pending}")
-            self.pending = 0
-
-    def name(self, prefix: str = "t") -> str:
-        self.names += 1
-        return f"{prefix}{self.names}"
-
-    def constant(self, value: Any) -> str:
-        name = f"k{len(self.constants)}"
-        self.constants[name] = value
-        return name
-
-    def literal(self, value: Any) -> _Ref:
-        cls = value.__class__
-        if cls is int:
-            return _Ref(self.constant(value), "int", False, (value, value), value)
-        if cls is bool or value is None:
-            return _Ref(repr(value), "bool" if cls is bool else "any", False, _UNKNOWN, value)
-        return _Ref(self.constant(value), "any", False, _UNKNOWN, value)
-
-    # --- the function
 
     def compile(self, node: Comprehension, slots: int) -> Loop:
         self.shapes.count(node)
         scope = {name: self.outer_variable(step) for name, step in self.outer.items()}
-        self.lines.append(_Marker(1, lambda: self.resets[0]))
+        self.lines.append(Marker(1, lambda: self.resets[0]))
         self.out("n = frame.cost")
         accumulator = self.name("a")
         self.loop(node, scope, accumulator, "any", "it", slots)
@@ -210,12 +92,12 @@ class _Compiler:
 
         return run
 
-    def outer_variable(self, step: Step) -> _Variable:
+    def outer_variable(self, step: Step) -> Variable:
         slot, is_accumulator = self.planner.places[step]
-        return _Variable(_Ref(f"S[{slot}]", fails=is_accumulator), 0, slot, is_lazy=is_accumulator)
+        return Variable(Ref(f"S[{slot}]", fails=is_accumulator), 0, slot, is_lazy=is_accumulator)
 
     def loop(  # noqa: PLR0917 - what differs between the fold that is hot and those in it
-        self, node: Comprehension, scope: _Scope, accumulator: str, kind: str, values: str, slots: int
+        self, node: Comprehension, scope: Scope, accumulator: str, kind: str, values: str, slots: int
     ) -> None:
         """`for x in values: condition; accumulator = step`."""
         self.blocks += 1
@@ -223,25 +105,25 @@ class _Compiler:
             raise Unsupported
         self.depth += 1
         outer_level, self.level = self.level, self.depth
-        bounds = _UNKNOWN
+        bounds = UNKNOWN
         if kind.startswith("int:"):
             low, high = kind[4:].split(",")
             kind, bounds = "int", (int(low), int(high))
         first, second = self.name("x"), self.name("x")
-        variables = {node.iter_var: _Variable(_Ref(first, kind, False, bounds), self.level, slots + 1)}
+        variables = {node.iter_var: Variable(Ref(first, kind, False, bounds), self.level, slots + 1)}
         if node.iter_var2 is not None:
-            variables[node.iter_var] = _Variable(_Ref(first, fails=False), self.level, slots + 1)
-            variables[node.iter_var2] = _Variable(_Ref(second, fails=False), self.level, slots + 2)
-        inner = {**scope, **variables, node.accu_var: _Variable(_Ref(accumulator), self.level, None)}
+            variables[node.iter_var] = Variable(Ref(first, fails=False), self.level, slots + 1)
+            variables[node.iter_var2] = Variable(Ref(second, fails=False), self.level, slots + 2)
+        inner = {**scope, **variables, node.accu_var: Variable(Ref(accumulator), self.level, None)}
         if node.accu_var in variables:
             raise Unsupported
         self.flush()
         self.out(f"for {first}{f', {second}' if node.iter_var2 is not None else ''} in {values}:")
         self.enter()
         resets = self.resets[self.level] = []
-        self.lines.append(_Marker(self.indent, lambda: resets))
+        self.lines.append(Marker(self.indent, lambda: resets))
         for variable in variables.values():
-            self.lines.append(_Marker(self.indent, lambda v=variable: [f"S[{v.slot}] = {v.ref.text}"] * v.is_synced))  # type: ignore[misc]
+            self.lines.append(Marker(self.indent, lambda v=variable: [f"S[{v.slot}] = {v.ref.text}"] * v.is_synced))  # type: ignore[misc]
         if not (type(node.loop_condition) is Literal and node.loop_condition.value is True):
             condition = self.emit(node.loop_condition, inner)
             self.flush()
@@ -256,9 +138,7 @@ class _Compiler:
         self.depth -= 1
         self.blocks -= 1
 
-    # --- expressions
-
-    def emit(self, node: Expr, scope: _Scope) -> _Ref:
+    def emit(self, node: Expr, scope: Scope) -> Ref:
         constant = self.planner.constant(node)
         if constant is not MISSING:
             return self.literal(constant)
@@ -286,7 +166,7 @@ class _Compiler:
             self.shared.append((self.indent, key))
         return ref
 
-    def fresh(self, node: Expr, scope: _Scope) -> _Ref:
+    def fresh(self, node: Expr, scope: Scope) -> Ref:
         self.emitted += 1
         state = len(self.lines), self.pending, self.indent, self.level, self.depth, self.blocks
         shared = len(self.shared)
@@ -301,7 +181,7 @@ class _Compiler:
                 del self.shared[shared:]
         return self.fallback(node, scope)
 
-    def kept(self, node: Expr, scope: _Scope, level: int) -> _Ref:
+    def kept(self, node: Expr, scope: Scope, level: int) -> Ref:
         """Evaluated at most once per iteration of the loop that sets its variables (rule 3)."""
         kept, cost, before, result = (self.name(prefix) for prefix in ("m", "c", "b", "t"))
         # The first reading of a binding costs more than the others, so that evaluation is not kept.
@@ -327,7 +207,7 @@ class _Compiler:
         self.out(f" {result} = {kept}")
         return ref._replace(text=result, constant=MISSING)
 
-    def fallback(self, node: Expr, scope: _Scope) -> _Ref:
+    def fallback(self, node: Expr, scope: Scope) -> Ref:
         """The closure of the exact evaluator."""
         inner: dict[str, Step] = {**self.outer}
         for name, variable in scope.items():
@@ -346,16 +226,9 @@ class _Compiler:
         self.out("frame.cost = n")
         self.attempt(result, f"{step}(frame)")
         self.out("n = frame.cost")
-        return _Ref(result)
+        return Ref(result)
 
-    def attempt(self, result: str, call: str) -> None:
-        if self.blocks > BLOCKS_MAX:
-            raise Unsupported
-        self.out(f"try: {result} = {call}")
-        self.out("except ABORT: raise")
-        self.out(f"except X as e: {result} = e.with_traceback(None)")
-
-    def ident(self, node: Ident, scope: _Scope) -> _Ref:
+    def ident(self, node: Ident, scope: Scope) -> Ref:
         variable = scope.get(node.name)
         if variable is None:
             if self.planner.types[node.id].kind == TYPE_KIND:
@@ -382,9 +255,9 @@ class _Compiler:
             self.flush()
             self.out(f"{result} = {variable.ref.text} = {ref.text}")
         self.leave()
-        return _Ref(result)
+        return Ref(result)
 
-    def form(self, node: Expr, scope: _Scope) -> _Ref:
+    def form(self, node: Expr, scope: Scope) -> Ref:
         match node:
             case Comprehension():
                 return self.fold(node, scope)
@@ -397,351 +270,7 @@ class _Compiler:
             case _:
                 raise Unsupported
 
-    def operands(self, nodes: tuple[Expr, ...] | list[Expr], scope: _Scope, result: str) -> tuple[list[_Ref], int]:
-        """The operands, left to right; the first that fails is the result and the rest is not evaluated."""
-        refs, opened = [], 0
-        for node in nodes:
-            ref = self.emit(node, scope)
-            if ref.fails:
-                self.flush()
-                self.out(f"if {ref.text}.__class__ is X: {result} = {ref.text}")
-                self.out("else:")
-                self.enter()
-                opened += 1
-            refs.append(ref)
-        return refs, opened
-
-    def close(self, opened: int) -> None:
-        if opened:
-            self.flush()
-            self.leave(opened)
-
-    def list_literal(self, node: ListExpr, scope: _Scope) -> _Ref:
-        result = self.name()
-        refs, opened = self.operands(node.elements, scope, result)
-        self.pending += 10
-        self.out(f"{result} = [{', '.join(ref.text for ref in refs)}]")
-        self.close(opened)
-        return _Ref(result, fails=opened > 0)
-
-    # --- calls
-
-    def call(self, node: Call, scope: _Scope) -> _Ref:
-        function = node.function
-        operands = node.args if node.target is None else (node.target, *node.args)
-        if function in CHAIN:
-            return self.chain(node, scope)
-        if function in (LOGICAL_AND, LOGICAL_OR):
-            return self.logical(node, scope)
-        if function == CONDITIONAL:
-            return self.conditional(node, scope)
-        if function == NOT_STRICTLY_FALSE:
-            return self.not_strictly_false(node, scope)
-        if function == IN:
-            return self.membership(node, operands, scope)
-        if function in ("or", "orValue") or not operands:
-            raise Unsupported
-        if self.is_accumulator(operands[0], scope):
-            if function == ADD and type(operands[1]) is ListExpr:
-                return self.appending(operands[0], operands[1], scope)
-            if function == "cel.@mapInsert":
-                return self.insertion(operands, scope)
-        if function in (EQUALS, NOT_EQUALS):
-            return self.equality(function, operands, scope)
-        return self.application(node, operands, scope)
-
-    def application(self, node: Call, operands: tuple[Expr, ...], scope: _Scope) -> _Ref:
-        function = node.function
-        result = self.name()
-        run = self.planner.run_of(node)
-        if run is not None:
-            refs, opened = self.operands([run[0]], scope, result)
-            cost = self.name("c")
-            self.flush()
-            self.out(f"{result}, {cost} = {self.constant(run[1])}({refs[0].text})")
-            self.out(f"n += {cost}")
-            self.close(opened)
-            return _Ref(result)
-        refs, opened = self.operands(operands, scope, result)
-        texts = [ref.text for ref in refs]
-        are_ints = all(ref.kind == "int" for ref in refs)
-        kind, bounds, fails = "any", _UNKNOWN, True
-        if function in _ARITHMETIC and len(refs) == 2:
-            operation = f"{texts[0]} {_ARITHMETIC[function]} {texts[1]}"
-            if are_ints:
-                kind, bounds = "int", _bounds(function, refs[0].bounds, refs[1].bounds)
-            if are_ints and bounds[0] >= INT_MIN and bounds[1] <= INT_MAX:
-                self.out(f"{result} = {operation}")
-                self.pending += 1
-                self.close(opened)
-                return _Ref(result, "int", opened > 0, bounds)
-            bounds = _UNKNOWN
-            if function != ADD or any(ref.kind == "int" for ref in refs) or self.has_number(node):
-                return self.guarded(node, refs, opened, result, f"{result} = {operation}")
-        elif function in _ORDER:
-            operation = f"{result} = {texts[0]} {_ORDER[function]} {texts[1]}"
-            if are_ints:
-                self.out(operation)
-                self.pending += 1
-                self.close(opened)
-                return _Ref(result, "bool", opened > 0)
-            if any(ref.kind == "int" for ref in refs) or self.has_number(node):
-                return self.guarded(node, refs, opened, result, operation)
-        elif function == "!_" and refs[0].kind == "bool" and not refs[0].fails:
-            self.out(f"{result} = not {texts[0]}")
-            self.pending += 1
-            return _Ref(result, "bool", False)
-        elif function == "!_":
-            self.flush()
-            self.out(f"if {texts[0]} is True: {result} = False; n += 1")
-            self.out(f"elif {texts[0]} is False: {result} = True; n += 1")
-            self.out(f"else: {result} = NO_OVERLOAD")
-            self.close(opened)
-            return _Ref(result)
-        elif function in ("_/_", "_%_"):
-            self.flush()
-            values = ", ".join(texts)
-            self.out(f"{result} = {'DIVIDE' if function == '_/_' else 'MODULO'}({values})")
-            self.out(f"if {result}.__class__ is not X: n += 1")
-            self.close(opened)
-            return _Ref(result)
-        self.generic(node, operands, texts, result)
-        self.close(opened)
-        return _Ref(result, kind, fails, bounds)
-
-    def has_number(self, node: Call) -> bool:
-        """Whether the checker chose an overload for ints."""
-        return any("int64" in overload for overload in self.planner.references.get(node.id, ()))
-
-    def guarded(self, node: Call, refs: list[_Ref], opened: int, result: str, operation: str) -> _Ref:
-        """An operation on ints, and the function itself for anything else."""
-        checks = [f"{ref.text}.__class__ is int" for ref in refs if ref.kind != "int"]
-        self.flush()
-        if checks:
-            self.out(f"if {' and '.join(checks)}:")
-            self.enter()
-        self.out(operation)
-        if node.function in _ORDER:
-            self.out("n += 1")
-        else:
-            self.out(f"if {INT_MIN} <= {result} <= {INT_MAX}: n += 1")
-            self.out(f"else: {result} = OVERFLOW")
-        if checks:
-            self.leave()
-            self.out("else:")
-            self.enter()
-            operands = node.args if node.target is None else (node.target, *node.args)
-            self.generic(node, operands, [ref.text for ref in refs], result)
-            self.flush()
-            self.leave()
-        self.close(opened)
-        return _Ref(result, "any" if checks or node.function not in _ORDER else "bool")
-
-    def generic(self, node: Call, operands: tuple[Expr, ...], texts: list[str], result: str) -> None:
-        """What the exact evaluator calls, and charges when it has not failed."""
-        call, cost = self.planner.applied(node, operands)
-        self.flush()
-        self.attempt(result, f"{self.constant(call)}({', '.join(texts)})")
-        counted = "1" if cost is None else f"{self.constant(cost)}([{', '.join(texts)}], {result})"
-        self.out(f"else: n += {counted}")
-
-    def logical(self, node: Call, scope: _Scope) -> _Ref:
-        decisive = node.function == LOGICAL_OR
-        result, failure = self.name(), self.name("f")
-        self.flush()
-        self.out(f"{failure} = None")
-        self.blocks += 1
-        if self.blocks > BLOCKS_MAX:
-            raise Unsupported
-        self.out("while True:")
-        self.enter()
-        may_fail = False
-        tested = set()
-        for term in terms(node):
-            ref = self.emit(term, scope)
-            self.flush()
-            if ref.constant is (not decisive) or ref.text in tested:
-                continue
-            tested.add(ref.text)
-            self.out(f"if {ref.text} is {decisive}:")
-            self.out(f" {result} = {decisive}")
-            self.out(" break")
-            if ref.fails or ref.kind != "bool":
-                may_fail = True
-                self.out(
-                    f"if {ref.text} is not {not decisive} and {failure} is None: "
-                    f"{failure} = {ref.text} if {ref.text}.__class__ is X else NO_OVERLOAD"
-                )
-        self.out(f"{result} = {not decisive} if {failure} is None else {failure}")
-        self.out("break")
-        self.leave()
-        self.blocks -= 1
-        return _Ref(result, "bool", may_fail)
-
-    def conditional(self, node: Call, scope: _Scope) -> _Ref:
-        condition = self.emit(node.args[0], scope)
-        result = self.name()
-        self.flush()
-        fails = condition.fails or condition.kind != "bool"
-        kinds = set()
-        for test, branch in zip(("if", "elif"), node.args[1:], strict=True):
-            self.out(f"{test} {condition.text} is {test == 'if'}:")
-            self.enter()
-            ref = self.emit(branch, scope)
-            if is_attribute(branch):
-                if ref.fails:
-                    self.flush()
-                    self.out(f"if {ref.text}.__class__ is not X: n -= 1")
-                else:
-                    self.pending -= 1
-            self.flush()
-            self.out(f"{result} = {ref.text}")
-            self.leave()
-            fails = fails or ref.fails
-            kinds.add(ref.kind)
-        self.out(f"else: {result} = {condition.text} if {condition.text}.__class__ is X else NO_OVERLOAD")
-        return _Ref(result, kinds.pop() if len(kinds) == 1 else "any", fails)
-
-    def not_strictly_false(self, node: Call, scope: _Scope) -> _Ref:
-        self.pending += 1
-        ref = self.emit(node.args[0], scope)
-        result = self.name()
-        self.flush()
-        self.out(f"{result} = {ref.text} is not False")
-        return _Ref(result, "bool", False)
-
-    def membership(self, node: Call, operands: tuple[Expr, ...], scope: _Scope) -> _Ref:
-        is_list = self.planner.references.get(node.id, ()) == ("in_list",)
-        constant = self.planner.constant(operands[1])
-        result = self.name()
-        if is_list and constant is not MISSING and (members := member_set(constant)) is not None:
-            if not members:
-                return self.literal(False)
-            refs, opened = self.operands(operands[:1], scope, result)
-            text, members_name = refs[0].text, self.constant(members)
-            self.out(f"{result} = ({text}.__class__, HASHABLE({text})) in {members_name}")
-            self.close(opened)
-            return _Ref(result, "bool", opened > 0)
-        refs, opened = self.operands(operands, scope, result)
-        element, collection = (ref.text for ref in refs)
-        self.flush()
-        self.out(f"n += {f'SIZE({collection})' if is_list else '1'}")
-        self.out("if n > LIMIT: STOP()")
-        self.attempt(result, f"CONTAINS({element}, {collection})")
-        self.close(opened)
-        return _Ref(result)
-
-    def equality(self, function: str, operands: tuple[Expr, ...], scope: _Scope) -> _Ref:
-        result = self.name()
-        refs, opened = self.operands(operands, scope, result)
-        left, right = (ref.text for ref in refs)
-        wanted = function == EQUALS
-        checks = [f"{ref.text}.__class__ is int" for ref in refs if ref.kind != "int"]
-        operation = f"{result} = {left} {'==' if wanted else '!='} {right}"
-        self.flush()
-        if checks:
-            self.out(f"if {' and '.join(checks)}:")
-            self.out(f" n += 1; {operation}")
-            self.out("else:")
-            self.enter()
-            self.out(f"n += EQUALITY_COST({left}, {right})")
-            self.out("if n > LIMIT: STOP()")
-            self.out(f"{result} = {'EQUAL' if wanted else 'UNEQUAL'}({left}, {right})")
-            self.leave()
-        else:
-            self.out(operation)
-            self.pending += 1
-        self.close(opened)
-        return _Ref(result, "bool", opened > 0 or (bool(checks) and wanted))
-
-    # --- selection
-
-    def chain(self, node: Expr, scope: _Scope) -> _Ref:
-        """Selections and indexings by keys that cost nothing and cannot fail."""
-        qualifiers: list[tuple[Expr | str, bool]] = []
-        is_test = type(node) is Select and node.test_only
-        while True:
-            if type(node) is Select:
-                qualifiers.append((node.field, False))
-                node = node.operand
-            elif type(node) is Call and node.function in CHAIN:
-                qualifiers.append((node.args[1], node.function != "_[_]"))
-                node = node.args[0]
-            else:
-                break
-            if type(node) is Select and node.test_only:
-                break
-        qualifiers.reverse()
-        keys = []
-        for key, _ in qualifiers:
-            if isinstance(key, str):
-                keys.append(self.constant(key))
-            elif (constant := self.planner.constant(key)) is not MISSING:
-                keys.append(self.literal(constant).text)
-            elif is_fixed_key(key) and key.name in scope and not scope[key.name].is_lazy:
-                keys.append(scope[key.name].ref.text)
-            else:
-                raise Unsupported
-        result, cost = self.name(), self.name("c")
-        start_cost = (0 if type(node) is Ident else 1) - is_test
-        if type(node) is Ident and node.name not in scope:
-            raise Unsupported  # the device: nothing of it changes, so this is kept
-        refs, opened = self.operands([node], scope, result)
-        optionals = self.constant(tuple(optional for _, optional in qualifiers))
-        self.flush()
-        self.out(
-            f"{result}, {cost} = QUALIFY({refs[0].text}, ({', '.join(keys)},), {optionals}, {is_test}, {start_cost})"
-        )
-        self.out(f"n += {cost}")
-        self.close(opened)
-        return _Ref(result)
-
-    # --- folds
-
-    def is_accumulator(self, node: Expr, scope: _Scope) -> bool:
-        return type(node) is Ident and node.name == "@result" and node.name in scope
-
-    def accumulator(self, node: Expr, scope: _Scope) -> str:
-        assert isinstance(node, Ident)
-        variable = scope[node.name]
-        if variable.slot is not None:
-            raise Unsupported
-        self.pending += 1
-        self.flush()
-        return variable.ref.text
-
-    def appending(self, target: Expr, items: ListExpr, scope: _Scope) -> _Ref:
-        if items.optional_indices:
-            raise Unsupported
-        accumulator = self.accumulator(target, scope)
-        result = self.name()
-        self.out(f"{result} = {accumulator}")
-        self.out(f"if {accumulator}.__class__ is not X:")
-        self.enter()
-        refs, opened = self.operands(items.elements, scope, result)
-        self.pending += 11  # for the list, even when it is a constant, and for adding it
-        self.flush()
-        self.out(f"if {accumulator}.__class__ is list: {accumulator} += [{', '.join(ref.text for ref in refs)}]")
-        self.out(f"else: {result} = NO_OVERLOAD")
-        self.close(opened)
-        self.leave()
-        return _Ref(result)
-
-    def insertion(self, operands: tuple[Expr, ...], scope: _Scope) -> _Ref:
-        accumulator = self.accumulator(operands[0], scope)
-        result = self.name()
-        self.out(f"{result} = {accumulator}")
-        self.out(f"if {accumulator}.__class__ is not X:")
-        self.enter()
-        refs, opened = self.operands(operands[1:], scope, result)
-        self.pending += 1
-        self.flush()
-        self.out(f"{result} = INSERT({accumulator}, {', '.join(ref.text for ref in refs)})")
-        self.close(opened)
-        self.leave()
-        return _Ref(result)
-
-    def fold(self, node: Comprehension, scope: _Scope) -> _Ref:
+    def fold(self, node: Comprehension, scope: Scope) -> Ref:
         values = self.planner.constant(node.iter_range)
         if values == [] and node.iter_var2 is None:
             return self.binding(node, scope)
@@ -767,7 +296,7 @@ class _Compiler:
             first = self.literal(start).text
         self.out(f"{accumulator} = {first}")
         self.loop(node, scope, accumulator, kind, f"PAIRS({text})" if node.iter_var2 is not None else text, slots)
-        inner = {**scope, node.accu_var: _Variable(_Ref(accumulator), self.level, None)}
+        inner = {**scope, node.accu_var: Variable(Ref(accumulator), self.level, None)}
         ref = self.emit(node.result, inner)
         self.flush()
         if start.__class__ is dict:
@@ -775,23 +304,14 @@ class _Compiler:
         else:
             self.out(f"{result} = {ref.text}")
         self.close(opened)
-        return _Ref(result)
+        return Ref(result)
 
-    def binding(self, node: Comprehension, scope: _Scope) -> _Ref:
+    def binding(self, node: Comprehension, scope: Scope) -> Ref:
         """`cel.bind`: computed when it is first read."""
         name = self.name("a")
-        variable = _Variable(_Ref(name), self.level, None, is_lazy=True)
+        variable = Variable(Ref(name), self.level, None, is_lazy=True)
         variable.init = node.accu_init
         variable.scope = scope
         self.flush()
         self.out(f"{name} = U")
         return self.emit(node.result, {**scope, node.accu_var: variable})
-
-
-def _bounds(function: str, left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
-    if function == "_+_":
-        return left[0] + right[0], left[1] + right[1]
-    if function == "_-_":
-        return left[0] - right[1], left[1] - right[0]
-    products = [a * b for a in left for b in right]
-    return min(products), max(products)

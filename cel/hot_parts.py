@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, TypeGuard
 
 from cel.arithmetic import divide, modulo
 from cel.errors import EvaluationError
-from cel.runtime_cost import equality_cost
+from cel.runtime_cost import equality_cost, tenth
 from cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from cel.values import (
     COST_EXCEEDED,
@@ -20,6 +20,8 @@ from cel.values import (
     AbortedError,
     Map,
     Optional,
+    UInt,
+    check_cost,
     contains,
     equal,
     go_type,
@@ -41,11 +43,6 @@ def _stop() -> NoReturn:
 
 
 def _divide(left: Any, right: Any) -> Any:
-    if left.__class__ is int and right.__class__ is int:
-        if not right:
-            return DIVISION
-        if left >= 0 and right > 0:
-            return left // right
     try:
         return divide(left, right)
     except EvaluationError as error:
@@ -53,28 +50,37 @@ def _divide(left: Any, right: Any) -> Any:
 
 
 def _modulo(left: Any, right: Any) -> Any:
-    if left.__class__ is int and right.__class__ is int:
-        if not right:
-            return MODULUS
-        if left >= 0 and right > 0:
-            return left % right
     try:
         return modulo(left, right)
     except EvaluationError as error:
         return error.with_traceback(None)
 
 
-def _equal(left: Any, right: Any) -> Any:
+def _equal(left: Any, right: Any) -> tuple[Any, int]:
+    """`left == right` and its cost."""
+    cls = left.__class__
+    if cls is right.__class__ and (cls is str or cls is int):
+        return left == right, 1 if cls is int else tenth(min(len(left), len(right)))
+    if cls is str and right.__class__ in _SCALARS:
+        return False, 1 if left else 0
+    if right.__class__ is str and cls in _SCALARS:
+        return False, 1 if right else 0
+    cost = equality_cost(left, right)
+    check_cost(cost)
     try:
-        return equal(left, right)
+        return equal(left, right), cost
     except AbortedError:
         raise
     except EvaluationError as error:
-        return error.with_traceback(None)
+        return error.with_traceback(None), cost
 
 
-def _unequal(left: Any, right: Any) -> bool:
-    return _equal(left, right) is not True
+_SCALARS: Final = frozenset((int, UInt, float, bool))
+
+
+def _unequal(left: Any, right: Any) -> tuple[bool, int]:
+    equality, cost = _equal(left, right)
+    return equality is not True, cost
 
 
 def _not_iterable(value: Any, is_pair: bool) -> EvaluationError | None:
@@ -142,10 +148,11 @@ RUNTIME: Final[dict[str, Any]] = {
     "NO_OVERLOAD": NO_OVERLOAD,
     "OVERFLOW": OVERFLOW,
     "DIVIDE": _divide,
+    "DIVIDE_BY_ZERO": DIVISION,
     "MODULO": _modulo,
+    "MODULO_BY_ZERO": MODULUS,
     "EQUAL": _equal,
     "UNEQUAL": _unequal,
-    "EQUALITY_COST": equality_cost,
     "CONTAINS": contains,
     "HASHABLE": hashable_key,
     "SIZE": len,

@@ -55,6 +55,8 @@ def tenth(size: int) -> int:
 def equality_cost(left: Any, right: Any) -> int:
     """Of `left == right`."""
     cls = left.__class__
+    if cls is int and right.__class__ is int:
+        return 1
     if cls in (Quantity, ComputedQuantity, Semver) or getattr(cls, "CEL_TYPE", None) in _UNIT:
         return 1
     return tenth(min(actual_size(left), actual_size(right)))

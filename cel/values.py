@@ -356,7 +356,7 @@ def _equal_lists(left: list[Any], right: Any) -> bool:
         if cls is not None and cls is common_class(right):
             spend(3 * len(left))
             return left == right
-    spend(30 * len(left))
+    spend(60 + 30 * len(left))
     return all(map(_not_false, left, right))
 
 

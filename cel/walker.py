@@ -19,7 +19,7 @@ pkg/cel/library/cost.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cel.checker import Checked
@@ -73,6 +73,7 @@ from cel.walker_steps import (
     Continuation,
     Failed,
     Frame,
+    HotLoop,
     Scope,
     Step,
     UnaryRun,
@@ -662,35 +663,6 @@ class Planner:
 
 HEAT_MAX: Final = 3_000
 """The cost after which a fold goes on in code made for it (`hot_loops`)."""
-
-
-class HotLoop:
-    """A fold's way to `hot_loops`; heat: what it has cost so far, over all evaluations."""
-
-    __slots__ = ("_accu_slot", "_is_made", "_loop", "_node", "_planner", "_scope", "heat")
-
-    def __init__(self, planner: Planner, node: Comprehension, scope: Scope, accu_slot: int) -> None:
-        self.heat = 0
-        self._planner: Final = planner
-        self._node: Final = node
-        self._scope: Final = scope
-        self._accu_slot: Final = accu_slot
-        self._is_made = False
-        self._loop: Callable[[Frame, Any, Any], Any] | None = None
-
-    def finishes(self, frame: Frame, iterator: Any) -> bool:
-        """Run the rest of the fold; false when there is no code for it."""
-        if not self._is_made:
-            from cel.hot_loops import compile_loop  # noqa: PLC0415 - only for what runs long
-
-            self._is_made = True
-            self._loop = compile_loop(self._planner, self._node, self._scope, self._accu_slot)
-        start = frame.slots[self._accu_slot]
-        if self._loop is None or start is UNSET:
-            return False
-        value = self._loop(frame, iterator, start.error if start.__class__ is Failed else start)
-        frame.slots[self._accu_slot] = Failed(value) if value.__class__ is EvaluationError else value
-        return True
 
 
 _DEFAULTS: Final[dict[str, Any]] = {"bool": False, "int": 0, "uint": UInt(0), "double": 0.0, "string": "", "bytes": b""}

@@ -8,12 +8,12 @@ Source: cel-go interpreter (interpretable.go, attributes.go).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cel.declarations import DYN_KIND, LIST_KIND, MAP_KIND, PARAM_KIND, Type
 from cel.errors import EvaluationError
 from cel.stdlib import Implementation
-from cel.syntax import INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT, Call, Expr, Ident, Select
+from cel.syntax import INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT, Call, Comprehension, Expr, Ident, Select
 from cel.values import (
     COST_EXCEEDED,
     COST_LIMIT,
@@ -31,8 +31,10 @@ from cel.values import (
     type_name,
 )
 
+if TYPE_CHECKING:
+    from cel.walker import Planner
+
 CHAIN: Final = frozenset((INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT))
-RUN_BLOCK: Final = 8
 KEY_CLASSES: Final = frozenset((str, int, UInt, bool, float))
 
 
@@ -87,48 +89,42 @@ class UnaryRun:
     """Calls one after the other, each with constants as its other arguments.
 
     Most of them cost a tenth of the text's length, so on an empty text nothing: a loop could do without
-    limit what costs nothing. What a part of the run makes of an empty text is therefore remembered.
+    limit what costs nothing. What the rest of the run makes of an empty text is therefore remembered.
     """
 
-    __slots__ = ("_blocks",)
+    __slots__ = ("_calls", "_known")
 
     def __init__(self, calls: list[tuple[Implementation, Any, list[Any]]]) -> None:
-        self._blocks: Final[list[tuple[list[tuple[Implementation, Any, list[Any]]], dict[str, tuple[Any, int]]]]] = [
-            (calls[start : start + RUN_BLOCK], {}) for start in range(0, len(calls), RUN_BLOCK)
-        ]
+        self._calls: Final = calls
+        self._known: Final[dict[tuple[int, bool], tuple[Any, int]]] = {}
 
     def __call__(self, value: Any) -> tuple[Any, int]:
         """The value, or the error, and the cost."""
-        total = 0
-        for calls, known in self._blocks:
-            key = value if value.__class__ is str else value[0] if value.__class__ is list and len(value) == 1 else None
-            is_empty = key.__class__ is str and not key
-            if is_empty:
-                found = known.get(value.__class__.__name__)
-                if found is not None:
-                    value = found[0]
-                    total += found[1]
-                    if value.__class__ is EvaluationError:
+        cost = 0
+        empty_at: list[tuple[tuple[int, bool], int]] = []
+        try:
+            for position, (call, cost_of, constants) in enumerate(self._calls):
+                is_list = value.__class__ is list
+                text = value[0] if is_list and len(value) == 1 else value
+                if text.__class__ is str and not text:
+                    found = self._known.get((position, is_list))
+                    if found is not None:
+                        value = found[0]
+                        cost += found[1]
                         break
-                    continue
-            cls, cost = value.__class__.__name__, 0
-            try:
-                for call, cost_of, constants in calls:
-                    result = call(value, *constants)
-                    cost += 1 if cost_of is None else cost_of([value, *constants], result)
-                    value = result
-                    if total + cost > COST_LIMIT:
-                        raise AbortedError(COST_EXCEEDED)
-            except AbortedError:
-                raise
-            except EvaluationError as error:
-                value = error.with_traceback(None)
-            total += cost
-            if is_empty:
-                known[cls] = value, cost
-            if value.__class__ is EvaluationError:
-                break
-        return value, total
+                    empty_at.append(((position, is_list), cost))
+                result = call(value, *constants)
+                cost += 1 if cost_of is None else cost_of([value, *constants], result)
+                value = result
+                if cost > COST_LIMIT:
+                    raise AbortedError(COST_EXCEEDED)
+        except AbortedError:
+            raise
+        except EvaluationError as error:
+            value = error.with_traceback(None)
+        for place, before in empty_at:
+            self._known[place] = value, cost - before
+        return value, cost
 
     def continuation(self, frame: Frame, value: Any) -> Any:
         value, cost = self(value)
@@ -367,3 +363,32 @@ def member_set(constants: list[Any]) -> frozenset[tuple[type, Any]] | None:
             if 0 <= constant < 2.0**64:
                 members.add((UInt, UInt(int(constant))))
     return frozenset(members)
+
+
+class HotLoop:
+    """A fold's way to `hot_loops`; heat: what it has cost so far, over all evaluations."""
+
+    __slots__ = ("_accu_slot", "_is_made", "_loop", "_node", "_planner", "_scope", "heat")
+
+    def __init__(self, planner: Planner, node: Comprehension, scope: Scope, accu_slot: int) -> None:
+        self.heat = 0
+        self._planner: Final = planner
+        self._node: Final = node
+        self._scope: Final = scope
+        self._accu_slot: Final = accu_slot
+        self._is_made = False
+        self._loop: Callable[[Frame, Any, Any], Any] | None = None
+
+    def finishes(self, frame: Frame, iterator: Any) -> bool:
+        """Run the rest of the fold; false when there is no code for it."""
+        if not self._is_made:
+            from cel.hot_loops import compile_loop  # noqa: PLC0415 - only for what runs long
+
+            self._is_made = True
+            self._loop = compile_loop(self._planner, self._node, self._scope, self._accu_slot)
+        start = frame.slots[self._accu_slot]
+        if self._loop is None or start is UNSET:
+            return False
+        value = self._loop(frame, iterator, start.error if start.__class__ is Failed else start)
+        frame.slots[self._accu_slot] = Failed(value) if value.__class__ is EvaluationError else value
+        return True
