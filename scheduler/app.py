@@ -99,12 +99,12 @@ class SchedulerApp:
             for warning in self.preflight.warnings:
                 log.warning("%s", warning)
         self.machine = Machine(
-            tuple(_profile(profile) for profile in config.profiles),
+            tuple(_profile(profile, config) for profile in config.profiles),
             features=config.features(),
             new_uid=lambda: str(uuid.uuid4()),
             settings=config.core_settings(),
         )
-        codec = Codec()
+        codec = Codec(config.slice_selector)
         self.metrics = Metrics(self._families)
         name = config.scheduler_names[0]
         self._events = EventSeries(
@@ -379,10 +379,15 @@ class SchedulerApp:
         yield ("dra_scheduler_problems", "Why /readyz fails; 0 when ready.", "gauge", (), {(): len(self.problems())})
 
 
-def _profile(config: ProfileConfig) -> Profile:
-    args = config.dynamic_resources
-    plugins = default_plugins(budget_steps=args.search_steps, binding_timeout_ms=int(args.binding_timeout * 1000))
-    return Profile(config.scheduler_name, plugins)
+def _profile(profile: ProfileConfig, config: Config) -> Profile:
+    args = profile.dynamic_resources
+    plugins = default_plugins(
+        budget_steps=args.search_steps,
+        binding_timeout_ms=int(args.binding_timeout * 1000),
+        nodes=config.node_selector,
+        slices=config.slice_selector,
+    )
+    return Profile(profile.scheduler_name, plugins)
 
 
 def _because(failure: str | None) -> str:

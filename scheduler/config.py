@@ -20,17 +20,18 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from allocator import Features
 from scheduler.core.settings import CoreSettings
+from scheduler.model.selector_text import SelectorTextError, TextSelector, parse_node_selector, parse_slice_selector
 
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 KIND: Final = "DraSchedulerConfiguration"
@@ -83,6 +84,21 @@ SchedulerName = Annotated[
 ]
 
 
+def _selector(parse: Callable[[str], TextSelector]) -> AfterValidator:
+    def check(text: str) -> str:
+        try:
+            parse(text)
+        except SelectorTextError as error:
+            raise PydanticCustomError("selector", "{problem}", {"problem": str(error)}) from error
+        return text
+
+    return AfterValidator(check)
+
+
+NodeSelectorText = Annotated[str, _selector(parse_node_selector)]
+SliceSelectorText = Annotated[str, _selector(parse_slice_selector)]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True, use_enum_values=True
@@ -125,6 +141,8 @@ class Config(_Section):
 
     Attributes:
         profiles: The scheduler names we answer to.
+        nodes: Label selector of the nodes this scheduler may use, None for all.
+        slices: Selector, by `driver` and `pool`, of the ResourceSlices it may allocate from, None for all.
         health_port: Port of /livez, /readyz and /metrics; 0 takes a free one, None serves nothing.
         health_address: None: all addresses in a pod, loopback elsewhere.
         writes_in_flight: Requests sent at once (upstream's `parallelism` has no counterpart: deciding has one thread).
@@ -140,6 +158,8 @@ class Config(_Section):
     api_version: Literal["dra-scheduler/v1alpha1"] = "dra-scheduler/v1alpha1"
     kind: Literal["DraSchedulerConfiguration"] = "DraSchedulerConfiguration"
     profiles: Annotated[tuple[ProfileConfig, ...], Field(strict=False)] = (ProfileConfig(),)
+    nodes: NodeSelectorText | None = None
+    slices: SliceSelectorText | None = None
     health_port: Annotated[int, Field(ge=0, le=65535)] | None = 10259
     health_address: str | None = None
     writes_in_flight: Annotated[int, Field(ge=1, le=1000)] = 48
@@ -174,6 +194,14 @@ class Config(_Section):
     @property
     def scheduler_names(self) -> tuple[str, ...]:
         return tuple(profile.scheduler_name for profile in self.profiles)
+
+    @property
+    def node_selector(self) -> TextSelector | None:
+        return parse_node_selector(self.nodes) if self.nodes is not None else None
+
+    @property
+    def slice_selector(self) -> TextSelector | None:
+        return parse_slice_selector(self.slices) if self.slices is not None else None
 
     def features(self) -> Features:
         """The allocator's code paths."""

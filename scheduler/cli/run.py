@@ -24,6 +24,17 @@ log = logging.getLogger("scheduler")
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
+def _check_selector(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    from scheduler.model.selector_text import SelectorTextError, parse_node_selector, parse_slice_selector
+
+    if text is not None:
+        try:
+            (parse_node_selector if parameter.name == "nodes" else parse_slice_selector)(text)
+        except SelectorTextError as error:
+            raise click.BadParameter(f"{text!r}: {error}") from error
+    return text
+
+
 @click.command()
 @click.option(
     "--kubeconfig",
@@ -36,6 +47,18 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
     "scheduler_names",
     multiple=True,
     help="Schedule pods with this spec.schedulerName (repeatable). Default: dra-scheduler.",
+)
+@click.option(
+    "--nodes",
+    metavar="SELECTOR",
+    callback=_check_selector,
+    help="Use only nodes with these labels, such as 'pool=gpu,!spot'. Default: all.",
+)
+@click.option(
+    "--slices",
+    metavar="SELECTOR",
+    callback=_check_selector,
+    help="Allocate only from ResourceSlices of this driver or pool, such as 'driver=gpu.example.com'. Default: all.",
 )
 @click.option(
     "--config",
@@ -60,6 +83,8 @@ def run(
     kubeconfig: str | None,
     context: str | None,
     scheduler_names: tuple[str, ...],
+    nodes: str | None,
+    slices: str | None,
     config_path: Path | None,
     health_port: int | None,
     health_address: str | None,
@@ -78,6 +103,8 @@ def run(
 
     set_up_logging(log_format, log_level)
     overrides: dict[str, Any] = {
+        "nodes": nodes,
+        "slices": slices,
         "health_port": health_port,
         "health_address": health_address,
         "is_paranoid": paranoid or None,
@@ -156,7 +183,10 @@ async def _serve(connection: Connection, config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     async with SchedulerApp(connection, config) as app:
-        log.info("scheduling pods of %s", ", ".join(config.scheduler_names))
+        only = "".join(
+            f", {option} only {text}" for option, text in (("nodes", config.nodes), ("slices", config.slices)) if text
+        )
+        log.info("scheduling pods of %s%s", ", ".join(config.scheduler_names), only)
         await app.run_until(stopped)
         log.info("stopping")
 

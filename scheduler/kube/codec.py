@@ -53,6 +53,7 @@ from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
 from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, Record
+from scheduler.model.selector_text import TextSelector, selects_slice
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
@@ -493,9 +494,17 @@ def _observed_namespace(namespace: Namespace) -> tuple[ObjectMeta, Input]:
     return _checked(namespace.metadata), NamespaceObserved(namespace)
 
 
-def _observed_slice(raw: msgspec.Raw) -> tuple[ObjectMeta, Input]:
-    meta = _checked(_meta_decoder.decode(raw).metadata)
-    return meta, SliceObserved(decode_slice(orjson.loads(bytes(raw))), meta.revision)
+def _slice_observer(selector: TextSelector | None) -> Callable[[msgspec.Raw], tuple[ObjectMeta, Input]]:
+    """A slice that is not selected is told as gone: it may have been selected before."""
+
+    def observed(raw: msgspec.Raw) -> tuple[ObjectMeta, Input]:
+        meta = _checked(_meta_decoder.decode(raw).metadata)
+        slice_ = decode_slice(orjson.loads(bytes(raw)))
+        if selector is not None and not selects_slice(selector, slice_):
+            return meta, SliceDeleted(slice_.name, meta.revision)
+        return meta, SliceObserved(slice_, meta.revision)
+
+    return observed
 
 
 def _observed_class(raw: msgspec.Raw) -> tuple[ObjectMeta, Input]:
@@ -524,9 +533,13 @@ TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")  # newest first; 1.37
 
 
 class Codec:
-    """The kinds this program watches, in the order in which they are worth knowing."""
+    """The kinds this program watches, in the order in which they are worth knowing.
 
-    def __init__(self) -> None:
+    Args:
+        slices: The only ResourceSlices to tell of, None for all.
+    """
+
+    def __init__(self, slices: TextSelector | None = None) -> None:
         claims = ClaimDecoder()
         self.pods = Kind(
             "Pod",
@@ -560,7 +573,7 @@ class Codec:
             "ResourceSlice",
             f"{RESOURCE_API}/resourceslices",
             msgspec.Raw,
-            _observed_slice,
+            _slice_observer(slices),
             lambda n, _, revision: SliceDeleted(n.name, revision),
             withdraws_broken=True,
         )

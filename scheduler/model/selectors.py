@@ -316,6 +316,11 @@ def _key_and_value_problems(key: str, values: Sequence[str], path: str) -> list[
     return problems
 
 
+def label_problems(key: str, values: Sequence[str]) -> list[str]:
+    """What is wrong with a label key and values that somebody typed."""
+    return [problem.partition("Invalid value: ")[2] for problem in _key_and_value_problems(key, values, "")]
+
+
 def is_qualified_name(key: str) -> bool:
     """Whether `key` is a label key: `[dns-subdomain/]name`."""
     prefix, slash, name = key.rpartition("/")

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from scheduler.framework.api import Plugin
+from scheduler.model.selector_text import TextSelector
 from scheduler.plugins import (
     dynamic_resources,
     node_affinity,
     node_name,
     node_resources_fit,
     node_unschedulable,
+    own_nodes,
     scheduling_gates,
     taint_toleration,
 )
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
         _affinity,
         _fit,
         _devices,
+        own_nodes.OwnNodes(TextSelector("", ())),
     )
     _post_filter: PostFilterPlugin = _devices
     _score: tuple[ScorePlugin, ...] = (_taints, _affinity, _fit, _devices)
@@ -59,13 +62,19 @@ __all__ = ["default_plugins", "plugin_factories"]
 
 
 def plugin_factories(
-    *, budget_steps: int = 200_000, binding_timeout_ms: int = 600_000
+    *,
+    budget_steps: int = 200_000,
+    binding_timeout_ms: int = 600_000,
+    nodes: TextSelector | None = None,
+    slices: TextSelector | None = None,
 ) -> Mapping[str, Callable[[], Plugin]]:
     """Factories by plugin name, in upstream's default order, each with upstream's default weight.
 
     Args:
         budget_steps: DynamicResources' largest search per pod and node, in (request, device) trials, > 0.
         binding_timeout_ms: DynamicResources' wait for binding conditions, >= 1,000.
+        nodes: The only nodes to use, None for all; with it the plugin OwnNodes comes first.
+        slices: The only slices that are told, None for all; for DynamicResources' words only.
 
     Raises:
         ValueError: an argument is out of its range.
@@ -74,7 +83,10 @@ def plugin_factories(
         raise ValueError(f"budget_steps: {budget_steps} must be at least 1")
     if binding_timeout_ms < 1_000:
         raise ValueError(f"binding_timeout_ms: {binding_timeout_ms} must be at least 1000 (1 s)")
-    return {
+    own: dict[str, Callable[[], Plugin]] = {}
+    if nodes is not None:
+        own[own_nodes.NAME] = lambda: own_nodes.OwnNodes(nodes)
+    return own | {
         scheduling_gates.NAME: scheduling_gates.SchedulingGates,
         node_unschedulable.NAME: node_unschedulable.NodeUnschedulable,
         node_name.NAME: node_name.NodeName,
@@ -82,12 +94,22 @@ def plugin_factories(
         node_affinity.NAME: node_affinity.NodeAffinity,
         node_resources_fit.NAME: node_resources_fit.NodeResourcesFit,
         dynamic_resources.NAME: lambda: dynamic_resources.DynamicResources(
-            budget_steps=budget_steps, binding_timeout_ms=binding_timeout_ms
+            budget_steps=budget_steps,
+            binding_timeout_ms=binding_timeout_ms,
+            slices=slices.text if slices is not None else "",
         ),
     }
 
 
-def default_plugins(*, budget_steps: int = 200_000, binding_timeout_ms: int = 600_000) -> tuple[Plugin, ...]:
+def default_plugins(
+    *,
+    budget_steps: int = 200_000,
+    binding_timeout_ms: int = 600_000,
+    nodes: TextSelector | None = None,
+    slices: TextSelector | None = None,
+) -> tuple[Plugin, ...]:
     """The plugins of `plugin_factories`, built, in upstream's default order."""
-    factories = plugin_factories(budget_steps=budget_steps, binding_timeout_ms=binding_timeout_ms)
+    factories = plugin_factories(
+        budget_steps=budget_steps, binding_timeout_ms=binding_timeout_ms, nodes=nodes, slices=slices
+    )
     return tuple(build() for build in factories.values())

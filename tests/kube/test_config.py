@@ -45,6 +45,8 @@ profiles:
       - name: DynamicResources
         args: {bindingTimeout: 5m, searchSteps: 1000}
   - schedulerName: batch.example.com
+nodes: pool in (gpu, big), !spot
+slices: driver=gpu.example.com
 healthPort: null
 healthAddress: 0.0.0.0
 writesInFlight: 64
@@ -65,6 +67,9 @@ featureGates:
     assert config.scheduler_names == ("gpu-scheduler", "batch.example.com")
     args = [profile.dynamic_resources for profile in config.profiles]
     assert [(one.binding_timeout, one.search_steps) for one in args] == [(300.0, 1000), (600.0, 200_000)]
+    assert config.node_selector.matches({"pool": "big"})
+    assert not config.node_selector.matches({"pool": "big", "spot": ""})
+    assert config.slice_selector.matches({"driver": "gpu.example.com", "pool": "a"})
     assert config.health_port is None
     assert (config.request_timeout, config.watch_inactivity) == (90.0, 90.0)
     assert config.core_settings().unschedulable_ms_max == 120_000
@@ -158,6 +163,8 @@ def test_python_names_serve_in_code():
         pytest.param(HEAD + "profiles: []\n", "config.yaml:1:1: profiles: at least one is needed", id="no-profile"),
         pytest.param("- a\n", "config.yaml:1:1: a mapping is needed that begins with apiVersion", id="a-list"),
         pytest.param(HEAD + "profiles: [\n", "config.yaml:4:1: expected the node content", id="no-yaml"),
+        pytest.param(HEAD + "nodes: pool=gpu,\n", "config.yaml:3:1: nodes: cannot read 'the end' at", id="nodes"),
+        pytest.param(HEAD + "slices: zone=a\n", "config.yaml:3:1: slices: unknown key 'zone': slices", id="slices"),
     ],
 )
 def test_complaints_name_the_place_and_the_cure(config_file, text, complaint):

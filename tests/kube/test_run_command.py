@@ -63,6 +63,8 @@ def kubeconfig(folder: Path, server: str) -> str:
         pytest.param(
             ["--scheduler-name", "No Good"], "Invalid value for --scheduler-name: 'No Good': String", id="bad-name"
         ),
+        pytest.param(["--nodes", "pool=gpu,"], "Invalid value for '--nodes': 'pool=gpu,': cannot read", id="bad-nodes"),
+        pytest.param(["--slices", "node=a"], "unknown key 'node': slices are selected by driver", id="bad-slices"),
         pytest.param(["--scheduler-name=a"] * 2, "each schedulerName may occur once, got a, a", id="name-twice"),
     ],
 )

@@ -10,10 +10,12 @@ import sys
 import pytest
 
 from scheduler.framework.api import FilterPlugin, PostFilterPlugin, PreEnqueuePlugin, PreFilterPlugin, ScorePlugin
+from scheduler.model.selector_text import parse_node_selector
 from scheduler.plugins import default_plugins, plugin_factories
 
 PLUGINS = default_plugins()
-plugins = pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
+OWN_NODES = default_plugins(nodes=parse_node_selector("pool=gpu"))[0]
+plugins = pytest.mark.parametrize("plugin", [*PLUGINS, OWN_NODES], ids=lambda plugin: plugin.name)
 
 
 def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> None:

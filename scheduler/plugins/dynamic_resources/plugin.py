@@ -96,10 +96,12 @@ class DynamicResources:
     Args:
         budget_steps: Largest number of (request, device) trials per node and attempt; the place of `filterTimeout`.
         binding_timeout_ms: How long a claim may take to meet its binding conditions (`bindingTimeout`), >= 1,000.
+        slices: The option by which the inventory was narrowed, "" when it was not; named where no solution is found.
     """
 
     budget_steps: int = 200_000
     binding_timeout_ms: int = 600_000
+    slices: str = ""
     weight: int = 2
     name: str = NAME
     wakes_on: tuple[tuple[Resource, Action], ...] = WAKES_ON
@@ -181,7 +183,7 @@ class DynamicResources:
             return wanted
         if wanted:
             # Even when another claim is unavailable here: freeing that one must not look helpful where this one fails.
-            refusal = _rule_out(slot, wanted, host, view)
+            refusal = _rule_out(slot, wanted, host, view, self._no_solution())
             outcome = refusal or self._search(slot, wanted, host, view, _placeholder_share_ids())
             if isinstance(outcome, Status):
                 return outcome
@@ -381,7 +383,11 @@ class DynamicResources:
             case Unsatisfiable(invalid_pools=True):
                 return Status.unresolvable(INVALID_POOLS)
             case Unsatisfiable():
-                return Status.unresolvable(REASON_NO_SOLUTION)
+                return self._no_solution()
+
+    def _no_solution(self) -> Status:
+        where = f" from slices of --slices '{self.slices}'" if self.slices else ""
+        return Status.unresolvable(REASON_NO_SOLUTION + where)
 
     def _given_up(self, claims: Sequence[ResourceClaim], now_ms: int, view: ClusterView) -> frozenset[int]:
         if not view.features.device_binding_and_status:
@@ -449,7 +455,9 @@ def _wanted_on(slot: ClaimsSlot, node: NodeInfo) -> tuple[Claim, ...] | Status:
     return slot.wanted if needed.wanted is None else (*slot.wanted, needed.wanted)
 
 
-def _rule_out(slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView) -> Status | None:
+def _rule_out(
+    slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, no_solution: Status
+) -> Status | None:
     """The allocator's refusal without asking it, for a node whose slices could never serve the claims; else None.
 
     Worth it for a shape that is new, when thousands of nodes are asked about, and not for the few that changed.
@@ -463,7 +471,7 @@ def _rule_out(slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view:
     if candidates is None or host.name in candidates:
         return None
     has_invalid = view.inventory.node_pools(host, view.features).has_invalid
-    return Status.unresolvable(INVALID_POOLS if has_invalid else REASON_NO_SOLUTION)
+    return Status.unresolvable(INVALID_POOLS) if has_invalid else no_solution
 
 
 def _is_unavailable(slot: ClaimsSlot, index: int, host: NodeView) -> bool:
