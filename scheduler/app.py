@@ -32,6 +32,7 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.executor import Executor
+from scheduler.kube.feature_gates import dropped_by, read_gates
 from scheduler.kube.health import HealthServer
 from scheduler.kube.preflight import Preflight, check
 from scheduler.kube.requests import ApiClient, Timeouts
@@ -96,7 +97,7 @@ class SchedulerApp:
         if config.preflight:
             self.preflight = await check(client)
             log.info("connected to %s, Kubernetes %s", credentials.url, self.preflight.version)
-            for warning in self.preflight.warnings:
+            for warning in (*self.preflight.warnings, *dropped_by(await read_gates(client))):
                 log.warning("%s", warning)
         self.machine = Machine(
             tuple(_profile(profile, config) for profile in config.profiles),

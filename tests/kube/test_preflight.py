@@ -24,11 +24,12 @@ from scheduler.framework.decisions import (
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.executor import encode_decision
+from scheduler.kube.feature_gates import METRICS_PATH, dropped_by, read_gates
 from scheduler.kube.permissions import PERMISSIONS
 from scheduler.kube.preflight import PreflightError, check
 from scheduler.kube.requests import ApiClient
 from scheduler.model.keys import ClaimKey, PodKey
-from tests.kube.misbehaving import misbehaving, reply, status
+from tests.kube.misbehaving import drop, misbehaving, reply, status
 
 ROOT = Path(__file__).resolve().parents[2]
 VERBS = sum(len(permission.verbs) for permission in PERMISSIONS)
@@ -151,11 +152,40 @@ def test_manifests_grant_exactly_the_listed_permissions():
         (group, resource, verb)
         for document in documents
         for rule in document.get("rules", [])
+        if "nonResourceURLs" not in rule
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
     assert granted == rules(PERMISSIONS)
+    urls = [rule for document in documents for rule in document.get("rules", []) if "nonResourceURLs" in rule]
+    assert urls == [{"nonResourceURLs": [METRICS_PATH], "verbs": ["get"]}]
+
+
+METRICS = b"""# HELP kubernetes_feature_enabled [BETA] This metric records the data about the stage and enablement.
+# TYPE kubernetes_feature_enabled gauge
+kubernetes_feature_enabled{name="DRADeviceTaints",stage="BETA"} 0
+kubernetes_feature_enabled{name="DRAConsumableCapacity",stage="BETA"} 1
+kubernetes_feature_enabled{name="SomethingElse",stage=""} 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "dropped"),
+    [
+        pytest.param(reply(METRICS), ["DRADeviceTaints"], id="one-gate-off"),
+        pytest.param(reply(b"# no such metric"), [], id="no-word-about-gates"),
+        pytest.param(status(403, "Forbidden", "no"), [], id="not-permitted"),
+        pytest.param(status(404, "NotFound", "no"), [], id="no-metrics"),
+        pytest.param(drop(), [], id="no-answer"),
+    ],
+)
+async def test_gates_that_are_off_are_named_with_what_is_lost(answer, dropped):
+    async with misbehaving(answer) as server, client_of(server) as client:
+        said = dropped_by(await read_gates(client))
+
+    assert [text.split()[5] for text in said] == dropped
+    assert all("taints of slices and tolerations of claims" in text for text in said)
 
 
 def right_of(method: str, path: str) -> tuple[str, str, str]:
