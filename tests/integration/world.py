@@ -380,6 +380,7 @@ class World:
 
 # The scheduler's writes; PATCH or PUT, as it likes.
 WRITES: Final = {
+    "claim create": ("POST", r"/resourceclaims(\?|$)"),
     "claim": ("*", r"/resourceclaims/[^/?]+(/status)?(\?|$)(?<!watch=true)"),
     "claim status": ("*", r"/resourceclaims/[^/?]+/status(\?|$)"),
     "binding": ("POST", r"/pods/[^/?]+/binding(\?|$)"),
