@@ -27,13 +27,18 @@ class Rig:
     """
 
     def __init__(
-        self, *plugins: Any, is_listed: bool = True, scheduler_name: str = builders.SCHEDULER, **settings: Any
+        self,
+        *plugins: Any,
+        is_listed: bool = True,
+        scheduler_name: str = builders.SCHEDULER,
+        features: Features | None = None,
+        **settings: Any,
     ) -> None:
         uids = itertools.count(1)
         settings = {"checks_invariants": True, "is_strict": True, "is_paranoid": True, **settings}
         self.machine = Machine(
             [Profile(scheduler_name, plugins)],
-            features=Features(),
+            features=features or Features(),
             new_uid=lambda: f"new-uid-{next(uids)}",
             settings=CoreSettings(**settings),
         )

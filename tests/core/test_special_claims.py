@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from allocator import Features
 from scheduler.core.inputs import WriteOutcomeUnknown, WriteRejected
 from scheduler.core.pod_writes import DROPPED
 from scheduler.framework.decisions import (
@@ -339,6 +340,44 @@ def test_a_new_node_with_devices_wakes_the_pods_that_wait():
     rig.add_nodes("b")
     rig.wait(2_000)
     assert rig.node_of("p") == "b"
+
+
+def test_two_names_one_from_the_device_plugin_and_one_from_devices():
+    rig = rig_with("a")
+    rig.server.put_node(builders.node("a", allocatable={**PLUGIN_NODE, "example.com/nic": "2"} | {GPU: "0"}))
+    rig.add_pod("p", requests={GPU: "1", "example.com/nic": "1"})
+    rig.settle()
+    assert rig.node_of("p") == "a"
+    (claim,) = rig.server.claims.values()
+    assert [request.name for request in claim.spec.requests] == ["container-0-request-0"]
+
+
+def test_a_resource_that_is_nowhere_to_be_had_beside_one_that_devices_serve():
+    rig = rig_with("a")
+    rig.add_pod("p", requests={GPU: "1", "example.com/nic": "1"})
+    rig.settle()
+    assert "1 Insufficient example.com/nic" in rig.condition_of("p")[1]
+    assert not rig.server.claims
+
+
+def test_with_the_feature_off_devices_serve_no_extended_resource():
+    rig = rig_with("a", features=Features(extended_resource=False))
+    wants(rig)
+    rig.settle()
+    assert f"1 Insufficient {GPU}" in rig.condition_of("p")[1]
+
+
+def test_a_note_to_the_pod_that_is_refused_takes_the_claim_back():
+    rig = rig_with("a")
+    key = wants(rig)
+    patch = until(rig, PatchExtendedResources)
+    rig.execute()
+    rig.tell(WriteRejected(patch.id, 422, "Invalid", "status.extendedResourceClaimStatus: no"))
+    rig.settle()
+    assert rig.events[-1] == "FailedScheduling: the API server refuses: Invalid: status.extendedResourceClaimStatus: no"
+    assert key not in rig.server.claims
+    rig.wait(2_000)
+    assert rig.node_of("p") == "a"
 
 
 def test_pods_of_one_shape_share_verdicts_and_each_gets_a_claim_of_its_own():

@@ -66,6 +66,10 @@ OUTCOMES = {
         },
         {"unlucky": "cannot allocate all claims"},
     ),
+    "extended-resource": Outcome(
+        {"explicit": ["new-0/gpu-0 new-0/gpu-1"], "implicit": ["new-0/gpu-2"], "plugin": [""]},
+        {"waits": "1 Insufficient example.com/gpu, 1 cannot allocate all claims"},
+    ),
     "partitionable-devices": Outcome(
         {
             "half": ["parts-0/gpu-0-half-0"],

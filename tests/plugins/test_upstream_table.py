@@ -14,6 +14,7 @@ FILES = {
     "hints": "tests/plugins/test_dynamic_resources_hints.py",
     "walk": "tests/plugins/test_pod_claims.py",
     "extended": "tests/plugins/test_extended_resources.py",
+    "special": "tests/core/test_special_claims.py",
     "rules": "tests/plugins/test_device_taint_rules.py",
     "tainted": "tests/core/test_taint_rules.py",
 }

@@ -75,11 +75,14 @@ def test_the_worlds_are_not_idle() -> None:
         assert seen in traces
 
 
-def test_a_restart_after_any_write_loses_nothing() -> None:
+@pytest.mark.parametrize(
+    "focus", [{"devices": 2, "extended": 0}, {"devices": 6, "extended": 1e9}], ids=["claims", "extended-resources"]
+)
+def test_a_restart_after_any_write_loses_nothing(focus: dict[str, float]) -> None:
     """The machine is killed after the first, the second, … write that lands; the next one finishes or cleans up."""
     kills = 0
     for kill_after in range(1, 13):
-        world = World(7, Conditions(has_faults=False, steps=0, focus={"devices": 2, "cruelty": 0.0}))
+        world = World(7, Conditions(has_faults=False, steps=0, focus={**focus, "cruelty": 0.0}))
         for _ in range(3):
             world.create_pod()
         while world.owed_claims:
