@@ -185,6 +185,8 @@ class Runner:
             try:
                 result = plugin.pre_filter(cycle, view)
                 status, names = result.status, result.node_names
+                if status.code is Code.ERROR:
+                    status = _prefixed(status, f'running PreFilter plugin "{plugin.name}"')
             except Exception as error:
                 status, names = self._broken(plugin, "PreFilter", error), None
             if status.code is Code.SUCCESS:
@@ -255,8 +257,10 @@ class Runner:
             try:
                 status = plugin.filter(cycle, node, view)
             except Exception as error:
-                status = self._broken(plugin, "Filter", error)
+                return self._broken(plugin, "Filter", error)
             if status is not SUCCESS and status.code is not Code.SUCCESS:
+                if status.code is Code.ERROR:
+                    status = _prefixed(status, f'running "{plugin.name}" filter plugin')
                 return status.by(plugin.name)
         return SUCCESS
 
@@ -391,6 +395,11 @@ class Runner:
         return Status(
             Code.ERROR, (f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}',), plugin.name
         )
+
+
+def _prefixed(status: Status, text: str) -> Status:
+    """An ERROR in upstream's words (framework/runtime/framework.go)."""
+    return Status(Code.ERROR, (f"{text}: {status.message}",), status.plugin)
 
 
 def _no_node_named(narrowing: Sequence[str]) -> Status:

@@ -18,6 +18,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
@@ -43,6 +44,7 @@ from scheduler.framework.decisions import (
 from scheduler.kube.clock import Clock, encode_time
 from scheduler.kube.codec import RESOURCE_API, Codec, UndecodableError
 from scheduler.kube.event_records import EventSeries
+from scheduler.kube.exact_claims import PROTOBUF, ExactClaim, MalformedError
 from scheduler.kube.requests import (
     JSON,
     MERGE_PATCH,
@@ -347,6 +349,8 @@ class Executor:
                 decision, now_ms=self._clock.now_ms(), is_transition=self._is_transition(decision)
             )
             outcome = await self._client.send(*request)
+            if isinstance(decision, AddClaimFinalizer | WriteClaimStatus) and _is_text_changed(outcome):
+                outcome = await self._update_exactly(decision, request.path, outcome)
             answer = self._answer(decision, outcome)
         except Exception as error:  # a defect of ours: the machine must hear of it, the writer must live
             log.exception("%s could not be executed", type(decision).__name__)
@@ -354,6 +358,34 @@ class Executor:
             answer = WriteOutcomeUnknown(decision.id, outcome.message)
         self._on_write(type(decision).__name__, type(outcome).__name__, loop.time() - begun_s)
         return answer
+
+    async def _update_exactly(
+        self, decision: AddClaimFinalizer | WriteClaimStatus, path: str, refusal: Outcome
+    ) -> Outcome:
+        """The same write without touching the text of opaque parameters; see `exact_claims`."""
+        read = await self._client.send("GET", claim_path(decision.claim), accept=PROTOBUF)
+        match read:
+            case Accepted():
+                try:
+                    claim = ExactClaim(read.body)
+                except MalformedError as error:  # not by any API server of Kubernetes
+                    log.warning("claim %s cannot be read as protobuf: %s", decision.claim, error)
+                    return refusal
+            case Unknown():
+                return Rejected(0, "ReadFailed", read.message, is_retriable=True)  # nothing was written
+            case _:
+                return read
+        if (claim.uid, claim.resource_version) != (decision.uid, str(decision.expect_revision)):
+            return Conflicted(f"claim {decision.claim} has changed since revision {decision.expect_revision}")
+        if isinstance(decision, AddClaimFinalizer):
+            body = claim.with_finalizers(decision.finalizers)
+        else:
+            body = claim.with_reserved_for(decision.reserved_for or ())
+        outcome = await self._client.send("PUT", path, body, PROTOBUF)
+        if isinstance(outcome, Conflicted):
+            # aiohttp sends a PUT once more when the connection is lost: the conflict may be with ourselves.
+            return Unknown(outcome.message)
+        return outcome
 
     def _is_transition(self, decision: Answered) -> bool:
         if not isinstance(decision, PatchPodStatus) or decision.uid in self._unscheduled:
@@ -433,6 +465,13 @@ class Executor:
                 log.debug("event %s about %s not recorded: %s", request.event.reason, request.event.name, outcome)
                 if isinstance(outcome, Rejected) and outcome.code == 404 and request.method == "PATCH":
                     self._events.forget(request.event)
+
+
+def _is_text_changed(outcome: Outcome) -> bool:
+    """Whether a patch was refused for changing what it does not name; the message may be cut after the first lines."""
+    if not isinstance(outcome, Rejected) or outcome.code != HTTPStatus.UNPROCESSABLE_ENTITY:
+        return False
+    return " spec: Invalid value: " in outcome.message or " status.allocation: Invalid value: " in outcome.message
 
 
 def _lane_key(decision: Answered) -> tuple[str, _LaneKey]:

@@ -2,6 +2,7 @@
 
 Source: what `watch` and `executor` send; `resourceclaims/binding` is Kubernetes 1.36's granular authorization of
 changes to `status.allocation` and `status.reservedFor` (KEP-4817), asked cluster-wide with the verb of the request.
+Claims are updated where a patch would change the text of opaque parameters (`exact_claims`).
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ PERMISSIONS: Final = (
     Permission("resource.k8s.io", "deviceclasses", ("list", "watch")),
     Permission("resource.k8s.io", "resourceslices", ("list", "watch")),
     Permission("resource.k8s.io", "devicetaintrules", ("list", "watch")),
-    Permission("resource.k8s.io", "resourceclaims", ("get", "list", "watch", "create", "patch", "delete")),
-    Permission("resource.k8s.io", "resourceclaims/status", ("patch",)),
-    Permission("resource.k8s.io", "resourceclaims/binding", ("patch",)),
+    Permission("resource.k8s.io", "resourceclaims", ("get", "list", "watch", "create", "patch", "update", "delete")),
+    Permission("resource.k8s.io", "resourceclaims/status", ("patch", "update")),
+    Permission("resource.k8s.io", "resourceclaims/binding", ("patch", "update")),
     Permission("events.k8s.io", "events", ("create", "patch")),
 )
+_NO_UPDATE: Final = "claims whose opaque parameters a Python client sent cannot be allocated"
 # What the lack of a right costs, where that is not everything.
 OPTIONAL: Final = {
     ("events.k8s.io", "events", "create"): "events will be missing from kubectl describe",
@@ -48,6 +50,9 @@ OPTIONAL: Final = {
         "devicetaintrules",
         "watch",
     ): "where the API server serves them, nothing is scheduled without it",
+    ("resource.k8s.io", "resourceclaims", "update"): _NO_UPDATE,
+    ("resource.k8s.io", "resourceclaims/status", "update"): _NO_UPDATE,
+    ("resource.k8s.io", "resourceclaims/binding", "update"): _NO_UPDATE,
     ("resource.k8s.io", "resourceclaims", "create"): "pods whose extended resources are served by devices will wait",
     ("resource.k8s.io", "resourceclaims", "delete"): "claims made for extended resources may stay behind for a while",
 }

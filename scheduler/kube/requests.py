@@ -170,7 +170,7 @@ class ApiClient:
         self._timeouts = timeouts
         self._pause = pause
         # The headers cannot be gzipped away on loopback or in a cluster: inflating costs more than the bytes.
-        self._headers = {"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": user_agent}
+        self._headers = {"Accept-Encoding": "identity", "User-Agent": user_agent}
         self._write_timeout = aiohttp.ClientTimeout(total=timeouts.total_s, sock_connect=timeouts.connect_s)
         self._session: aiohttp.ClientSession | None = None
 
@@ -192,11 +192,18 @@ class ApiClient:
             await self._session.close()
             self._session = None
 
-    async def send(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> Outcome:
-        """One request and what became of it. `path` is everything after the host, already escaped."""
+    async def send(
+        self, method: str, path: str, body: bytes | None = None, content_type: str = JSON, *, accept: str = JSON
+    ) -> Outcome:
+        """One request and what became of it. `path` is everything after the host, already escaped.
+
+        `accept` is the form of the reply; refusals may come in that form as well.
+        """
         for attempt in range(_THROTTLED_RETRIES_MAX + 1):
             try:
-                async with self._request(method, path, body, content_type, self._write_timeout) as response:
+                async with self._request(
+                    method, path, body, content_type, self._write_timeout, accept=accept
+                ) as response:
                     code, reply = response.status, await response.read()
                     wait_s = (
                         retry_after_s(response.headers.get("Retry-After"), decode_status(reply)) if code == 429 else 0.0
@@ -232,25 +239,39 @@ class ApiClient:
 
     @asynccontextmanager
     async def _request(
-        self, method: str, path: str, body: bytes | None, content_type: str, timeout: aiohttp.ClientTimeout
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        content_type: str,
+        timeout: aiohttp.ClientTimeout,
+        *,
+        accept: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         generation = self._credentials.generation
-        response = await self._open(method, path, body, content_type, timeout)
+        response = await self._open(method, path, body, content_type, timeout, accept=accept)
         try:
             if response.status == HTTPStatus.UNAUTHORIZED and await self._credentials.refresh(generation):
                 response.release()
-                response = await self._open(method, path, body, content_type, timeout)
+                response = await self._open(method, path, body, content_type, timeout, accept=accept)
             yield response
         finally:
             # Gives the connection back when the reply was read to its end, closes it otherwise.
             response.release()
 
     async def _open(
-        self, method: str, path: str, body: bytes | None, content_type: str, timeout: aiohttp.ClientTimeout
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        content_type: str,
+        timeout: aiohttp.ClientTimeout,
+        *,
+        accept: str,
     ) -> aiohttp.ClientResponse:
         assert self._session is not None, "use `async with ApiClient(...)`"
         credentials = self._credentials
-        headers = dict(self._headers)
+        headers = {**self._headers, "Accept": accept}
         if (authorization := credentials.authorization()) is not None:
             headers["Authorization"] = authorization
         if body is not None:

@@ -57,7 +57,7 @@ def test_a_filter_error_fails_the_cycle_and_backs_off_longer_each_time():
     rig.add_nodes("a")
     rig.add_pod("p")
     rig.settle()
-    assert rig.condition_of("p") == ("SchedulerError", "cannot decide")
+    assert rig.condition_of("p") == ("SchedulerError", 'running "Reject" filter plugin: cannot decide')
     waits = []
     for _ in range(6):
         deadline = rig.machine.next_deadline_ms()

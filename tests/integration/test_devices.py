@@ -185,3 +185,23 @@ async def test_devices_that_belong_to_no_node_go_to_the_nodes_their_slice_select
     (waiting,) = [name for name, pod in pods.items() if not pod["spec"].get("nodeName")]
     await world.wait_unschedulable(waiting)
     assert await world.violations() == []
+
+
+async def test_parameters_that_go_writes_otherwise_are_no_hindrance(world: World) -> None:
+    """The API server stores them as they were sent, and refuses patches that would change a blank or a `<` of them."""
+    await world.add_nodes(1, devices=2)
+    opaque = {"opaque": {"driver": world.driver, "parameters": {"mode": "a < b & c", "list": [1, 2.50, 1e3]}}}
+    spec = {"selectors": [{"cel": {"expression": f"device.driver == '{world.driver}'"}}], "config": [opaque]}
+    await world.create("deviceclasses", {"metadata": {"name": world.class_name}, "spec": spec})
+    await world.add_claim("claim", config=[opaque])
+    await world.start_scheduler()
+    await world.add_pod("first", claim="claim")
+    await world.wait_bound("first")
+    await world.add_pod("second", claim="claim")
+    await world.wait_bound("second")
+
+    claim = await world.claim_of("first")
+    assert {consumer["name"] for consumer in claim["status"]["reservedFor"]} == {"first", "second"}
+    configs = claim["status"]["allocation"]["devices"]["config"]
+    assert [config["opaque"] for config in configs] == [opaque["opaque"]] * 2
+    assert await world.violations() == []

@@ -32,6 +32,13 @@ class Asked:
     body: Any
 
 
+def _decoded(body: bytes) -> Any:
+    """JSON as an object, protobuf as it is."""
+    if not body:
+        return None
+    return body if body.startswith(b"k8s\x00") else json.loads(body)
+
+
 @dataclass
 class Misbehaving:
     """The server; `url` once it is open."""
@@ -53,7 +60,7 @@ class Misbehaving:
                 request.path,
                 dict(request.query),
                 dict(request.headers),
-                json.loads(body) if body else None,
+                _decoded(body),
             )
         )
         self.changed.set()

@@ -24,10 +24,12 @@ from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.event_records import EventSeries
+from scheduler.kube.exact_claims import PROTOBUF, ExactClaim
 from scheduler.kube.executor import Executor, Request, encode_decision
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.model.claim import FINALIZER, Consumer
 from scheduler.model.keys import ClaimKey, PodKey
+from tests.kube.claim_bytes import protobuf_claim
 from tests.kube.misbehaving import SERVER, Pauses, Reports, Told, drop, hang, misbehaving, pod, reply, status
 
 CLAIM = ClaimKey("default", "c")
@@ -336,6 +338,105 @@ async def test_missing_right_is_reported_until_a_write_succeeds():
         running.executor.submit([ALLOCATE])
         await running.told.until(lambda inputs: len(inputs) == 2)
         assert running.reports.refusals == {}
+
+
+CHANGED_SPEC = (
+    'ResourceClaim.resource.k8s.io "c" is invalid: spec: Invalid value: {"Devices":{"Requests":[]}}: field is immutable'
+)
+CHANGED_ALLOCATION = CHANGED_SPEC.replace(": spec:", ": status.allocation:")
+RESERVE = WriteClaimStatus(CLAIM, "uid-c", 7, reserved_for=(Consumer("pods", "a", "uid-a"),), id=WriteId(2))
+
+
+@pytest.mark.parametrize(
+    ("decision", "message", "path"),
+    [
+        pytest.param(FINALIZE, CHANGED_SPEC, "/resourceclaims/c", id="finalizer"),
+        pytest.param(RESERVE, CHANGED_ALLOCATION, "/resourceclaims/c/status", id="reservation"),
+    ],
+)
+async def test_a_patch_that_would_change_a_text_becomes_an_update_of_the_very_bytes(decision, message, path):
+    stored = protobuf_claim(uid="uid-c", revision=7)
+    async with (
+        misbehaving(status(422, "Invalid", message), reply(stored), reply(CLAIM_OBJECT)) as server,
+        executing(server) as running,
+    ):
+        (given,) = await running.answers(decision)
+
+        patch, get, put = server.asked
+        assert isinstance(given, WriteAccepted)
+        assert given.claim is not None
+        assert [one.method for one in server.asked] == ["PATCH", "GET", "PUT"]
+        assert (get.path, get.headers["Accept"]) == (patch.path.removesuffix("/status"), PROTOBUF)
+        assert (put.path, put.headers["Content-Type"]) == (patch.path, PROTOBUF)
+        assert put.path.endswith(path)
+        claim = ExactClaim(stored)
+        want = (
+            claim.with_finalizers([FINALIZER])
+            if decision is FINALIZE
+            else claim.with_reserved_for(RESERVE.reserved_for)
+        )
+        assert put.body == want != stored
+
+
+@pytest.mark.parametrize(("uid", "revision"), [("uid-c", 8), ("uid-d", 7)], ids=["changed", "replaced"])
+async def test_a_claim_that_changed_since_is_a_conflict_and_not_written(uid, revision):
+    stored = protobuf_claim(uid=uid, revision=revision)
+    async with (
+        misbehaving(status(422, "Invalid", CHANGED_SPEC), reply(stored)) as server,
+        executing(server) as running,
+    ):
+        (given,) = await running.answers(FINALIZE)
+
+        assert isinstance(given, WriteConflicted)
+        assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "want"),
+    [
+        pytest.param([drop(), drop()], "ReadFailed", id="lost"),  # a GET is sent twice
+        pytest.param([status(404, "NotFound", "gone")], "NotFound", id="gone"),
+        pytest.param([reply(CLAIM_OBJECT)], "Invalid", id="json-all-the-same"),
+        pytest.param([reply(b"k8s\x00\x12\x7f")], "Invalid", id="cut"),
+    ],
+)
+async def test_where_the_bytes_cannot_be_read_nothing_is_written(answers, want):
+    async with (
+        misbehaving(status(422, "Invalid", CHANGED_SPEC), *answers) as server,
+        executing(server) as running,
+    ):
+        (given,) = await running.answers(FINALIZE)
+
+        assert isinstance(given, WriteRejected)
+        assert given.reason == want
+        assert "PUT" not in {one.method for one in server.asked}
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([drop(), drop()], id="lost"),
+        pytest.param([drop(), status(409, "Conflict", "it has been modified")], id="lost-and-sent-again"),
+    ],
+)
+async def test_an_update_without_an_answer_is_unknown(answers):
+    """aiohttp sends a PUT again where the connection was lost, so a conflict may be with the first one."""
+    stored = protobuf_claim(uid="uid-c", revision=7)
+    async with (
+        misbehaving(status(422, "Invalid", CHANGED_SPEC), reply(stored), *answers) as server,
+        executing(server) as running,
+    ):
+        (given,) = await running.answers(FINALIZE)
+        assert isinstance(given, WriteOutcomeUnknown)
+
+
+async def test_other_refusals_are_not_tried_in_another_way():
+    message = 'ResourceClaim.resource.k8s.io "c" is invalid: status.allocation.devices.results[0]: Invalid value: "x"'
+    async with misbehaving(status(422, "Invalid", message)) as server, executing(server) as running:
+        (given,) = await running.answers(ALLOCATE)
+
+        assert isinstance(given, WriteRejected)
+        assert len(server.asked) == 1
 
 
 class Gate:

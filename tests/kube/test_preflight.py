@@ -224,6 +224,9 @@ def test_listed_permissions_are_exactly_what_is_used():
         used.add(right_of(request.method, request.path))
     # Asked by the server besides the status right, and what events need (see event_records).
     used.add(("resource.k8s.io", "resourceclaims/binding", "patch"))
+    # Where a patch would change a text that it does not name (see exact_claims).
+    claims = ("resourceclaims", "resourceclaims/status", "resourceclaims/binding")
+    used |= {("resource.k8s.io", resource, "update") for resource in claims}
     used |= {("events.k8s.io", "events", "create"), ("events.k8s.io", "events", "patch")}
 
     assert used == rules(PERMISSIONS)
