@@ -29,7 +29,7 @@ from typing import Literal
 import aiohttp
 from aiohttp import web
 
-FaultKind = Literal["lose-request", "lose-reply", "answer", "delay", "before"]
+FaultKind = Literal["lose-request", "lose-reply", "answer", "delay", "before", "hold"]
 
 # Headers that belong to one connection and not to the message.
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer", "host", "content-length"}
@@ -43,11 +43,14 @@ class Fault:
         kind: lose-request: cut the connection, the server never sees it. lose-reply: the server does it, the
             client gets a cut connection. answer: the client gets `status` and `body`, the server nothing.
             delay: wait `seconds`, then pass it on. before: await `action(path)`, then pass it on.
+            hold: keep it until `release()`, also when the client has gone meanwhile; then pass it on.
         method: exact, or "*".
         path: regular expression, searched in the path with its query.
         times: how often; -1 for ever.
         hits: how often so far.
         happened: set with the first hit; for `before`, when its action is done.
+        released: for `hold`: let go what is held.
+        answers: for `hold`: the server's HTTP codes, 0 where it did not answer; `answered` with the first.
     """
 
     kind: FaultKind
@@ -61,13 +64,23 @@ class Fault:
     action: Callable[[str], Awaitable[None]] | None = None
     hits: int = 0
     happened: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    answers: list[int] = field(default_factory=list)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def release(self) -> int:
+        """For `hold`: let the server have the request now; its HTTP code."""
+        self.released.set()
+        async with asyncio.timeout(30):
+            await self.answered.wait()
+        return self.answers[-1]
 
     def takes(self, method: str, path: str) -> bool:
         if self.times == 0 or self.method not in ("*", method) or not re.search(self.path, path):
             return False
         self.times -= 1
         self.hits += 1
-        if self.kind != "before":
+        if self.kind not in ("before", "hold"):
             self.happened.set()
         return True
 
@@ -121,6 +134,7 @@ class FaultProxy:
     _refusing: bool = False
     _open: dict[int, _Open] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _held: set[asyncio.Task[tuple[int, str, bytes]]] = field(default_factory=set)
     _session: aiohttp.ClientSession | None = None
     _runner: web.ServerRunner | None = None
 
@@ -149,6 +163,9 @@ class FaultProxy:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.refuse()
+        for held in self._held:
+            held.cancel()
+        await asyncio.gather(*self._held, return_exceptions=True)
         if self._runner is not None:
             await self._runner.cleanup()
         if self._session is not None:
@@ -214,11 +231,36 @@ class FaultProxy:
             case Fault(kind="delay"):
                 await asyncio.sleep(fault.seconds)
                 return await self._pass_on(request)
+            case Fault(kind="hold"):
+                held = asyncio.create_task(self._hold(fault, request, await request.content.read()))
+                self._held.add(held)
+                held.add_done_callback(self._held.discard)
+                fault.happened.set()
+                # Not cancelled with the client's connection: the request is on its way, whoever sent it.
+                status, content_type, body = await asyncio.shield(held)
+                return web.Response(status=status, body=body, headers={"Content-Type": content_type})
             case _:
                 assert fault.action is not None, "a fault of kind `before` needs an action"
                 await fault.action(path)
                 fault.happened.set()
                 return await self._pass_on(request)
+
+    async def _hold(self, fault: Fault, request: web.BaseRequest, body: bytes) -> tuple[int, str, bytes]:
+        assert self._session is not None
+        await fault.released.wait()
+        status = 0
+        try:
+            async with self._session.request(
+                request.method,
+                self.upstream + request.path_qs,
+                headers=[(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP],
+                data=body or None,
+            ) as answer:
+                status = answer.status
+                return status, answer.headers.get("Content-Type", "application/json"), await answer.read()
+        finally:
+            fault.answers.append(status)
+            fault.answered.set()
 
     async def _pass_on(self, request: web.BaseRequest, *, reply: bool = True) -> web.StreamResponse:
         assert self._session is not None

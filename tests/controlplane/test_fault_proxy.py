@@ -163,3 +163,25 @@ async def test_requests_are_counted_without_names(client: aiohttp.ClientSession,
     for name in ("a", "b"):
         await patch(client, f"/api/v1/namespaces/ns/pods/{name}/binding")
     assert proxy.seen == {("PATCH", "/api/v1/namespaces/*/pods/*/binding"): 2}
+
+
+async def test_what_is_held_arrives_when_it_is_released_also_without_its_client(
+    server: Server, proxy: FaultProxy, client: aiohttp.ClientSession
+) -> None:
+    fault = proxy.add(Fault("hold", "PATCH", "/held"))
+    sent = asyncio.create_task(patch(client, "/held"))
+    await fault.happened.wait()
+    assert await patch(client, "/other") == 201
+    assert server.reached == ["PATCH /other"]
+    sent.cancel()
+    await asyncio.wait([sent])
+
+    assert await fault.release() == 201
+    assert server.reached == ["PATCH /other", "PATCH /held"]
+
+
+async def test_the_client_of_what_was_held_gets_the_answer(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+    fault = proxy.add(Fault("hold", "PATCH", "/held"))
+    sent = asyncio.create_task(patch(client, "/held"))
+    await fault.happened.wait()
+    assert await fault.release() == await sent == 201
