@@ -122,11 +122,12 @@ class Ours:
     name: str = "dra-scheduler"
     scheduler_name: str = "dra-scheduler"
     arguments: tuple[str, ...] = ("--no-health", "--log-level=warning")
+    options: tuple[str, ...] = ()
     _process: _Process = field(default_factory=_Process)
 
     async def start(self, cluster: ControlPlane, api: Api, fleet: Fleet) -> None:
         kubeconfig = cluster.kubeconfig("kube-scheduler")
-        command = ["-m", "scheduler", "run", f"--kubeconfig={kubeconfig}", *self.arguments]
+        command = ["-m", "scheduler", "run", f"--kubeconfig={kubeconfig}", *self.arguments, *self.options]
         self._process.spawn(command, cluster.folder / "dra-scheduler.log")
 
     def cpu_seconds(self) -> float:
@@ -161,7 +162,7 @@ class BareWrites:
         self._process.spawn(command, cluster.folder / "bare-writes.log", plan)
 
     async def _plan(self, api: Api, fleet: Fleet) -> list[Object]:
-        places = fleet.bare_places()
+        places = fleet.free_places()
         lines: list[Object] = []
         for pod in await api.list("pods", NAMESPACE):
             node, results = next(places)
@@ -192,13 +193,13 @@ class BareWrites:
         self._process.stop()
 
 
-def contender(name: str) -> Contender:
-    """A new one by its short name: kube, ours or bare."""
+def contender(name: str, options: tuple[str, ...] = ()) -> Contender:
+    """A new one by its short name: kube, ours or bare. `options` are more of `dra-scheduler run`."""
     match name:
         case "kube":
             return KubeScheduler()
         case "ours":
-            return Ours()
+            return Ours(options=options)
         case "bare":
             return BareWrites()
         case _:

@@ -8,17 +8,21 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from benchmarks.pools import DRIVEN, DRIVEN_TERM, POOL_DRIVER, POOLS, pool_name
+
 Object = dict[str, Any]
 
 NAMESPACE: Final = "bench"
-DRIVER: Final = "gpu.example.com"
+DRIVER: Final = POOL_DRIVER
 CLASS: Final = "gpu.example.com"
 TEMPLATE: Final = "claim"
+HOPELESS: Final = "hopeless"
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
 
@@ -30,22 +34,33 @@ class Workload:
     what: str
     devices: Object
     claim: Object | None = None
+    taken_claim: Object | None = None
+    sharing: int = 0
+    classes: int = 1
     extended: str | None = None
     class_spec: Object | None = None
     bare: Object | None = None
 
+    @property
+    def is_plain_backlog(self) -> bool:
+        """Whether its pools are nodes' own and its pods' claims generated: what is run when nothing is named."""
+        return self.devices["kind"] not in POOLS and not self.sharing and self.classes == 1
+
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large: nodes, devices a node, pods."""
+    """How large: nodes, devices a node, pods; `taken` devices belong to others from the beginning."""
 
     nodes: int
     devices: int
     pods: int
+    taken: int = 0
 
     def __post_init__(self) -> None:
         if min(self.nodes, self.devices, self.pods) < 1:
             raise ValueError(f"nodes, devices and pods must be at least 1, not {self}")
+        if not 0 <= self.taken <= self.nodes * self.devices:
+            raise ValueError(f"taken must be 0 to nodes x devices, not {self.taken}")
 
 
 WORKLOADS: Final = Path(__file__).with_name("workloads.yaml")
@@ -69,7 +84,10 @@ class Fleet:
         for number in range(self.size.nodes):
             offer = {"cpu": "64", "memory": "512Gi", "pods": "250"}
             yield {
-                "metadata": {"name": node_name(number), "labels": {"kubernetes.io/hostname": node_name(number)}},
+                "metadata": {
+                    "name": node_name(number),
+                    "labels": {"kubernetes.io/hostname": node_name(number), **DRIVEN},
+                },
                 "status": {
                     "capacity": offer,
                     "allocatable": offer,
@@ -78,6 +96,10 @@ class Fleet:
             }
 
     def slices(self) -> Iterator[Object]:
+        if self.workload.devices["kind"] in POOLS:
+            for number in range(self.size.nodes * self.size.devices):
+                yield from POOLS[self.workload.devices["kind"]](number)
+            return
         for number in range(self.size.nodes):
             if self.workload.devices["kind"] == "partition":
                 yield from self._partitionable(number)
@@ -120,17 +142,44 @@ class Fleet:
         every = max(self.size.nodes * self.size.devices // self.size.pods, 1)
         return index % every == 0
 
-    def device_class(self) -> Object:
-        selectors = [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]
-        return {"metadata": {"name": CLASS}, "spec": {"selectors": selectors, **(self.workload.class_spec or {})}}
+    def device_classes(self) -> Iterator[Object]:
+        """One, or as many as the workload says, each with an extended resource of its own."""
+        workload = self.workload
+        for number in range(workload.classes):
+            spec: Object = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]}
+            spec |= workload.class_spec or {}
+            if workload.extended is not None:
+                spec["extendedResourceName"] = self._extended(number)
+            yield {"metadata": {"name": CLASS if workload.classes == 1 else f"{CLASS}-{number}"}, "spec": spec}
 
-    def template(self) -> Object | None:
-        if self.workload.claim is None:
-            return None
-        return {
-            "metadata": {"namespace": NAMESPACE, "name": TEMPLATE},
-            "spec": {"spec": self.workload.claim},
-        }
+    def _extended(self, number: int) -> str:
+        """The extended resource of the class (or pod) of that number."""
+        assert self.workload.extended is not None
+        classes = self.workload.classes
+        return self.workload.extended if classes == 1 else f"{self.workload.extended}-{number % classes}"
+
+    @property
+    def has_generated_claims(self) -> bool:
+        """Whether kube-controller-manager makes a claim for each pod."""
+        return self.workload.claim is not None and not self.workload.sharing
+
+    def templates(self) -> Iterator[Object]:
+        """Of the pods' claims, and of claims that no device serves."""
+        if self.has_generated_claims:
+            assert self.workload.claim is not None
+            yield _template(TEMPLATE, self.workload.claim)
+        nobody = {"selectors": [{"cel": {"expression": "device.driver == 'nobody.example.com'"}}]}
+        exactly = {"deviceClassName": CLASS, **nobody}
+        yield _template(HOPELESS, {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}})
+
+    def shared_claims(self) -> Iterator[Object]:
+        """Claims that several pods use, when the workload has such."""
+        if self.workload.sharing:
+            for number in range(-(-self.size.pods // self.workload.sharing) + 1):
+                yield {
+                    "metadata": {"namespace": NAMESPACE, "name": f"shared-{number:05}"},
+                    "spec": self.workload.claim,
+                }
 
     def pod(self, name: str, scheduler_name: str) -> Object:
         container: Object = {"name": "main", "image": "registry.example.com/work:1"}
@@ -140,18 +189,61 @@ class Fleet:
             "terminationGracePeriodSeconds": 0,
             "containers": [{**container, "resources": resources}],
         }
+        number = int(name.rpartition("-")[2])
         if self.workload.claim is not None:
             spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": TEMPLATE}]
             resources["claims"] = [{"name": "gpu"}]
+        if self.workload.sharing:
+            claim = f"shared-{number // self.workload.sharing:05}"
+            spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim}]
         if self.workload.extended is not None:
-            resources["limits"] = {self.workload.extended: "1"}
-            resources["requests"][self.workload.extended] = "1"
+            resource = self._extended(number)
+            resources["limits"] = {resource: "1"}
+            resources["requests"][resource] = "1"
         return {"metadata": {"namespace": NAMESPACE, "name": name, "labels": {"app": "bench"}}, "spec": spec}
+
+    def hopeless_pod(self, name: str, scheduler_name: str) -> Object:
+        """A pod whose claim no device serves."""
+        pod = self.pod(name, scheduler_name)
+        pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": HOPELESS}]
+        pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
+        return pod
+
+    def taken(self) -> Iterator[tuple[Object, Object]]:
+        """Claims that nobody's pods hold, and their statuses: `taken` devices from the front."""
+        workload, spec = self.workload, self.workload.taken_claim or self.workload.claim
+        if spec is None or not self.size.taken:
+            return
+        places: Iterator[tuple[Object, list[Object]]]
+        if workload.devices["kind"] in POOLS:
+            request = spec["devices"]["requests"][0]["name"]
+            places = (
+                (DRIVEN_TERM, [{"request": request, "driver": DRIVER, "pool": pool_name(number), "device": "device-1"}])
+                for number in range(self.size.taken)
+            )
+            count = self.size.taken
+        else:
+            places = ((_on_node(node), results) for node, results in self.bare_places())
+            count = self.size.taken // max((workload.bare or {}).get("take", 1), 1)
+        for number, (term, results) in zip(range(count), places, strict=False):
+            claim = {
+                "metadata": {"namespace": NAMESPACE, "name": f"filler-{number:05}", "finalizers": [FINALIZER]},
+                "spec": spec,
+            }
+            yield (
+                claim,
+                {"allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}}},
+            )
 
     # -- what a loop that decides nothing writes --------------------------------------------------------------
 
     def can_write_bare(self) -> bool:
-        return self.workload.bare is not None
+        return self.workload.bare is not None and not self.workload.sharing
+
+    def free_places(self) -> Iterator[tuple[str, list[Object]]]:
+        """`bare_places` without those that are taken from the beginning."""
+        take = max((self.workload.bare or {}).get("take", 1), 1)
+        return islice(self.bare_places(), self.size.taken // take, None)
 
     def bare_places(self) -> Iterator[tuple[str, list[Object]]]:
         """A node and allocation results, pod after pod, without looking at anything."""
@@ -192,6 +284,14 @@ def _part(gpu: int, number: int, profile: str, taken: tuple[int, ...]) -> Object
         "capacity": {"memory": memory},
         "consumesCounters": [{"counterSet": f"gpu-{gpu}", "counters": consumed}],
     }
+
+
+def _template(name: str, spec: Object) -> Object:
+    return {"metadata": {"namespace": NAMESPACE, "name": name}, "spec": {"spec": spec}}
+
+
+def _on_node(name: str) -> Object:
+    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
 
 
 def node_name(number: int) -> str:

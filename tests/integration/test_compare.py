@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 
 import pytest
 
-from benchmarks.compare import Measured, main, parse, quantile, summarize
+from benchmarks.compare import main, parse, planned
 from benchmarks.fleet import Fleet, Size, workloads
+from benchmarks.loads import Backlog, Measured, quantile
+from benchmarks.report import Record, markdown, summarize
+from benchmarks.tables import Entry, table, table_names
 from tests.controlplane.build import built_or_skip
 from tests.integration.invariants import State, check
 
@@ -20,8 +24,9 @@ everything = pytest.mark.parametrize("name", list(workloads()))
 WRITTEN_BARE = [name for name, workload in workloads().items() if Fleet(workload, SIZE).can_write_bare()]
 
 
-def test_only_extended_resources_cannot_be_written_bare() -> None:
-    assert set(workloads()) - set(WRITTEN_BARE) == {"extended-resource"}
+def test_of_the_backlogs_only_extended_resources_cannot_be_written_bare() -> None:
+    backlogs = {name for name, workload in workloads().items() if workload.is_plain_backlog}
+    assert backlogs - set(WRITTEN_BARE) == {"extended-resource"}
 
 
 @pytest.mark.parametrize("name", WRITTEN_BARE)
@@ -31,7 +36,7 @@ def test_what_bare_writes_write_breaks_no_rule(name: str) -> None:
     claims, pods = [], []
     for number, (node, results) in enumerate(itertools.islice(fleet.bare_places(), SIZE.pods)):
         pod = {"metadata": {"namespace": "bench", "name": f"pod-{number}", "uid": f"uid-{number}"}}
-        pod["spec"] = {**fleet.pod("x", "y")["spec"], "nodeName": node}
+        pod["spec"] = {**fleet.pod(f"pod-{number}", "y")["spec"], "nodeName": node}
         pods.append(pod)
         if results:
             pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": f"claim-{number}"}]
@@ -54,6 +59,92 @@ def test_as_many_devices_match_as_there_are_pods() -> None:
 
     assert models.count("A100") == 20
     assert len(models) == 80
+
+
+every_entry = pytest.mark.parametrize(
+    "entry", [pytest.param(entry, id=entry.name) for name in table_names() for entry in table(name)]
+)
+
+
+@every_entry
+def test_a_tables_entry_has_room_for_its_pods(entry: Entry) -> None:
+    """Whole and quick: devices for all pods besides what is taken, which breaks no rule."""
+    for one in (entry, entry.quick()):
+        size, workload = one.fleet.size, one.fleet.workload
+        nodes, slices = list(one.fleet.nodes()), list(one.fleet.slices())
+        claims = []
+        for claim, status in one.fleet.taken():
+            assert status["allocation"]["nodeSelector"]
+            claims.append({**claim, "status": status})
+        assert check(State(claims=claims, slices=slices, nodes=nodes)) == []
+        assert len(nodes) == size.nodes
+        assert bool(claims) == bool(size.taken)
+        if isinstance(one.load, Backlog) and workload.bare is not None:
+            a_device = 4 if "share" in workload.bare else 1
+            needed = workload.bare.get("take", 0) * size.pods / max(workload.sharing, 1) / a_device
+            assert needed <= size.nodes * size.devices - size.taken
+
+
+def test_pools_that_are_not_tied_to_nodes_are_as_scheduler_perf_says() -> None:
+    (fast,) = (entry for entry in table("scheduler-perf") if entry.name == "backtracking-pools, 1 at a time fast")
+    counters, devices = fast.fleet.slices()
+
+    assert len(devices["spec"]["devices"]) == 8
+    memory = [device["consumesCounters"][1]["counters"]["mem"]["value"] for device in devices["spec"]["devices"]]
+    assert memory == ["20Gi", *["10Gi"] * 7]
+    assert counters["spec"]["sharedCounters"][1]["counters"]["mem"]["value"] == "70Gi"
+
+
+def test_classes_and_claims_go_round() -> None:
+    fleet = Fleet(workloads()["extended-25-classes"], SIZE)
+    names = [item["spec"]["extendedResourceName"] for item in fleet.device_classes()]
+    asked = [
+        resource
+        for number in range(26)
+        for resource in fleet.pod(f"pod-{number:05}", "x")["spec"]["containers"][0]["resources"]["limits"]
+    ]
+
+    assert len(set(names)) == 25
+    assert asked == [*names, names[0]]
+
+    shared = Fleet(workloads()["shared-claim"], Size(nodes=3, devices=8, pods=12))
+    used = [shared.pod(f"pod-{n:05}", "x")["spec"]["resourceClaims"][0]["resourceClaimName"] for n in range(12)]
+    assert used == [*["shared-00000"] * 5, *["shared-00001"] * 5, *["shared-00002"] * 2]
+    assert set(used) <= {claim["metadata"]["name"] for claim in shared.shared_claims()}
+
+
+def test_rounds_alternate_and_kube_scheduler_can_be_cut() -> None:
+    options = ["--table", "goals", "--workload", "one-device", "--rounds", "2"]
+    chosen = planned(parse([*options, "--kube-rounds", "1", "--kube-pods", "300"]))
+
+    assert [(number, short, entry.fleet.size.pods) for number, entry, short in chosen] == [
+        (1, "kube", 300),
+        (1, "ours", 1000),
+        (1, "bare", 1000),
+        (2, "ours", 1000),
+        (2, "bare", 1000),
+    ]
+
+
+def test_an_estimate_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--table", "steady", "--estimate", "--rounds", "1"]) == 0
+    assert "in all, 1 round(s)" in capsys.readouterr().out
+
+
+def test_an_interrupted_table_keeps_its_rows_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    first = Record(path, {"table": "goals"})
+    first.add(run("kube-scheduler", 10, workload="w"))
+    first.add(run("dra-scheduler", 30, workload="w"))
+
+    again = Record(path, {"table": "goals"})
+    again.resume()
+
+    assert again.runs == first.runs
+    assert again.has("w", "kube-scheduler", 1)
+    assert not again.has("w", "kube-scheduler", 2)
+    assert "| w        | dra-scheduler  |" in path.with_suffix(".md").read_text()
+    assert path.with_suffix(".md").read_text() == markdown(summarize(first.runs)) + "\n"
 
 
 def run(contender: str, pods_per_s: float, **more: object) -> Measured:
@@ -92,6 +183,22 @@ def test_wrong_use_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(["--contenders", "kube,nobody"])
     assert "want kube, ours or bare" in capsys.readouterr().err
+
+
+@pytest.mark.controlplane
+def test_a_small_loop_and_small_arrivals_run(tmp_path: Path) -> None:
+    """The closed loop on pools that are not tied to nodes, and pods behind others that nothing fits."""
+    built_or_skip("controlplane")
+    quick = ["--quick", "--contenders", "ours", "--out", str(tmp_path / "table")]
+    assert main([*quick, "--table", "scheduler-perf", "--workload", "backtracking-pools"]) == 0
+    assert main([*quick, "--table", "waiting", "--resume"]) == 0
+
+    runs = json.loads((tmp_path / "table.json").read_text())["runs"]
+    assert [(one["workload"], one["violations"], one["bound"] > 0) for one in runs] == [
+        ("backtracking-pools, 1 at a time fast", 0, True),
+        ("one-device arriving, 0 waiting", 0, True),
+        ("one-device arriving, 10000 waiting", 0, True),
+    ]
 
 
 @pytest.mark.controlplane

@@ -1,0 +1,430 @@
+"""How pods come: as a backlog, as a steady stream, in a closed loop, or behind thousands that cannot be placed.
+
+A load sets nothing of the stage up but what it needs itself; it starts the contender and gives back what it measured.
+Every run ends with the invariant checker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from benchmarks.contenders import Contender, ContenderError
+from benchmarks.fleet import NAMESPACE, Fleet, Object
+from benchmarks.watching import BoundPods
+from tests.controlplane.cluster import CONTROLLERS, ControlPlane
+from tests.integration.api import Api, ApiError, connected
+from tests.integration.invariants import State, check
+
+BACKLOG_SECONDS = 900.0
+CLAIMS_SECONDS = 600.0
+FIRST_SECONDS = 120.0
+TAIL_SECONDS = 60.0
+CREATING = 48  # requests at once while the stage is set
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run of one contender. Times in seconds; `bound` < `pods` says that it did not finish.
+
+    Attributes:
+        watch_gaps: How often the harness's own watch was cut for being slow; p50 of such a run is too high.
+        wall_s: What the whole run took, with its control plane and its stage.
+    """
+
+    workload: str
+    contender: str
+    round: int
+    pods: int
+    bound: int
+    pods_per_s: float
+    cpu_s: float
+    cpu_ms_per_pod: float
+    p50_s: float
+    p99_s: float
+    cluster_cpu_s: float
+    resident_mib: float
+    violations: int
+    watch_gaps: int = 0
+    failure: str = ""
+    wall_s: float = 0.0
+
+
+class Load(Protocol):
+    """How pods come."""
+
+    @property
+    def label(self) -> str:
+        """What the table adds to the workload's name, or ""."""
+        ...
+
+    async def __call__(
+        self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
+    ) -> Measured: ...
+
+
+async def measure(fleet: Fleet, one: Contender, round_number: int, load: Load, name: str = "") -> Measured:
+    """A fresh control plane, the stage, the run, the check. `name` is what the table calls it."""
+    began = time.monotonic()
+    name = name or f"{fleet.workload.name}{load.label}"
+    # Without the garbage collector: nothing is deleted while the clock runs.
+    controllers = [name for name in CONTROLLERS if name != "garbage-collector-controller"]
+    with ControlPlane(controllers=controllers) as cluster:
+        context = cluster.ssl_context()
+        async with connected(cluster.url, cluster.admin_token, context, limit=CREATING + 4) as api:
+            await set_stage(api, fleet)
+            try:
+                result = await load(cluster, api, fleet, one, round_number)
+            except (ContenderError, TimeoutError, ApiError) as error:
+                result = _failed(one, fleet, round_number, str(error))
+            except ExceptionGroup as group:
+                result = _failed(one, fleet, round_number, "; ".join(str(error) for error in group.exceptions))
+            finally:
+                await asyncio.to_thread(one.stop)
+    return replace(result, workload=name, wall_s=time.monotonic() - began)
+
+
+async def set_stage(api: Api, fleet: Fleet) -> None:
+    """Nodes, slices, classes, namespace, templates, shared claims, and what is taken before."""
+    await api.create("namespaces", {"metadata": {"name": NAMESPACE}})
+    await create_all(api, (("nodes", node) for node in fleet.nodes()))
+    await create_all(api, (("resourceslices", item) for item in fleet.slices()))
+    await create_all(api, (("deviceclasses", item) for item in fleet.device_classes()))
+    await create_all(api, (("resourceclaimtemplates", item) for item in fleet.templates()))
+    await create_all(api, (("resourceclaims", item) for item in fleet.shared_claims()))
+    await _take(api, fleet)
+
+
+async def create_all(api: Api, objects: Iterable[tuple[str, Object]]) -> None:
+    waiting = iter(objects)
+
+    async def creator() -> None:
+        for resource, item in waiting:
+            await api.create(resource, item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(CREATING):
+            group.create_task(creator())
+
+
+async def _take(api: Api, fleet: Fleet) -> None:
+    """Claims that take a share of the devices, from the front, held by pods of nobody."""
+    waiting = iter(fleet.taken())
+
+    async def taker() -> None:
+        for claim, status in waiting:
+            await api.create("resourceclaims", claim)
+            await api.merge_patch("resourceclaims", claim["metadata"]["name"], {"status": status}, NAMESPACE, "status")
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(CREATING):
+            group.create_task(taker())
+
+
+# -- a backlog ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """All pods wait, with their claims; the contender is started; until the last is bound."""
+
+    label: str = ""
+
+    async def __call__(
+        self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
+    ) -> Measured:
+        count = fleet.size.pods
+        await create_all(api, (("pods", fleet.pod(_name(number), one.scheduler_name)) for number in range(count)))
+        if fleet.has_generated_claims:
+            await claims_generated(api, count)
+        async with BoundPods(api) as bound:
+            await one.start(cluster, api, fleet)
+            try:
+                began = await bound.wait_begin(seconds=FIRST_SECONDS, check=one.check_alive)
+            except TimeoutError:
+                raise ContenderError(f"nothing written within {FIRST_SECONDS:.0f} s of its start") from None
+            usage = _Usage(cluster, one)
+            failure = ""
+            async with _sampled(one):
+                try:
+                    await bound.wait_count(count, seconds=BACKLOG_SECONDS, check=one.check_alive)
+                except TimeoutError:
+                    failure = f"{len(bound.at)} of {count} bound after {BACKLOG_SECONDS:.0f} s"
+                usage.stop()
+            times = [at - began for at in bound.at.values()]
+            took = max([*times, 1e-9])
+            return await _result(api, fleet, usage, round_number, bound, times, count, took, failure)
+
+
+async def claims_generated(api: Api, count: int) -> None:
+    """Until kube-controller-manager has made all claims and named them in the pods."""
+    async with asyncio.timeout(CLAIMS_SECONDS):
+        while True:
+            pods = await api.list("pods", NAMESPACE)
+            ready = sum(1 for pod in pods if (pod.get("status") or {}).get("resourceClaimStatuses"))
+            if ready >= count:
+                return
+            await asyncio.sleep(min(0.2 + (count - ready) / 1000, 2))
+
+
+# -- a steady stream ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """Pods arrive at `rate` a second for `seconds`, each goes when it is bound."""
+
+    rate: float
+    seconds: float
+
+    @property
+    def label(self) -> str:
+        return f" at {self.rate:g}/s"
+
+    async def __call__(
+        self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
+    ) -> Measured:
+        count = round(self.rate * self.seconds)
+        created: dict[str, float] = {}
+        async with BoundPods(api) as bound:
+            await one.start(cluster, api, fleet)
+            await _warm_up(api, fleet, one, bound)
+            usage, begin = _Usage(cluster, one), time.monotonic()
+            async with asyncio.TaskGroup() as group:
+                remover = group.create_task(_remove_bound(api, bound))
+                for number in range(count):
+                    await asyncio.sleep(max(begin + number / self.rate - time.monotonic(), 0))
+                    created[_name(number)] = time.monotonic()
+                    group.create_task(api.create("pods", fleet.pod(_name(number), one.scheduler_name)))
+                with suppress(TimeoutError):
+                    await bound.wait_names(created, seconds=TAIL_SECONDS, check=one.check_alive)
+                remover.cancel()
+            took = time.monotonic() - begin
+            usage.stop()
+            times = [bound.at[name] - at for name, at in created.items() if name in bound.at]
+            missing = count - len(times)
+            failure = f"{missing} of {count} not bound {TAIL_SECONDS:.0f} s after the last came" if missing else ""
+            return await _result(api, fleet, usage, round_number, bound, times, count, took, failure)
+
+
+async def _warm_up(api: Api, fleet: Fleet, one: Contender, bound: BoundPods) -> None:
+    for number in range(5):
+        name = f"warm-up-{number}"
+        await api.create("pods", fleet.pod(name, one.scheduler_name))
+        await bound.wait_names([name], seconds=FIRST_SECONDS, check=one.check_alive)
+        await api.delete("pods", name, NAMESPACE)
+
+
+async def _remove_bound(api: Api, bound: BoundPods) -> None:
+    """Delete each pod of the stream when it is bound: the cluster stays as full as it was."""
+    async with asyncio.TaskGroup() as group:
+        async for name in bound.names():
+            if name.startswith("pod-"):
+                group.create_task(api.delete("pods", name, NAMESPACE))
+
+
+# -- a closed loop --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`pods` at a time for `seconds`: each is deleted when it is bound, and another comes.
+
+    As scheduler_perf's `steadyState`.
+    """
+
+    pods: int
+    seconds: float
+
+    @property
+    def label(self) -> str:
+        return f", {self.pods} at a time"
+
+    async def __call__(
+        self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
+    ) -> Measured:
+        created: dict[str, float] = {}
+        async with BoundPods(api) as bound:
+            await one.start(cluster, api, fleet)
+            await _warm_up(api, fleet, one, bound)
+            usage, begin = _Usage(cluster, one), time.monotonic()
+
+            async def worker() -> None:
+                while time.monotonic() - begin < self.seconds:
+                    name = _name(len(created))
+                    created[name] = time.monotonic()
+                    await api.create("pods", fleet.pod(name, one.scheduler_name))
+                    await bound.wait_names([name], seconds=TAIL_SECONDS, check=one.check_alive)
+                    await api.delete("pods", name, NAMESPACE)
+
+            failure = ""
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(self.pods):
+                        group.create_task(worker())
+            except* TimeoutError:
+                failure = f"a pod was not bound within {TAIL_SECONDS:.0f} s"
+            took = time.monotonic() - begin
+            usage.stop()
+            times = [bound.at[name] - at for name, at in created.items() if name in bound.at]
+            return await _result(api, fleet, usage, round_number, bound, times, len(created), took, failure)
+
+
+# -- behind pods that cannot be placed -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """All pods are created at once in front of a running contender, behind `waiting` that no node fits.
+
+    Compare it with itself at `waiting` 0: the creation is part of the time.
+    """
+
+    waiting: int = 0
+
+    @property
+    def label(self) -> str:
+        return f" arriving, {self.waiting} waiting"
+
+    async def __call__(
+        self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
+    ) -> Measured:
+        names = [f"hopeless-{number:05}" for number in range(self.waiting)]
+        await create_all(api, (("pods", fleet.hopeless_pod(name, one.scheduler_name)) for name in names))
+        if self.waiting:
+            await claims_generated(api, self.waiting)
+        count = fleet.size.pods
+        async with BoundPods(api) as bound:
+            await one.start(cluster, api, fleet)
+            await _warm_up(api, fleet, one, bound)
+            await _all_refused(api, one, self.waiting)
+            usage, began = _Usage(cluster, one), time.monotonic()
+            wanted = [_name(number) for number in range(count)]
+            await create_all(api, (("pods", fleet.pod(name, one.scheduler_name)) for name in wanted))
+            failure = ""
+            try:
+                await bound.wait_names(wanted, seconds=BACKLOG_SECONDS, check=one.check_alive)
+            except TimeoutError:
+                failure = f"not all bound after {BACKLOG_SECONDS:.0f} s"
+            usage.stop()
+            times = [bound.at[name] - began for name in wanted if name in bound.at]
+            return await _result(api, fleet, usage, round_number, bound, times, count, max([*times, 1e-9]), failure)
+
+
+async def _all_refused(api: Api, one: Contender, count: int) -> None:
+    """Until the contender has said of `count` pods that no node fits them."""
+    async with asyncio.timeout(BACKLOG_SECONDS):
+        while count:
+            one.check_alive()
+            pods = await api.list("pods", NAMESPACE)
+            told = sum(1 for pod in pods if (pod.get("status") or {}).get("conditions"))
+            if told >= count:
+                return
+            await asyncio.sleep(2)
+
+
+# -- results --------------------------------------------------------------------------------------------------------
+
+
+class _Usage:
+    """CPU time of contender and cluster between its making and `stop`."""
+
+    def __init__(self, cluster: ControlPlane, one: Contender) -> None:
+        self._cluster, self.one = cluster, one
+        self._began, self._cluster_began = one.cpu_seconds(), cluster_cpu(cluster)
+        self.cpu_s = self.cluster_cpu_s = 0.0
+        self.resident_bytes = 0
+
+    def stop(self) -> None:
+        self.cpu_s = self.one.cpu_seconds() - self._began
+        self.cluster_cpu_s = cluster_cpu(self._cluster) - self._cluster_began
+        self.resident_bytes = self.one.resident_bytes()
+
+
+@asynccontextmanager
+async def _sampled(one: Contender) -> AsyncIterator[None]:
+    """Bare writes end with their work; their CPU time must be read while they run."""
+
+    async def sample() -> None:
+        while True:
+            one.cpu_seconds()
+            await asyncio.sleep(0.02)
+
+    task = asyncio.create_task(sample())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def cluster_cpu(cluster: ControlPlane) -> float:
+    """What API server, etcd and controllers have used."""
+    return sum(cluster.component(name).cpu_seconds() for name in ("etcd", "kube-apiserver", "kube-controller-manager"))
+
+
+async def _result(
+    api: Api,
+    fleet: Fleet,
+    usage: _Usage,
+    round_number: int,
+    bound: BoundPods,
+    times: Collection[float],
+    pods: int,
+    took: float,
+    failure: str,
+) -> Measured:
+    ordered, done = sorted(times), len(times)
+    return Measured(
+        workload=fleet.workload.name,
+        contender=usage.one.name,
+        round=round_number,
+        pods=pods,
+        bound=done,
+        pods_per_s=done / took,
+        cpu_s=usage.cpu_s,
+        cpu_ms_per_pod=1000 * usage.cpu_s / max(done, 1),
+        p50_s=quantile(ordered, 0.50),
+        p99_s=quantile(ordered, 0.99),
+        cluster_cpu_s=usage.cluster_cpu_s,
+        resident_mib=usage.resident_bytes / 2**20,
+        violations=await _violations(api),
+        watch_gaps=bound.interruptions,
+        failure=failure,
+    )
+
+
+async def _violations(api: Api) -> int:
+    pods, claims = await api.list("pods", NAMESPACE), await api.list("resourceclaims", NAMESPACE)
+    slices, nodes = await api.list("resourceslices"), await api.list("nodes")
+    found = check(State(pods=pods, claims=claims, slices=slices, nodes=nodes))
+    for violation in found[:5]:
+        print(f"VIOLATION {violation}", file=sys.stderr)
+    return len(found)
+
+
+def _failed(one: Contender, fleet: Fleet, round_number: int, text: str) -> Measured:
+    nothing = (0.0,) * 7
+    return Measured(
+        fleet.workload.name,
+        one.name,
+        round_number,
+        fleet.size.pods,
+        0,
+        *nothing,
+        violations=0,
+        failure=text or "failed",
+    )
+
+
+def quantile(times: Sequence[float], share: float) -> float:
+    """Of sorted times; 0 of none."""
+    return times[min(int(len(times) * share), len(times) - 1)] if times else 0.0
+
+
+def _name(number: int) -> str:
+    return f"pod-{number:05}"

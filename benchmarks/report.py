@@ -1,0 +1,165 @@
+"""Runs to rows: medians, spread, ratios, and the files that hold them while a table is being made."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.loads import Measured
+
+BASELINE, LIMIT = "kube-scheduler", "bare writes"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """All rounds of one contender on one workload: medians, and the spread of pods/s. `pods`: of one run."""
+
+    workload: str
+    contender: str
+    rounds: int
+    pods: int
+    pods_per_s: float
+    pods_per_s_min: float
+    pods_per_s_max: float
+    cpu_s: float
+    cpu_ms_per_pod: float
+    p50_s: float
+    p99_s: float
+    times_baseline: float | None
+    share_of_limit: float | None
+    violations: int
+    failures: tuple[str, ...]
+
+
+def summarize(measured: Sequence[Measured]) -> list[Row]:
+    """One row a workload and contender, with the ratios to kube-scheduler and to bare writes."""
+    rows: list[Row] = []
+    for workload in dict.fromkeys(one.workload for one in measured):
+        of_workload = [one for one in measured if one.workload == workload]
+        speeds: dict[str, float] = {}
+        for name in dict.fromkeys(one.contender for one in of_workload):
+            runs = [one for one in of_workload if one.contender == name]
+            whole = [one for one in runs if one.bound] or runs
+            speed = statistics.median(one.pods_per_s for one in whole)
+            speeds[name] = speed
+            rows.append(
+                Row(
+                    workload=workload,
+                    contender=name,
+                    rounds=len(runs),
+                    pods=whole[0].pods,
+                    pods_per_s=speed,
+                    pods_per_s_min=min(one.pods_per_s for one in whole),
+                    pods_per_s_max=max(one.pods_per_s for one in whole),
+                    cpu_s=statistics.median(one.cpu_s for one in whole),
+                    cpu_ms_per_pod=statistics.median(one.cpu_ms_per_pod for one in whole),
+                    p50_s=statistics.median(one.p50_s for one in whole),
+                    p99_s=statistics.median(one.p99_s for one in whole),
+                    times_baseline=None,
+                    share_of_limit=None,
+                    violations=sum(one.violations for one in runs),
+                    failures=tuple(one.failure for one in runs if one.failure),
+                )
+            )
+        for index, row in enumerate(rows):
+            if row.workload == workload:
+                rows[index] = replace(
+                    row,
+                    times_baseline=ratio(row.pods_per_s, speeds.get(BASELINE)),
+                    share_of_limit=ratio(row.pods_per_s, speeds.get(LIMIT)),
+                )
+    return rows
+
+
+def ratio(value: float, of: float | None) -> float | None:
+    return value / of if of else None
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table, and below it what went wrong."""
+    head = (
+        "workload",
+        "contender",
+        "runs",
+        "pods",
+        "pods/s",
+        "(min-max)",
+        "CPU s",
+        "CPU ms/pod",
+        "p50 s",
+        "p99 s",
+        "x kube",
+        "of bare",
+    )
+    lines = [head, *(cells_of(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    rule = ["-" * width if column < 2 else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
+    text: list[str] = []
+    for line in (lines[0], rule, *lines[1:]):
+        cells = [
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        text.append("| " + " | ".join(cells) + " |")
+    for row in rows:
+        text += [f"{row.workload}, {row.contender}: {failure}" for failure in row.failures]
+        if row.violations:
+            text.append(f"{row.workload}, {row.contender}: {row.violations} INVARIANT VIOLATIONS")
+    return "\n".join(text)
+
+
+def cells_of(row: Row) -> tuple[str, ...]:
+    return (
+        row.workload,
+        row.contender,
+        str(row.rounds),
+        str(row.pods),
+        f"{row.pods_per_s:.0f}",
+        f"({row.pods_per_s_min:.0f}-{row.pods_per_s_max:.0f})",
+        f"{row.cpu_s:.1f}",
+        f"{row.cpu_ms_per_pod:.2f}",
+        f"{row.p50_s:.3f}",
+        f"{row.p99_s:.3f}",
+        "" if row.times_baseline is None else f"{row.times_baseline:.1f}",
+        "" if row.share_of_limit is None else f"{row.share_of_limit:.0%}",
+    )
+
+
+class Record:
+    """All runs so far, written to `PATH.json` and `PATH.md` after each: what was interrupted keeps its rows."""
+
+    def __init__(self, path: Path | None, about: Mapping[str, Any]) -> None:
+        self.runs: list[Measured] = []
+        self._path = path
+        self._about = dict(about)
+
+    def resume(self) -> None:
+        """Take over the runs that the file has, if there is one."""
+        if self._path is not None and (file := self._path.with_suffix(".json")).exists():
+            self.runs = [Measured(**run) for run in json.loads(file.read_text())["runs"]]
+
+    def has(self, workload: str, contender: str, round_number: int) -> bool:
+        return any((run.workload, run.contender, run.round) == (workload, contender, round_number) for run in self.runs)
+
+    def add(self, run: Measured) -> None:
+        self.runs.append(run)
+        if self._path is not None:
+            _replace(self._path.with_suffix(".json"), self.json())
+            _replace(self._path.with_suffix(".md"), markdown(summarize(self.runs)) + "\n")
+
+    def json(self) -> str:
+        rows = [asdict(row) for row in summarize(self.runs)]
+        return json.dumps({"about": self._about, "rows": rows, "runs": [asdict(run) for run in self.runs]})
+
+
+def _replace(path: Path, text: str) -> None:
+    """The whole new text or the whole old one, whenever it is interrupted."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(text)
+    os.replace(beside, path)
