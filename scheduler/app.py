@@ -36,6 +36,7 @@ from scheduler.kube.feature_gates import dropped_by, read_gates
 from scheduler.kube.health import HealthServer
 from scheduler.kube.preflight import Preflight, check
 from scheduler.kube.requests import ApiClient, Timeouts
+from scheduler.kube.stages import DECIDING, StagedClient, StagedCodec, Stages
 from scheduler.kube.watch import Reflector, WatchLimits
 from scheduler.metrics import CONTENT_TYPE, Family, Metrics
 from scheduler.plugins import default_plugins
@@ -59,8 +60,10 @@ class SchedulerApp:
         OSError: The health port is taken.
     """
 
-    def __init__(self, connection: Connection, config: Config | None = None) -> None:
+    def __init__(self, connection: Connection, config: Config | None = None, *, stages: Stages | None = None) -> None:
+        """`stages`: where to count what the time goes for, None to count nothing."""
         self.config = config or Config()
+        self._stages = stages
         self.preflight: Preflight | None = None
         self.problems_by_subject: dict[str, str] = {}  # what the server refuses us, by right or kind
         self.longest_handle_s = 0.0
@@ -93,7 +96,12 @@ class SchedulerApp:
         self.clock = Clock(loop.time)
         credentials = await self._connection.open()
         timeouts = Timeouts(total_s=config.request_timeout)
-        client = await self._stack.enter_async_context(ApiClient(credentials, timeouts=timeouts))
+        stages = self._stages
+        client = await self._stack.enter_async_context(
+            ApiClient(credentials, timeouts=timeouts)
+            if stages is None
+            else StagedClient(stages, credentials, timeouts=timeouts)
+        )
         if config.preflight:
             self.preflight = await check(client)
             log.info("connected to %s, Kubernetes %s", credentials.url, self.preflight.version)
@@ -105,7 +113,9 @@ class SchedulerApp:
             new_uid=lambda: str(uuid.uuid4()),
             settings=config.core_settings(),
         )
-        codec = Codec(config.slice_selector)
+        if stages is not None:
+            vars(self.machine)["handle"] = stages.timed(DECIDING, self.machine.handle)
+        codec = Codec(config.slice_selector) if stages is None else StagedCodec(stages, config.slice_selector)
         self.metrics = Metrics(self._families)
         name = config.scheduler_names[0]
         self._events = EventSeries(
@@ -120,7 +130,7 @@ class SchedulerApp:
                 self,
                 events=self._events,
                 in_flight_max=config.writes_in_flight,
-                on_write=self.metrics.observe_write,
+                on_write=self._note_write,
             )
         )
         limits = WatchLimits(inactivity_s=config.watch_inactivity)
@@ -271,6 +281,11 @@ class SchedulerApp:
         ended_s = time.perf_counter()
         self.longest_handle_s = max(self.longest_handle_s, ended_s - begun_s)
         return ended_s
+
+    def _note_write(self, decision: str, outcome: str, duration_s: float) -> None:
+        self.metrics.observe_write(decision, outcome, duration_s)
+        if self._stages is not None:
+            self._stages.wrote(decision, outcome, duration_s)
 
     def _execute(self, decisions: Sequence[Decision]) -> None:
         if decisions:

@@ -16,6 +16,7 @@ from scheduler.core.inputs import TimerFired
 from scheduler.embedded import EmbeddedCluster
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.preflight import PreflightError
+from scheduler.kube.stages import DECIDING, DECODING, REPLIES, WRITING, Stages
 
 RESOURCE = "resource.k8s.io/v1"
 
@@ -254,6 +255,28 @@ async def test_health_and_metrics():
                 text = await response.text()
                 assert 'dra_scheduler_watch_relists_total{kind="Pod"} 1.0' in text
                 assert "dra_scheduler_problems 1.0" in text
+
+
+async def test_where_the_time_goes_is_counted():
+    stages = Stages()
+    async with cluster_with(devices=2) as cluster:
+        config = Config(health_port=None)
+        async with SchedulerApp(Connection(url=cluster.url), config, stages=stages) as app:
+            await cluster.apply(work("a", "b"))
+            await bound(cluster, 2)
+            await wait_for(cluster, "/apis/events.k8s.io/v1/events", lambda events: len(events) == 2)
+            assert app.longest_handle_s > 0
+            assert b"dra_scheduler_longest_handle_seconds " in app.metrics.text()
+
+    text = stages.table()
+    assert "2 pods bound" in text
+    assert stages.calls[DECIDING] > 10
+    assert stages.calls[DECODING] >= 10  # node, slice, class, two pods and claims, and their changes
+    assert stages.calls[REPLIES] == 4  # finalizer and status of two claims
+    assert stages.calls[WRITING] >= 6
+    assert all(spent_s > 0 for spent_s in stages.cpu_s.values())
+    for decision in ("AddClaimFinalizer", "WriteClaimStatus", "BindPod"):
+        assert f"| {decision} | 2 |" in text
 
 
 async def test_not_ready_before_the_caches_are_filled():

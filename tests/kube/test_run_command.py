@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pstats
 import signal
 import sys
 from pathlib import Path
@@ -138,6 +139,22 @@ async def test_signal_stops_it_with_exit_code_0(tmp_path, number):
     assert code == 0
     assert [json.loads(line)["message"] for line in rest.splitlines()][-1] == "stopping"
     assert {"time", "level", "logger", "message"} <= entries[0].keys()
+
+
+async def test_profiles_are_written_when_it_is_stopped(tmp_path):
+    stages, calls = tmp_path / "stages.md", tmp_path / "calls.pstats"
+    async with EmbeddedCluster(controllers=False) as cluster:
+        options = ["--no-health", "--profile", str(stages), "--profile-calls", str(calls)]
+        process = await start(*options, "--kubeconfig", kubeconfig(tmp_path, cluster.url))
+        async with asyncio.timeout(60):
+            while b"caches filled" not in await process.stderr.readline():
+                pass
+        process.send_signal(signal.SIGTERM)
+        code, _ = await end(process)
+
+    assert code == 0
+    assert "| deciding |" in stages.read_text()
+    assert any(name == "handle" for _, _, name in pstats.Stats(str(calls)).stats)
 
 
 async def test_health_port_that_is_taken_is_exit_code_1(tmp_path):
