@@ -32,7 +32,7 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.executor import Executor
-from scheduler.kube.feature_gates import dropped_by, read_gates
+from scheduler.kube.feature_gates import dropped_by, features_left, read_gates
 from scheduler.kube.health import HealthServer
 from scheduler.kube.preflight import Preflight, check
 from scheduler.kube.requests import ApiClient, Timeouts
@@ -71,6 +71,7 @@ class SchedulerApp:
         self._stack = AsyncExitStack()
         self._inbox: deque[Input] = deque()
         self._reported: dict[tuple[str, str], str] = {}
+        self._dropped: set[tuple[str, ...]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._next_turn: asyncio.Handle | None = None  # as soon as possible
         self._timer: asyncio.TimerHandle | None = None  # at the machine's deadline
@@ -102,14 +103,17 @@ class SchedulerApp:
             if stages is None
             else StagedClient(stages, credentials, timeouts=timeouts)
         )
+        features = config.features()
         if config.preflight:
             self.preflight = await check(client)
             log.info("connected to %s, Kubernetes %s", credentials.url, self.preflight.version)
-            for warning in (*self.preflight.warnings, *dropped_by(await read_gates(client))):
+            gates = await read_gates(client)
+            for warning in (*self.preflight.warnings, *dropped_by(gates)):
                 log.warning("%s", warning)
+            features = features_left(features, gates)
         self.machine = Machine(
             tuple(_profile(profile, config) for profile in config.profiles),
-            features=config.features(),
+            features=features,
             new_uid=lambda: str(uuid.uuid4()),
             settings=config.core_settings(),
         )
@@ -220,6 +224,12 @@ class SchedulerApp:
         if self.problems_by_subject.get(subject) != message:
             self.problems_by_subject[subject] = message
             log.error("refused by the API server, see manifests/base/rbac.yaml: %s: %s", subject, message)
+
+    def dropped(self, claim: str, fields: Sequence[str]) -> None:
+        """Say it once per set of fields: what one claim lost, all of its sort lose."""
+        if fields not in self._dropped:
+            self._dropped.add(tuple(fields))
+            log.error("the API server dropped %s from the allocation of claim %s", ", ".join(fields), claim)
 
     def granted(self, subject: str) -> None:
         if self.problems_by_subject and self.problems_by_subject.pop(subject, None) is not None:

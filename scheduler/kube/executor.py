@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from allocator import encode_allocation
+from allocator import Allocation, encode_allocation
 from scheduler.core.inputs import Input, WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
@@ -45,6 +45,7 @@ from scheduler.kube.clock import Clock, encode_time
 from scheduler.kube.codec import RESOURCE_API, Codec, UndecodableError
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.exact_claims import PROTOBUF, ExactClaim, MalformedError
+from scheduler.kube.feature_gates import dropped_fields
 from scheduler.kube.requests import (
     JSON,
     MERGE_PATCH,
@@ -57,7 +58,7 @@ from scheduler.kube.requests import (
     Unknown,
 )
 from scheduler.kube.watch import Reporter
-from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, Consumer
+from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, Consumer, ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
 from scheduler.model.objects import ExtendedResourceClaimStatus
 
@@ -438,11 +439,26 @@ class Executor:
                 return self._read(decision.id, lambda: WriteAccepted(decision.id, claim=self._codec.decode_claim(body)))
             case CreateClaim() | AddClaimFinalizer() | RemoveClaimFinalizer() | WriteClaimStatus():
                 try:
-                    return WriteAccepted(decision.id, claim=self._codec.decode_claim(body))
+                    claim = self._codec.decode_claim(body)
+                    if isinstance(decision, WriteClaimStatus) and decision.allocation is not None:
+                        self._compare(decision, decision.allocation, claim)
+                    return WriteAccepted(decision.id, claim=claim)
                 except UndecodableError as error:
                     # Written for certain; what was stored comes with the watch.
                     self._reporter.undecodable("ResourceClaim", str(decision.claim), str(error))
                     return WriteAccepted(decision.id)
+
+    def _compare(self, decision: WriteClaimStatus, written: Allocation, stored: ResourceClaim) -> None:
+        """Report what a server with a closed feature gate has dropped from an allocation, though it said 200."""
+        if not (lost := dropped_fields(written, stored.allocation)):
+            return
+        self._reporter.dropped(str(decision.claim), lost)
+        note = f"the API server dropped {', '.join(lost)} from the allocation that was written"
+        namespace, name = decision.claim
+        event = RecordEvent(
+            "ResourceClaim", namespace, name, decision.uid, "Warning", "AllocationFieldsDropped", "Scheduling", note
+        )
+        self.submit((event,))
 
     def _read(self, write_id: WriteId, decode: Callable[[], Input]) -> Input:
         try:

@@ -3,6 +3,10 @@
 The server says nothing when it drops a field, so a claim may ask for less than its author wrote. This is the only place
 where a client can see why. Reading it needs `get` on the non-resource URL /metrics; without it nothing is said.
 
+It drops fields of what we write, too: an allocation without its shareID takes the whole device, and without its
+bindingConditions its pod would be bound too early. `features_left` keeps the allocator from making such ones where the
+gates can be seen; `dropped_fields` finds them in the server's reply where they cannot.
+
 Source: component-base/metrics/prometheus/feature (`kubernetes_feature_enabled`), pkg/registry/resource/*/strategy.go
 (dropDisabledFields) v1.36.3.
 """
@@ -11,8 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
+from allocator import Allocation, DeviceResult, Features
 from scheduler.kube.requests import Accepted, ApiClient
 
 METRICS_PATH: Final = "/metrics"
@@ -25,6 +31,21 @@ LOST_BY_GATE: Final[Mapping[str, str]] = {
     "DRADeviceBindingConditions": "bindsToNode, bindingConditions and bindingFailureConditions of slices",
     "DRAResourceClaimDeviceStatus": "status.devices of claims",
     "DRAConsumableCapacity": "allowMultipleAllocations and request policies of slices, capacity requests of claims",
+}
+# Without these an allocation would be stored with less than it says.
+_FEATURE_BY_GATE: Final[Mapping[str, str]] = {
+    "DRAAdminAccess": "admin_access",
+    "DRAConsumableCapacity": "consumable_capacity",
+    "DRADeviceBindingConditions": "device_binding_and_status",
+    "DRAResourceClaimDeviceStatus": "device_binding_and_status",
+}
+_GATE_BY_FIELD: Final[Mapping[str, str]] = {
+    "adminAccess": "DRAAdminAccess",
+    "bindingConditions": "DRADeviceBindingConditions",
+    "bindingFailureConditions": "DRADeviceBindingConditions",
+    "consumedCapacity": "DRAConsumableCapacity",
+    "shareID": "DRAConsumableCapacity",
+    "tolerations": "DRADeviceTaints",
 }
 _SAMPLE: Final = re.compile(rb'^kubernetes_feature_enabled\{name="([^"]+)",stage="[^"]*"\} ([01])', re.MULTILINE)
 
@@ -45,3 +66,36 @@ def dropped_by(gates: Mapping[str, bool]) -> tuple[str, ...]:
         for gate, lost in sorted(LOST_BY_GATE.items())
         if gates.get(gate) is False
     )
+
+
+def features_left(features: Features, gates: Mapping[str, bool]) -> Features:
+    """The allocator's features without those whose allocations the server would not store as they are."""
+    off: dict[str, Any] = {field: False for gate, field in _FEATURE_BY_GATE.items() if gates.get(gate) is False}
+    return replace(features, **off)
+
+
+def dropped_fields(written: Allocation, stored: Allocation | None) -> tuple[str, ...]:
+    """What an accepted write of an allocation lost, sorted: "shareID (feature gate DRAConsumableCapacity)".
+
+    An allocation that is not there, or has other results, is not for us to explain: PreBind compares again.
+    """
+    if stored is None or len(stored.results) != len(written.results):
+        return ()
+    lost = {
+        field
+        for ours, theirs in zip(written.results, stored.results, strict=True)
+        for field, (mine, kept) in _gated_fields(ours, theirs).items()
+        if mine and not kept
+    }
+    return tuple(f"{field} (feature gate {_GATE_BY_FIELD[field]})" for field in sorted(lost))
+
+
+def _gated_fields(ours: DeviceResult, theirs: DeviceResult) -> dict[str, tuple[object, object]]:
+    return {
+        "adminAccess": (ours.admin_access, theirs.admin_access),
+        "bindingConditions": (ours.binding_conditions, theirs.binding_conditions),
+        "bindingFailureConditions": (ours.binding_failure_conditions, theirs.binding_failure_conditions),
+        "consumedCapacity": (ours.consumed_capacity, theirs.consumed_capacity),
+        "shareID": (ours.share_id, theirs.share_id),
+        "tolerations": (ours.tolerations, theirs.tolerations),
+    }

@@ -104,6 +104,9 @@ class Reporter(Protocol):
         ...
 
     def granted(self, subject: str) -> None: ...
+    def dropped(self, claim: str, fields: Sequence[str]) -> None:
+        """The server stored an allocation of ours without `fields`."""
+        ...
 
 
 class _RelistError(Exception):

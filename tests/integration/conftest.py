@@ -77,19 +77,21 @@ class InMemoryCluster:
 def control_plane() -> Iterator[RealCluster]:
     built_or_skip("controlplane")
     with ControlPlane(controllers=(*CONTROLLERS, *WORKLOAD_CONTROLLERS)) as running:
-        if UNDER_TEST != "ours":
-            yield RealCluster(running, ("", ""))
-            return
-        kubeconfig = running.kubeconfig("admin")
-        applied = subprocess.run(
-            ["kubectl", f"--kubeconfig={kubeconfig}", "apply", "-k", str(MANIFESTS), "-o", "json"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if applied.returncode != 0:
-            pytest.fail(f"the shipped manifests were not accepted by the API server:\n{applied.stderr}")
-        yield RealCluster(running, _service_account())
+        yield RealCluster(running, ("", "")) if UNDER_TEST != "ours" else with_manifests(running)
+
+
+def with_manifests(running: ControlPlane) -> RealCluster:
+    """The control plane with the shipped manifests applied."""
+    kubeconfig = running.kubeconfig("admin")
+    applied = subprocess.run(
+        ["kubectl", f"--kubeconfig={kubeconfig}", "apply", "-k", str(MANIFESTS), "-o", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if applied.returncode != 0:
+        pytest.fail(f"the shipped manifests were not accepted by the API server:\n{applied.stderr}")
+    return RealCluster(running, _service_account())
 
 
 def _service_account() -> tuple[str, str]:
@@ -104,7 +106,10 @@ OpenWorld = Callable[[], AbstractAsyncContextManager[World]]
 @pytest.fixture(params=["embedded", pytest.param("controlplane", marks=pytest.mark.controlplane)])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     """A cluster with an empty namespace and no nodes; start the scheduler with `world.start_scheduler()`."""
-    opened = _real_world(request, tmp_path) if request.param == "controlplane" else _embedded_world(tmp_path)
+    if request.param == "controlplane":
+        opened = real_world(request.getfixturevalue("control_plane"), tmp_path)
+    else:
+        opened = _embedded_world(tmp_path)
     async with opened as ready:
         await ready.add_namespace()
         try:
@@ -116,8 +121,8 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @asynccontextmanager
-async def _real_world(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[World]:
-    real: RealCluster = request.getfixturevalue("control_plane")
+async def real_world(real: RealCluster, folder: Path) -> AsyncIterator[World]:
+    """A world on a control plane that is running."""
     plane = real.control_plane
     tls = (plane.ca_file, plane.key_file)
     async with (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -238,6 +238,7 @@ class Reports:
         self.broken: list[tuple[str, str, str]] = []
         self.refusals: dict[str, str] = {}
         self.refused_ever: list[tuple[str, str]] = []
+        self.losses: list[tuple[str, tuple[str, ...]]] = []
 
     def undecodable(self, kind: str, name: str, reason: str) -> None:
         self.broken.append((kind, name, reason))
@@ -248,6 +249,9 @@ class Reports:
 
     def granted(self, subject: str) -> None:
         self.refusals.pop(subject, None)
+
+    def dropped(self, claim: str, fields: Sequence[str]) -> None:
+        self.losses.append((claim, tuple(fields)))
 
 
 class Pauses:

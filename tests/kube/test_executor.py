@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -243,6 +244,29 @@ async def test_accepted_claim_write_with_an_unreadable_reply_is_accepted():
     async with misbehaving(reply(b"<html>")) as server, executing(server) as running:
         assert await running.answers(ALLOCATE) == [WriteAccepted(ALLOCATE.id)]
         assert running.reports.broken[0][:2] == ("ResourceClaim", "default/c")
+
+
+async def test_fields_that_an_accepted_allocation_lost_are_reported_with_an_event_on_the_claim():
+    share = DeviceResult("gpu", "gpu.example.com", "node-1", "gpu-0", share_id="s", binding_conditions=("ready",))
+    stored = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
+    answer = {**CLAIM_OBJECT, "status": {"allocation": {"devices": {"results": [stored]}}}}
+    async with misbehaving(reply(answer), reply({}, 201)) as server, executing(server) as running:
+        (accepted,) = await running.answers(replace(ALLOCATE, allocation=Allocation(results=(share,))))
+        await server.asked_for(2)
+
+        assert isinstance(accepted, WriteAccepted)
+        lost = (
+            "bindingConditions (feature gate DRADeviceBindingConditions)",
+            "shareID (feature gate DRAConsumableCapacity)",
+        )
+        assert running.reports.losses == [("default/c", lost)]
+        event = server.asked[1].body
+        assert (event["reason"], event["type"], event["regarding"]["name"]) == (
+            "AllocationFieldsDropped",
+            "Warning",
+            "c",
+        )
+        assert event["note"].startswith("the API server dropped bindingConditions (feature gate DRADev")
 
 
 async def test_binding_is_accepted_without_looking_at_the_reply():
