@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from scheduler.framework.decisions import BindPod, Decision, PatchPodStatus
+from scheduler.framework.decisions import BindPod, CreateClaim, Decision, PatchPodStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _WRITE_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 15)
@@ -63,6 +63,12 @@ class Metrics:
             buckets=_WRITE_BUCKETS_S,
             registry=self.registry,
         )
+        self._creates = Counter(
+            "scheduler_resourceclaim_creates_total",
+            "Number of ResourceClaims created for extended resources, by the result.",
+            ["status"],
+            registry=self.registry,
+        )
         self._write_children: dict[tuple[str, str], Histogram] = {}
         self.turn = Histogram(
             "dra_scheduler_turn_duration_seconds",
@@ -85,6 +91,8 @@ class Metrics:
         if child is None:
             child = self._write_children[decision, outcome] = self._writes.labels(decision, outcome)
         child.observe(duration_s)
+        if decision == CreateClaim.__name__:
+            self._creates.labels("success" if outcome == "Accepted" else "failure").inc()
 
     def text(self) -> bytes:
         """The exposition, in `CONTENT_TYPE`."""

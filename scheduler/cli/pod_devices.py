@@ -33,7 +33,10 @@ def is_settled(pod: ApiObject) -> bool:
 
 
 def claim_names(pod: ApiObject) -> list[str]:
-    """Names of the ResourceClaims a pod uses, in the order of its spec; entries not generated yet are left out."""
+    """Names of the ResourceClaims a pod uses, in the order of its spec; entries not generated yet are left out.
+
+    Last the claim behind its extended resources.
+    """
     generated = {
         s["name"]: s.get("resourceClaimName") for s in pod.get("status", {}).get("resourceClaimStatuses") or ()
     }
@@ -41,6 +44,7 @@ def claim_names(pod: ApiObject) -> list[str]:
         entry.get("resourceClaimName") or generated.get(entry["name"])
         for entry in pod.get("spec", {}).get("resourceClaims") or ()
     ]
+    names.append((pod.get("status", {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
     return [name for name in names if name]
 
 

@@ -84,6 +84,8 @@ class PodStrategy(Strategy):
         if status.get("qosClass") != old.get("status", {}).get("qosClass", status.get("qosClass")):
             errors.append(invalid("status.qosClass", status.get("qosClass"), "field is immutable"))
         errors += _validate_claim_statuses(status.get("resourceClaimStatuses") or (), old["spec"])
+        if status.get("extendedResourceClaimStatus") is not None:
+            errors += _validate_extended_resources(status["extendedResourceClaimStatus"], old["spec"])
         return errors
 
     def grace_period_s(self, obj: Mapping[str, Json], asked: int | None) -> int | None:
@@ -107,6 +109,44 @@ def _validate_claim_statuses(statuses: Json, spec: Mapping[str, Json]) -> list[F
         seen.add(name)
         if entry.get("resourceClaimName"):
             errors += check_text(dns_subdomain, entry["resourceClaimName"], f"{path}.name")
+    return errors
+
+
+def _validate_extended_resources(status: Mapping[str, Json], spec: Mapping[str, Json]) -> list[FieldError]:
+    """core/v1 validatePodExtendedResourceClaimStatus, with its one odd path for request names."""
+    path = "status.extendedResourceClaimStatus"
+    errors: list[FieldError] = []
+    asked = {
+        container.get("name"): (container.get("resources") or {}).get("requests") or {}
+        for _, container in containers_of(spec)
+    }
+    mappings = status.get("requestMappings") or ()
+    if not mappings:
+        errors.append(required(f"{path}.requestMappings", "at least one request mapping is required"))
+    seen: set[tuple[str, str, str]] = set()
+    for index, mapping in enumerate(mappings):
+        place = f"{path}.requestMappings[{index}]"
+        container, resource, request = (
+            mapping.get(field, "") for field in ("containerName", "resourceName", "requestName")
+        )
+        if container not in asked:
+            text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
+            errors.append(invalid(f"{place}.containerName", container, text))
+        elif resource not in asked[container]:
+            text = (
+                "must match the extended resource name of an entry in spec.initContainers.resources.requests or "
+                "spec.containers.resources.requests"
+            )
+            errors.append(invalid(f"{place}.resourceName", resource, text))
+        errors += check_text(dns_label, request, f"{path}.requestName")
+        if (container, resource, request) in seen:
+            for field, value in (("containerName", container), ("resourceName", resource), ("requestName", request)):
+                errors.append(duplicate(f"{place}.{field}", value))
+        seen.add((container, resource, request))
+    if not status.get("resourceClaimName"):
+        errors.append(required(f"{path}.resourceClaimName"))
+    else:
+        errors += check_text(dns_subdomain, status["resourceClaimName"], f"{path}.resourceClaimName")
     return errors
 
 

@@ -26,6 +26,7 @@ METRICS_PATH: Final = "/metrics"
 LOST_BY_GATE: Final[Mapping[str, str]] = {
     "DRAPrioritizedList": "requests[].firstAvailable of claims",
     "DRAAdminAccess": "requests[].exactly.adminAccess of claims",
+    "DRAExtendedResource": "extendedResourceName of classes and status.extendedResourceClaimStatus of pods",
     "DRAPartitionableDevices": "sharedCounters, consumesCounters and perDeviceNodeSelection of slices",
     "DRADeviceTaints": "taints of slices and tolerations of claims",
     "DRADeviceBindingConditions": "bindsToNode, bindingConditions and bindingFailureConditions of slices",

@@ -50,6 +50,16 @@ def test_a_claim_from_a_template_is_found_through_the_pods_status() -> None:
     assert claim_names(pod) == ["c-1"]
 
 
+def test_the_claim_behind_extended_resources_comes_last() -> None:
+    pod = _pod(
+        "e",
+        claims=[{"name": "gpu", "resourceClaimName": "c-0"}],
+        extendedResourceClaimStatus={"resourceClaimName": "c-1", "requestMappings": []},
+    )
+
+    assert claim_names(pod) == ["c-0", "c-1"]
+
+
 def test_a_pending_pod_shows_why() -> None:
     pod = _pod("a", conditions=_condition("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu."))
 

@@ -9,10 +9,12 @@ import pytest
 
 from tests.embedded.rest_client import (
     DRA,
+    STRATEGIC,
     RestClient,
     allocation,
     claim,
     consumer,
+    pod,
     request,
     resource_slice,
 )
@@ -545,6 +547,61 @@ async def test_a_slice_with_everything_is_accepted_and_defaulted(api: RestClient
 async def test_bad_classes_are_refused(api: RestClient, spec: dict[str, Any], reason: str, field: str) -> None:
     answer = await api.post(f"{DRA}/deviceclasses", {"metadata": {"name": f"{api.namespace}-class"}, "spec": spec})
     assert (answer.status, answer.causes) == (422, {(reason, field)})
+
+
+GPUS = "example.com/gpu"
+MAPPING = {"containerName": "c", "resourceName": GPUS, "requestName": "container-0-request-0"}
+EXTENDED = "status.extendedResourceClaimStatus"
+
+
+async def _asking_pod(api: RestClient) -> str:
+    amounts = {GPUS: "1"}
+    container = {"name": "c", "image": "img", "resources": {"requests": amounts, "limits": amounts}}
+    await api.created(api.pods, pod("p", containers=[container], schedulerName="nobody"))
+    return f"{api.pods}/p/status"
+
+
+async def test_the_claim_behind_extended_resources_is_told_and_taken_back(api: RestClient) -> None:
+    path = await _asking_pod(api)
+    told = {"resourceClaimName": "p-extended-resources-1", "requestMappings": [MAPPING]}
+    for status in (told, told | {"resourceClaimName": "p-extended-resources-2"}):
+        answer = await api.patch(path, {"status": {"extendedResourceClaimStatus": status}}, media=STRATEGIC)
+        assert (answer.status, answer["status"]["extendedResourceClaimStatus"]) == (200, status)
+    answer = await api.patch(path, {"status": {"extendedResourceClaimStatus": None}}, media=STRATEGIC)
+    assert (answer.status, answer["status"].get("extendedResourceClaimStatus")) == (200, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [
+        ({"requestMappings": [MAPPING]}, (REQUIRED, f"{EXTENDED}.resourceClaimName")),
+        ({"resourceClaimName": "c"}, (REQUIRED, f"{EXTENDED}.requestMappings")),
+        ({"requestMappings": [MAPPING], "resourceClaimName": "C_"}, (INVALID, f"{EXTENDED}.resourceClaimName")),
+        (
+            {"requestMappings": [{**MAPPING, "containerName": "d"}], "resourceClaimName": "c"},
+            (INVALID, f"{EXTENDED}.requestMappings[0].containerName"),
+        ),
+        (
+            {"requestMappings": [{**MAPPING, "resourceName": "example.com/nic"}], "resourceClaimName": "c"},
+            (INVALID, f"{EXTENDED}.requestMappings[0].resourceName"),
+        ),
+        (
+            {"requestMappings": [{**MAPPING, "requestName": "R_"}], "resourceClaimName": "c"},
+            (INVALID, f"{EXTENDED}.requestName"),
+        ),
+        (
+            {"requestMappings": [MAPPING, MAPPING], "resourceClaimName": "c"},
+            (DUPLICATE, f"{EXTENDED}.requestMappings[1].requestName"),
+        ),
+    ],
+)
+async def test_bad_words_about_extended_resources_are_refused(
+    api: RestClient, status: dict[str, Any], cause: tuple[str, str]
+) -> None:
+    path = await _asking_pod(api)
+    answer = await api.patch(path, {"status": {"extendedResourceClaimStatus": status}}, media=STRATEGIC)
+    assert answer.status == 422
+    assert cause in answer.causes
 
 
 async def test_taint_rules(api: RestClient) -> None:

@@ -14,10 +14,14 @@ from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUn
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     BindPod,
+    CreateClaim,
+    DeleteClaim,
+    PatchExtendedResources,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
     RecordEvent,
+    RemoveClaimFinalizer,
     WriteClaimStatus,
     WriteId,
 )
@@ -30,6 +34,8 @@ from scheduler.kube.executor import Executor, Request, encode_decision
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.model.claim import FINALIZER, Consumer
 from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.objects import ContainerExtendedResource, ExtendedResourceClaimStatus
+from scheduler.model.special_claim import DeviceCount
 from tests.kube.claim_bytes import protobuf_claim
 from tests.kube.misbehaving import SERVER, Pauses, Reports, Told, drop, hang, misbehaving, pod, reply, status
 
@@ -53,6 +59,11 @@ ALLOCATE = WriteClaimStatus(
 BIND = BindPod(POD, "uid-a", "node-1", WriteId(3))
 READ_CLAIM = ReadClaim(CLAIM, WriteId(4))
 READ_POD = ReadPod(POD, WriteId(5))
+CREATE = CreateClaim(CLAIM, "p", POD, "uid-a", (DeviceCount("container-0-request-1", "gpus", 2),), id=WriteId(7))
+MAPPING_FIELDS = ("containerName", "resourceName", "requestName")
+MAPPING_TEXTS = ("main", "example.com/gpu", "container-0-request-1")
+MAPPING = ContainerExtendedResource(*MAPPING_TEXTS)
+NOTE = PatchExtendedResources(POD, "uid-a", 7, ExtendedResourceClaimStatus("c", (MAPPING,)), WriteId(8))
 UNSCHEDULABLE = PatchPodStatus(POD, "uid-a", "Unschedulable", "0/1 nodes are available", id=WriteId(6))
 BINDING_REFUSED = (
     "status.allocation: Forbidden: changing status.allocation or status.reservedFor requires "
@@ -179,6 +190,89 @@ STRATEGIC = "application/strategic-merge-patch+json"
             id="read-claim",
         ),
         pytest.param(READ_POD, "GET", "/api/v1/namespaces/default/pods/a", "application/json", None, id="read-pod"),
+        pytest.param(
+            CREATE,
+            "POST",
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+            "application/json",
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": {
+                    "namespace": "default",
+                    "name": "c",
+                    "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+                    "finalizers": [FINALIZER],
+                    "ownerReferences": [
+                        {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "uid-a", "controller": True}
+                    ],
+                },
+                "spec": {
+                    "devices": {
+                        "requests": [
+                            {
+                                "name": "container-0-request-1",
+                                "exactly": {"deviceClassName": "gpus", "allocationMode": "ExactCount", "count": 2},
+                            }
+                        ]
+                    }
+                },
+            },
+            id="special-claim",
+        ),
+        pytest.param(
+            RemoveClaimFinalizer(CLAIM, "uid-c", 7, ("other",)),
+            "PATCH",
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c",
+            MERGE,
+            {"metadata": {"uid": "uid-c", "resourceVersion": "7", "finalizers": ["other"]}},
+            id="finalizer-goes",
+        ),
+        pytest.param(
+            DeleteClaim(CLAIM, "uid-c", 7),
+            "DELETE",
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c",
+            "application/json",
+            {
+                "apiVersion": "v1",
+                "kind": "DeleteOptions",
+                "preconditions": {"uid": "uid-c", "resourceVersion": "7"},
+            },
+            id="deletion",
+        ),
+        pytest.param(
+            NOTE,
+            "PATCH",
+            "/api/v1/namespaces/default/pods/a/status",
+            STRATEGIC,
+            {
+                "metadata": {"uid": "uid-a", "resourceVersion": "7"},
+                "status": {
+                    "extendedResourceClaimStatus": {
+                        "resourceClaimName": "c",
+                        "requestMappings": [
+                            {
+                                "containerName": "main",
+                                "resourceName": "example.com/gpu",
+                                "requestName": "container-0-request-1",
+                            }
+                        ],
+                    }
+                },
+            },
+            id="extended-resources",
+        ),
+        pytest.param(
+            PatchExtendedResources(POD, "uid-a", 7, None),
+            "PATCH",
+            "/api/v1/namespaces/default/pods/a/status",
+            STRATEGIC,
+            {
+                "metadata": {"uid": "uid-a", "resourceVersion": "7"},
+                "status": {"extendedResourceClaimStatus": None},
+            },
+            id="extended-resources-taken-back",
+        ),
     ],
 )
 def test_request_of_each_decision(decision, method, path, content_type, body):
@@ -267,6 +361,23 @@ async def test_fields_that_an_accepted_allocation_lost_are_reported_with_an_even
             "c",
         )
         assert event["note"].startswith("the API server dropped bindingConditions (feature gate DRADev")
+
+
+async def test_accepted_note_to_a_pod_carries_the_pod_as_the_server_answered():
+    """So that a server which drops the field is found out."""
+    told = {"resourceClaimName": "c", "requestMappings": [dict(zip(MAPPING_FIELDS, MAPPING_TEXTS, strict=True))]}
+    answered = {**pod("a", 9), "status": {"extendedResourceClaimStatus": told}}
+    async with misbehaving(reply(answered)) as server, executing(server) as running:
+        (answer,) = await running.answers(NOTE)
+        assert answer.pod.status.extended_resource_claim_status == NOTE.status
+    async with misbehaving(reply(b"<html>")) as server, executing(server) as running:
+        assert await running.answers(NOTE) == [WriteAccepted(NOTE.id)]
+        assert running.reports.broken[0][:2] == ("Pod", "default/a")
+
+
+async def test_a_deletion_is_accepted_without_looking_at_the_reply():
+    async with misbehaving(reply(CLAIM_OBJECT)) as server, executing(server) as running:
+        assert await running.answers(DeleteClaim(CLAIM, "uid-c", 7, WriteId(9))) == [WriteAccepted(WriteId(9))]
 
 
 async def test_binding_is_accepted_without_looking_at_the_reply():

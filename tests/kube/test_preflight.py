@@ -136,6 +136,17 @@ async def test_missing_right_to_record_events_is_a_warning():
         )
 
 
+async def test_missing_rights_to_make_claims_cost_extended_resources_only():
+    refused = reviewing(("resourceclaims", "create"), ("resourceclaims", "delete"))
+    async with misbehaving(version("36"), reply({}), *[refused] * VERBS) as server, client_of(server) as client:
+        assert (await check(client)).warnings == (
+            "not permitted: create resourceclaims.resource.k8s.io; pods whose extended resources are served by devices "
+            "will wait",
+            "not permitted: delete resourceclaims.resource.k8s.io; claims made for extended resources may stay behind "
+            "for a while",
+        )
+
+
 async def test_server_without_authorization_is_taken_as_it_is():
     unknown = status(404, "NotFound", "no such path")
     async with misbehaving(version("36"), reply({}), *[unknown] * VERBS) as server, client_of(server) as client:
