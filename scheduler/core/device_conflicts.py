@@ -23,7 +23,7 @@ from typing import Final
 
 from scheduler.core.binding_cycle import BindingCycles, Stage
 from scheduler.core.claim_writes import ClaimWrites, Overtaken, Settlement
-from scheduler.core.claims import ClaimOverlay
+from scheduler.core.claims import ClaimOverlay, Hold
 from scheduler.core.contests import Rival
 from scheduler.core.inputs import WriteConflicted
 from scheduler.core.outbox import Outbox
@@ -122,8 +122,12 @@ class DeviceConflicts:
         for claim in fresh:
             told.add(claim)
             for rival in contests.rivals(claim):
-                if rival.claim not in told and rival.claim in self._store.claims:
+                if rival.claim in told:
+                    continue
+                if rival.claim in self._store.claims:
                     self._settle(self._store.claims[claim], rival)
+                elif (hold := self._overlay.holds.get(rival.claim)) is not None:
+                    self._yield_unborn(self._store.claims[claim], rival, hold)
 
     def _settle(self, seen: ResourceClaim, rival: Rival) -> None:
         other = self._store.claims[rival.claim]
@@ -138,6 +142,14 @@ class DeviceConflicts:
         if fates:
             self._tell(seen, other, rival.what, fates.get(seen.key))
             self._tell(other, seen, rival.what, fates.get(other.key))
+
+    def _yield_unborn(self, seen: ResourceClaim, rival: Rival, hold: Hold) -> None:
+        """Ours is a claim that is not created yet, or of which that is not known: nothing is stored for it."""
+        ours = hold.held
+        against = Rival(seen.uid, rival.kind, rival.what)
+        self.bindings.hold_back(hold.pod, Status.error(self._text(ours.claim, against)))
+        self.counts[rival.kind, Fate.WITHDRAWN] += 1
+        self._tell(seen, ResourceClaim(ours.claim, ours.uid, revision=0, spec=None), rival.what, None)
 
     def _is_ours(self, claim: ResourceClaim) -> bool:
         return self._overlay.is_held(claim.uid) or any(

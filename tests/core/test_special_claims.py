@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from allocator import Features
+from scheduler.core.device_conflicts import Fate
 from scheduler.core.inputs import WriteOutcomeUnknown, WriteRejected
 from scheduler.core.pod_writes import DROPPED
 from scheduler.framework.decisions import (
@@ -378,6 +379,29 @@ def test_a_note_to_the_pod_that_is_refused_takes_the_claim_back():
     assert key not in rig.server.claims
     rig.wait(2_000)
     assert rig.node_of("p") == "a"
+
+
+def test_a_device_that_somebody_else_takes_before_the_claim_is_made_is_given_up():
+    """The create has been sent; nothing is allocated with it, and what it made is taken back."""
+    rig = rig_with("a", devices=2)
+    key = wants(rig)
+    create = until(rig, CreateClaim)
+    (held,) = in_use(rig)
+    theirs = builders.claim("theirs", allocation=builders.allocation(held, pool="a"), finalizers=(FINALIZER,))
+    rig.server.put_claim(theirs)
+    rig.watch()
+    assert rig.machine.conflicts.counts == {("device", Fate.WITHDRAWN): 1}
+    assert any(f"{held} is given to ResourceClaim {key} too" in event for event in rig.events)
+    rig.tell(rig.server.execute(create))
+    rig.settle()
+    assert key not in rig.server.claims
+    assert not any(isinstance(one, WriteClaimStatus) for one in rig.decided)
+    rig.wait(2_000)
+    assert rig.node_of("p") == "a"
+    assert sorted(str(one) for claim in rig.server.claims.values() for one in claim.allocation.device_ids()) == [
+        "gpu.example.com/a/gpu-0",
+        "gpu.example.com/a/gpu-1",
+    ]
 
 
 def test_pods_of_one_shape_share_verdicts_and_each_gets_a_claim_of_its_own():

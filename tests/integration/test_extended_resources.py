@@ -231,6 +231,28 @@ async def test_a_scheduler_killed_in_the_middle_is_followed_by_one_that_goes_on(
     assert await world.violations() == []
 
 
+@pytest.mark.parametrize("write", ["claim create", "claim status", "pod status"])
+async def test_what_a_killed_scheduler_sent_arrives_late_and_changes_nothing(world: World, write: str) -> None:
+    """The next one has bound the pod by then: the name is taken, or the revision has moved."""
+    if UNDER_TEST == "kube-scheduler":
+        pytest.skip("kube-scheduler's late create makes a second claim: the API server names it")
+    await world.add_nodes(1, devices=2)
+    await add_class(world)
+    fault = world.fault("hold", write)
+    await world.start_scheduler()
+    await add_pod(world, "pod", explicit_name(world))
+    await world.wait_fault(fault)
+    await world.stop_scheduler(kill=True)
+    await world.start_scheduler()
+    await world.wait_bound("pod")
+    before = await special_claim(world, "pod")
+
+    assert await fault.release() == 409
+    assert await special_claim(world, "pod") == before
+    assert len(await claims_of_namespace(world)) == 1
+    assert await world.violations() == []
+
+
 async def test_a_claim_goes_with_its_pod(world: World) -> None:
     """Deleted pods leave nothing behind, whether they were bound or not."""
     await world.add_nodes(1, devices=1)
