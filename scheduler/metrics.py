@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from scheduler.framework.decisions import BindPod, CreateClaim, Decision, PatchPodStatus
+from scheduler.framework.decisions import BindingWait, BindPod, CreateClaim, Decision, PatchPodStatus, RecordEvent
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _WRITE_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 15)
@@ -69,6 +69,20 @@ class Metrics:
             ["status"],
             registry=self.registry,
         )
+        labels = ["profile", "driver", "status"]
+        self._binding_allocations = Counter(
+            "scheduler_dra_bindingconditions_allocations_total",
+            "Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt.",
+            labels,
+            registry=self.registry,
+        )
+        self._binding_waits = Histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.",
+            labels,
+            buckets=[0.1 * 2**step for step in range(14)],
+            registry=self.registry,
+        )
         self._write_children: dict[tuple[str, str], Histogram] = {}
         self.turn = Histogram(
             "dra_scheduler_turn_duration_seconds",
@@ -85,6 +99,14 @@ class Metrics:
                 self._attempt_children["scheduled"].inc()
             elif isinstance(decision, PatchPodStatus) and decision.reason in _RESULT_BY_REASON:
                 self._attempt_children[_RESULT_BY_REASON[decision.reason]].inc()
+            elif isinstance(decision, RecordEvent) and decision.measured is not None:
+                self._count_binding_wait(decision.measured)
+
+    def _count_binding_wait(self, wait: BindingWait) -> None:
+        """As upstream: once for each device that had to be waited for."""
+        for driver in wait.drivers:
+            self._binding_allocations.labels(wait.profile, driver, wait.status).inc()
+            self._binding_waits.labels(wait.profile, driver, wait.status).observe(wait.waited_ms / 1000)
 
     def observe_write(self, decision: str, outcome: str, duration_s: float) -> None:
         child = self._write_children.get((decision, outcome))

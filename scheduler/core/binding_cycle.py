@@ -274,18 +274,23 @@ class BindingCycles:
         binding.cycle.now_ms = self._timers.wall_ms
         step = binding.runner.pre_bind(binding.cycle, binding.node, self._view)
         match step:
-            case PreBindDone():
+            case PreBindDone(events):
+                self._tell(events)
                 self._bind_unless_barred(binding, claims)
             case PreBindWrite(decisions):
                 self._send_all(binding, decisions)
                 if not binding.awaited and not binding.is_given_up:
                     self._give_up(binding, Status.error("PreBind asked for nothing that is answered"))
             case PreBindWait(deadline_ms, claims, events):
-                for event in events:
-                    self._send(binding, event)
+                self._tell(events)
                 self._sleep(binding, claims, self._timers.from_wall(deadline_ms))
-            case PreBindFailed(status):
+            case PreBindFailed(status, events):
+                self._tell(events)
                 self._give_up(binding, status)
+
+    def _tell(self, events: Iterable[RecordEvent]) -> None:
+        for event in events:
+            self._outbox.tell(event)
 
     def _bind_unless_barred(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> None:
         stored = (self._store.claim(key) for key in claims)

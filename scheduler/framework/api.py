@@ -27,7 +27,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from allocator import Allocation, Features, InUse, Inventory
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.decisions import Decision
+from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodUid
@@ -172,6 +172,8 @@ class ReserveResult:
 class PreBindDone:
     """Everything this plugin owes before the binding is stored on the API server."""
 
+    events: tuple[RecordEvent, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class PreBindWrite:
@@ -186,7 +188,7 @@ class PreBindWait:
 
     deadline_ms: int
     claims: tuple[ClaimKey, ...] = ()
-    events: tuple[Decision, ...] = ()
+    events: tuple[RecordEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,7 @@ class PreBindFailed:
     """Give up: unreserve, and queue the pod again according to the status."""
 
     status: Status
+    events: tuple[RecordEvent, ...] = ()
 
 
 PreBindStep: TypeAlias = PreBindDone | PreBindWrite | PreBindWait | PreBindFailed

@@ -10,7 +10,7 @@ Here and not in `core`, because plugins return decisions and may not import `cor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NewType, TypeAlias
+from typing import Literal, NewType, TypeAlias
 
 from allocator import Allocation
 from scheduler.model.claim import Consumer
@@ -146,6 +146,25 @@ class PatchExtendedResources:
     id: WriteId = UNSENT
 
 
+WaitStatus: TypeAlias = Literal["success", "failure", "timeout", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class BindingWait:
+    """How a pod's wait for binding conditions ended, for the metrics.
+
+    Args:
+        profile: The scheduler name.
+        drivers: The driver of each device that had to be waited for.
+        waited_ms: 0 when all conditions were met already.
+    """
+
+    profile: str
+    drivers: tuple[str, ...]
+    status: WaitStatus
+    waited_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class RecordEvent:
     """Create (or aggregate into) an events.k8s.io Event about a pod or claim. Best effort, never answered."""
@@ -158,6 +177,7 @@ class RecordEvent:
     reason: str  # "Scheduled", "FailedScheduling", …
     action: str  # "Binding", "Scheduling", …
     note: str
+    measured: BindingWait | None = None  # not part of the event
 
 
 ClaimWrite: TypeAlias = CreateClaim | AddClaimFinalizer | WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim

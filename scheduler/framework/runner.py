@@ -15,7 +15,7 @@ Source: pkg/scheduler/framework/runtime/framework.go v1.36.3.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduler.framework.api import (
@@ -36,6 +36,8 @@ from scheduler.framework.api import (
     PreBindFailed,
     PreBindPlugin,
     PreBindStep,
+    PreBindWait,
+    PreBindWrite,
     PreEnqueuePlugin,
     PreFilterPlugin,
     Profile,
@@ -47,7 +49,7 @@ from scheduler.framework.api import (
     TargetedHints,
 )
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.decisions import Decision
+from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.framework.registry import check_profile
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -56,7 +58,6 @@ from scheduler.model.objects import Pod
 
 NODE_SCORE_MAX: Final = 100
 _SKIPPED: Final = "skipped"  # stands for a plugin that has nothing to do for a pod in the pod's shape
-_PRE_BIND_DONE: Final = PreBindDone()
 _ON_CLUSTER: Final = Dependence(Scope.CLUSTER)
 
 
@@ -368,16 +369,22 @@ class Runner:
 
     def pre_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PreBindStep:
         """The first step that is not done, so that all are done at the same instant when this says done."""
+        events: tuple[RecordEvent, ...] = ()
         for plugin in self._pre_bind:
             try:
                 step = plugin.pre_bind(cycle, node, view)
             except Exception as error:
                 step = PreBindFailed(self._broken(plugin, "PreBind", error))
-            if isinstance(step, PreBindFailed):
-                return PreBindFailed(step.status.by(plugin.name))
-            if not isinstance(step, PreBindDone):
-                return step
-        return _PRE_BIND_DONE
+            match step:
+                case PreBindDone():
+                    events += step.events
+                case PreBindFailed():
+                    return PreBindFailed(step.status.by(plugin.name), events + step.events)
+                case PreBindWait():
+                    return replace(step, events=events + step.events)
+                case PreBindWrite():
+                    return PreBindWrite(events + step.decisions)
+        return PreBindDone(events)
 
     def post_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
         """Run PostBind; nothing can fail any more, a plugin that breaks is passed over."""

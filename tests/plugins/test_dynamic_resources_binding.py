@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from allocator import Features
 from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite
-from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
+from scheduler.framework.decisions import AddClaimFinalizer, BindingWait, RecordEvent, WriteClaimStatus
 from scheduler.framework.status import SUCCESS, Code
+from scheduler.metrics import Metrics
 from scheduler.model.claim import FINALIZER, Consumer
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.dynamic_resources.binding_conditions import BindingState, Readiness, binding_state
 from tests.plugins.cluster import (
+    DRIVER,
     NOW_MS,
     Cluster,
     allocation,
@@ -424,6 +426,52 @@ def test_pre_bind_gives_up_when_a_claim_is_freed_while_it_waits() -> None:
     step = binding.step()
     assert isinstance(step, PreBindFailed)
     assert step.status.message == "claim default/claim got deallocated elsewhere in the meantime"
+
+
+def test_the_end_of_a_wait_is_told_and_measured_once() -> None:
+    binding = waiting()
+    binding.view.change(binding.stored.key, device_conditions=tuple(READY))
+    step = binding.step(NOW_MS + 2500)
+    assert isinstance(step, PreBindDone)
+    (event,) = step.events
+    assert (event.type, event.reason) == ("Normal", "BindingConditionsMet")
+    assert event.note == "binding conditions met on node node after 2.5 s"
+    assert event.measured == BindingWait("default-scheduler", (DRIVER,), "success", 2500)
+    # Asked again, as for another plugin's sake.
+    assert binding.step(NOW_MS + 2600) == PreBindDone()
+
+
+@pytest.mark.parametrize(
+    ("change", "later_ms", "reason", "status"),
+    [
+        pytest.param(
+            {"device_conditions": (condition("broken"),)}, 1000, "BindingConditionsFailed", "failure", id="failed"
+        ),
+        pytest.param({}, TIMEOUT_MS, "BindingConditionsTimeout", "timeout", id="timed-out"),
+        pytest.param(
+            {"allocation": None, "reserved_for": ()}, 1000, "BindingConditionsError", "error", id="claim-was-freed"
+        ),
+    ],
+)
+def test_a_wait_that_ends_badly_is_a_warning_with_its_reason(change, later_ms, reason, status) -> None:
+    binding = waiting()
+    binding.view.change(binding.stored.key, **change)
+    step = binding.step(NOW_MS + later_ms)
+    assert isinstance(step, PreBindFailed)
+    (event,) = step.events
+    assert (event.type, event.reason) == ("Warning", reason)
+    assert event.note == f"{step.status.message} (on node node after {later_ms / 1000:.1f} s)"
+    assert event.measured == BindingWait("default-scheduler", (DRIVER,), status, later_ms)
+
+
+def test_waits_are_counted_under_upstreams_names_per_device_that_had_to_be_waited_for() -> None:
+    metrics = Metrics()
+    event = RecordEvent("Pod", "d", "p", "u", "Normal", "r", "a", "n", BindingWait("mine", ("x", "x"), "timeout", 700))
+    metrics.count_decisions([event, replace(event, measured=None)])
+    text = metrics.text().decode()
+    labels = '{driver="x",profile="mine",status="timeout"}'
+    assert f"scheduler_dra_bindingconditions_allocations_total{labels} 2.0" in text
+    assert f"scheduler_dra_bindingconditions_wait_duration_seconds_sum{labels} 1.4" in text
 
 
 def test_pre_bind_does_not_wait_with_the_feature_off_or_for_devices_without_conditions() -> None:

@@ -35,6 +35,8 @@ class ClaimsSlot:
             are asked about.
         goals: What PreBind has to bring about; set by Reserve.
         waiting_since_ms: When PreBind began to wait for binding conditions.
+        waiting_drivers: The driver of each device it began to wait for.
+        has_waited: The wait's end has been told.
     """
 
     claims: tuple[ResourceClaim, ...]
@@ -47,6 +49,8 @@ class ClaimsSlot:
     candidates: dict[tuple[Claim, ...], frozenset[str] | None] = field(default_factory=dict)
     goals: tuple[ClaimGoal, ...] = ()
     waiting_since_ms: int | None = None
+    waiting_drivers: tuple[str, ...] = ()
+    has_waited: bool = False
 
 
 def preference(spec: ClaimSpec, allocation: Allocation) -> int:

@@ -56,26 +56,20 @@ from scheduler.framework.api import (
     PreBindDone,
     PreBindFailed,
     PreBindStep,
-    PreBindWait,
     PreBindWrite,
     PreFilterResult,
     ReserveResult,
     Resource,
 )
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.decisions import Decision, RecordEvent, WriteClaimStatus
+from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.claim import RESERVED_FOR_MAX, ResourceClaim
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
-from scheduler.plugins.dynamic_resources.binding_conditions import (
-    Readiness,
-    binding_deadline_ms,
-    binding_state,
-    has_binding_conditions,
-    is_given_up,
-)
+from scheduler.plugins.dynamic_resources.binding_conditions import has_binding_conditions, is_given_up
+from scheduler.plugins.dynamic_resources.binding_wait import await_binding_conditions, broken_off
 from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot, preference
 from scheduler.plugins.dynamic_resources.hints import WAKES_ON, concerned_pods, hint_for
 from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
@@ -303,7 +297,7 @@ class DynamicResources:
             )
             match step:
                 case ClaimLost(message):
-                    return PreBindFailed(Status.error(message))
+                    return PreBindFailed(Status.error(message), broken_off(slot, cycle, node, message))
                 case ClaimStored(claim):
                     stored.append(claim)
                 case WriteClaimStatus(allocation=Allocation() as planned) if gone := _unpublished(planned, host, view):
@@ -329,30 +323,7 @@ class DynamicResources:
             return PreBindWrite(tuple(writes))
         if not view.features.device_binding_and_status:
             return PreBindDone()
-        return self._await_binding_conditions(slot, stored, cycle, node)
-
-    def _await_binding_conditions(
-        self, slot: ClaimsSlot, stored: Sequence[ResourceClaim], cycle: Cycle, node: NodeName
-    ) -> PreBindStep:
-        waiting: list[ResourceClaim] = []
-        for claim in filter(has_binding_conditions, stored):
-            state = binding_state(claim)
-            if state.readiness is Readiness.FAILED:
-                return PreBindFailed(Status.error(state.message))
-            if state.readiness is Readiness.WAITING:
-                waiting.append(claim)
-        if not waiting:
-            return PreBindDone()
-        events: tuple[Decision, ...] = ()
-        if slot.waiting_since_ms is None:
-            slot.waiting_since_ms = cycle.now_ms
-            events = (_pending_event(cycle.pod, node),)
-        overall_ms = slot.waiting_since_ms + self.binding_timeout_ms
-        deadlines_ms = [binding_deadline_ms(claim, self.binding_timeout_ms) or overall_ms for claim in waiting]
-        for claim, deadline_ms in zip(waiting, deadlines_ms, strict=True):
-            if min(deadline_ms, overall_ms) <= cycle.now_ms:
-                return PreBindFailed(Status.error(f"device binding timeout: claim={claim.key.name}"))
-        return PreBindWait(min(*deadlines_ms, overall_ms), tuple(claim.key for claim in waiting), events)
+        return await_binding_conditions(slot, stored, cycle, node, timeout_ms=self.binding_timeout_ms)
 
     # --- allocation ---------------------------------------------------------------------------------------------------
 
@@ -525,16 +496,3 @@ def _placeholder_share_ids() -> Iterator[str]:
 def _share_ids(view: ClusterView) -> Iterator[str]:
     while True:
         yield view.new_uid()
-
-
-def _pending_event(pod: Pod, node: NodeName) -> RecordEvent:
-    return RecordEvent(
-        kind="Pod",
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        uid=pod.uid,
-        type="Normal",
-        reason="BindingConditionsPending",
-        action="Scheduling",
-        note=f"waiting for binding conditions for device on node {node}",
-    )

@@ -1,0 +1,111 @@
+"""The wait for binding conditions in PreBind: when it ends, what it is called then, and who is told.
+
+Rules of this module
+  1. An attempt whose claims have binding conditions ends its wait exactly once, as success, failure, timeout or error;
+     an event on the pod says so, and carries the measurement that the metrics count.
+  2. The wait begins when PreBind has nothing left to write, and lasts at most the timeout; a claim's own wait counts
+     from its allocation.
+
+Not here: what a claim's conditions are (`binding_conditions`), and that its devices are given up afterwards (`plugin`).
+
+Source: dynamicresources.go (PreBind, from "BindingConditionsPending" on) and pkg/scheduler/metrics 1.36.3. Differs on
+purpose: upstream records an event for the beginning only, and also for a wait that is over at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindStep, PreBindWait
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.decisions import BindingWait, RecordEvent, WaitStatus
+from scheduler.framework.status import Status
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import NodeName
+from scheduler.plugins.dynamic_resources.binding_conditions import (
+    Readiness,
+    binding_deadline_ms,
+    binding_state,
+    has_binding_conditions,
+)
+from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot
+
+
+def await_binding_conditions(
+    slot: ClaimsSlot, stored: Sequence[ResourceClaim], cycle: Cycle, node: NodeName, *, timeout_ms: int
+) -> PreBindStep:
+    """The next step of a pod whose claims are all `stored`: go on waiting, give up, or done."""
+    conditioned = [claim for claim in stored if has_binding_conditions(claim)]
+    if not conditioned:
+        return PreBindDone()
+    waiting: list[ResourceClaim] = []
+    for claim in conditioned:
+        state = binding_state(claim)
+        if state.readiness is Readiness.FAILED:
+            return PreBindFailed(
+                Status.error(state.message), _end(slot, cycle, node, "failure", conditioned, message=state.message)
+            )
+        if state.readiness is Readiness.WAITING:
+            waiting.append(claim)
+    if not waiting:
+        return PreBindDone(_end(slot, cycle, node, "success", conditioned))
+    begun: tuple[RecordEvent, ...] = ()
+    if slot.waiting_since_ms is None:
+        slot.waiting_since_ms, slot.waiting_drivers = cycle.now_ms, _drivers(conditioned)
+        note = f"waiting for binding conditions for device on node {node}"
+        begun = (_event(cycle, "Normal", "BindingConditionsPending", note),)
+    overall_ms = slot.waiting_since_ms + timeout_ms
+    deadlines_ms = [binding_deadline_ms(claim, timeout_ms) or overall_ms for claim in waiting]
+    for claim, deadline_ms in zip(waiting, deadlines_ms, strict=True):
+        if min(deadline_ms, overall_ms) <= cycle.now_ms:
+            message = f"device binding timeout: claim={claim.key.name}"
+            return PreBindFailed(
+                Status.error(message), _end(slot, cycle, node, "timeout", conditioned, message=message)
+            )
+    return PreBindWait(min(*deadlines_ms, overall_ms), tuple(claim.key for claim in waiting), begun)
+
+
+def broken_off(slot: ClaimsSlot, cycle: Cycle, node: NodeName, message: str) -> tuple[RecordEvent, ...]:
+    """What to tell when a claim was lost: that a wait, if there was one, ended in an error."""
+    if slot.waiting_since_ms is None or slot.has_waited:
+        return ()
+    return _end(slot, cycle, node, "error", (), message=message)
+
+
+def _end(
+    slot: ClaimsSlot,
+    cycle: Cycle,
+    node: NodeName,
+    status: WaitStatus,
+    claims: Iterable[ResourceClaim],
+    *,
+    message: str = "",
+) -> tuple[RecordEvent, ...]:
+    """The event of the wait's end; nothing when it has been told."""
+    if slot.has_waited:
+        return ()
+    slot.has_waited = True
+    begun_ms = slot.waiting_since_ms if slot.waiting_since_ms is not None else cycle.now_ms
+    waited_ms = max(0, cycle.now_ms - begun_ms)
+    measured = BindingWait(cycle.pod.spec.scheduler_name, _drivers(claims) or slot.waiting_drivers, status, waited_ms)
+    after = f"on node {node} after {waited_ms / 1000:.1f} s"
+    if status == "success":
+        return (_event(cycle, "Normal", "BindingConditionsMet", f"binding conditions met {after}", measured),)
+    reason = {"failure": "BindingConditionsFailed", "timeout": "BindingConditionsTimeout"}
+    return (_event(cycle, "Warning", reason.get(status, "BindingConditionsError"), f"{message} ({after})", measured),)
+
+
+def _drivers(claims: Iterable[ResourceClaim]) -> tuple[str, ...]:
+    """The driver of each device with binding conditions."""
+    return tuple(
+        result.driver
+        for claim in claims
+        if claim.allocation is not None
+        for result in claim.allocation.results
+        if result.binding_conditions
+    )
+
+
+def _event(cycle: Cycle, type_: str, reason: str, note: str, measured: BindingWait | None = None) -> RecordEvent:
+    meta = cycle.pod.metadata
+    return RecordEvent("Pod", meta.namespace, meta.name, meta.uid, type_, reason, "Scheduling", note, measured)
