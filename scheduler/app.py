@@ -397,6 +397,13 @@ class SchedulerApp:
             ("kind", "outcome"),
             {(kind, fate.value): float(count) for (kind, fate), count in self.machine.conflicts.counts.items()},
         )
+        yield (
+            "dra_scheduler_claims_not_allocated",
+            "Pods on a node that have a claim which nobody will allocate.",
+            "gauge",
+            (),
+            {(): self.machine.stranded.count},
+        )
         writes = self._executor.stats
         yield ("dra_scheduler_writes_in_flight", "Requests under way.", "gauge", (), {(): writes.in_flight})
         yield ("dra_scheduler_writes_waiting", "Decisions not sent yet.", "gauge", (), {(): writes.waiting})

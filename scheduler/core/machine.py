@@ -59,6 +59,7 @@ from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
 from scheduler.core.story import Entry, Story
+from scheduler.core.stranded_claims import StrandedClaims
 from scheduler.core.timers import Timers
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision
@@ -106,6 +107,7 @@ class Machine:
         self.feasibility: Final = Feasibility(self.store, settings, view)
         self.queue: Final = SchedulingQueue(self.runners, settings, view)
         self.conflicts: Final = DeviceConflicts(self.store, self.overlay, self.outbox, self.runners)
+        self.stranded: Final = StrandedClaims(self.store, self.outbox, self.timers, settings, self.runners)
         self._observed: Final = Observations(
             store=self.store,
             overlay=self.overlay,
@@ -113,6 +115,7 @@ class Machine:
             problems=self._problems,
             runners=self.runners,
             conflicts=self.conflicts,
+            stranded=self.stranded,
         )
         self.writes: Final = ClaimWrites(
             self.outbox,
@@ -215,6 +218,7 @@ class Machine:
                 self._unlisted.discard(kind)
                 if not self._unlisted:
                     self.conflicts.all_listed()
+                    self.stranded.all_listed()
 
     def next_deadline_ms(self) -> int | None:
         """When `TimerFired` is due, on the clock of `now_ms`; None: not before the next input."""

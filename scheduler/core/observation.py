@@ -26,6 +26,7 @@ from scheduler.core.problems import Problems
 from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue, pod_changes
 from scheduler.core.store import Store, claims_of
+from scheduler.core.stranded_claims import StrandedClaims
 from scheduler.core.timers import Timers
 from scheduler.framework.api import Action, ClusterEvent, Held, Resource
 from scheduler.framework.decisions import WriteClaimStatus
@@ -55,6 +56,7 @@ class Observations:
         problems: Problems,
         runners: Mapping[str, Runner],
         conflicts: DeviceConflicts,
+        stranded: StrandedClaims,
     ) -> None:
         self._store: Final = store
         self._overlay: Final = overlay
@@ -62,6 +64,7 @@ class Observations:
         self._problems: Final = problems
         self._runners: Final = runners
         self._conflicts: Final = conflicts
+        self._stranded: Final = stranded
 
     def connect(
         self, *, queue: SchedulingQueue, writes: ClaimWrites, bindings: BindingCycles, cycles: SchedulingCycles
@@ -81,6 +84,8 @@ class Observations:
             return
         if pod.node_name is not None:
             self._bound_pod_observed(old, pod)
+            if pod.spec.resource_claims:
+                self._stranded.pod_observed(pod)
         elif pod.spec.scheduler_name in self._runners:
             self._our_pod_observed(old, pod)
 
@@ -117,6 +122,7 @@ class Observations:
         if pod is None:
             return
         self.bindings.pod_gone(uid)
+        self._stranded.pod_gone(uid)
         if uid not in self.bindings:
             self._leave(uid)
         if pod.node_name is not None and not pod.is_terminal:
@@ -186,6 +192,8 @@ class Observations:
         if is_foreign:
             self._conflicts.allocation_seen(claim.uid)
         self.bindings.claim_changed(claim.key)
+        if claim.allocation is None or old is None or old.allocation is None:
+            self._stranded.claim_changed(claim)
         self._change(Resource.CLAIM, Action.ADD if old is None else Action.UPDATE, old, claim)
 
     def claim_deleted(self, uid: ClaimUid, revision: int) -> None:
@@ -196,6 +204,7 @@ class Observations:
         self._overlay.forget(uid)
         self.writes.deleted(uid)
         self.bindings.claim_changed(claim.key)
+        self._stranded.claim_changed(claim)
         if hold is not None and claim.allocation is None:
             claim = replace(claim, allocation=hold.held.allocation)
         self._change(Resource.CLAIM, Action.DELETE, claim, None)

@@ -15,6 +15,8 @@ class CoreSettings:
         flush_interval_ms: How often the above is looked for (upstream 30 s).
         gated_ms_silent: A pod that PreEnqueue has kept out for so long is told why (upstream tells nothing). Generated
             claims need a moment, so not at once.
+        unallocated_ms_silent, unallocated_ms_again: How long a claim of a pod that is on a node may stay unallocated
+            before that is told, and when it is looked at again while another pod may still get it.
         cycles_per_tick: Scheduling cycles in one TimerFired, so that one `handle` stays short.
         verdicts_per_tick: Nodes looked at in one TimerFired; a pod that needs more goes on in the next.
         binding_cycles_max: Pods whose writes are under way at once; beyond it nothing is decided.
@@ -35,6 +37,8 @@ class CoreSettings:
     unschedulable_ms_max: int = 300_000
     flush_interval_ms: int = 30_000
     gated_ms_silent: int = 5_000
+    unallocated_ms_silent: int = 5_000
+    unallocated_ms_again: int = 60_000
     cycles_per_tick: int = 16
     verdicts_per_tick: int = 400
     binding_cycles_max: int = 256
@@ -58,6 +62,8 @@ class CoreSettings:
             "gated_ms_silent",
             "cycles_per_tick",
             "verdicts_per_tick",
+            "unallocated_ms_silent",
+            "unallocated_ms_again",
             "binding_cycles_max",
             "feasible_nodes_enough",
             "remembered_verdicts_max",

@@ -120,6 +120,8 @@ async def test_a_pod_is_bound_when_its_device_reports_ready(world: World) -> Non
     await report(world, claim, "attached")
     await world.wait_bound(POD)
     assert devices_of(await world.claim_of(POD)) == [("chassis", "gpu-0")]
+    if UNDER_TEST == "ours":  # kube-scheduler tells the beginning only
+        await wait_event(world, "BindingConditionsMet")
     assert await world.violations() == []
 
 
@@ -129,6 +131,8 @@ async def test_a_device_that_fails_to_bind_is_given_back_and_another_one_tried(w
     await keep_new_claims_from(world, "gpu-0")
     await report(world, claim, "attach-failed", "LinkDown")
     await wait_event(world, "FailedScheduling", "reason=LinkDown")
+    if UNDER_TEST == "ours":
+        await wait_event(world, "BindingConditionsFailed", "reason=LinkDown")
     moved = await wait_claim_on(world, claim, "gpu-1")
     assert not moved["status"].get("devices"), "what was reported about the device that was given back"
     await report(world, moved, "attached")
@@ -148,6 +152,7 @@ async def test_a_device_that_does_not_answer_in_time_is_given_back(world: World,
 
     await keep_new_claims_from(world, "gpu-0", bindsToNode=None, bindingConditions=None, bindingFailureConditions=None)
     await wait_event(world, "FailedScheduling", f"device binding timeout: claim={claim['metadata']['name']}")
+    await wait_event(world, "BindingConditionsTimeout", f"claim={claim['metadata']['name']}")
     await world.wait_bound(POD)
     assert devices_of(await world.claim_of(POD)) == [("chassis", "gpu-1")]
     assert await world.violations() == []

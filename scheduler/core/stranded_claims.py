@@ -1,0 +1,144 @@
+"""Claims that nobody will allocate: of pods that are on a node already, usually because their author set the node.
+
+A scheduler allocates claims while it looks for a node. A pod that has one (`spec.nodeName` in its manifest) is left
+alone by all of them, so an unallocated claim of it stays unallocated, and the kubelet waits for ever without a word
+that says why.
+
+Rules of this module
+  1. Told after `unallocated_ms_silent`, for a claim may be generated, or be allocated for another pod, in that time;
+     and not before everything has been listed.
+  2. Told once for each pod and claim, on both. A claim that a pending pod uses too can still be allocated for that one:
+     looked at again later.
+  3. Only pods that name one of our profiles are ours to tell about.
+
+Not here: the reservation of such a pod for a claim that is allocated; the resource claim controller makes it.
+
+Cost: O(claims of the pod) for each observation of a bound pod that has claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from functools import partial
+from typing import Final
+
+from scheduler.core.outbox import Outbox
+from scheduler.core.settings import CoreSettings
+from scheduler.core.store import Store, claims_of
+from scheduler.core.timers import TimerId, Timers
+from scheduler.framework.decisions import RecordEvent
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimUid, PodUid
+from scheduler.model.objects import Pod
+
+REASON: Final = "ClaimNotAllocated"
+
+
+class StrandedClaims:
+    """Finds them and tells their users."""
+
+    def __init__(
+        self, store: Store, outbox: Outbox, timers: Timers, settings: CoreSettings, scheduler_names: Container[str]
+    ) -> None:
+        self._store: Final = store
+        self._outbox: Final = outbox
+        self._timers: Final = timers
+        self._settings: Final = settings
+        self._scheduler_names: Final = scheduler_names
+        self._is_listed = False
+        self._armed: Final[dict[PodUid, TimerId]] = {}
+        self._told: Final[dict[PodUid, dict[ClaimUid, None]]] = {}
+
+    @property
+    def count(self) -> int:
+        """Pods on a node that have been told that a claim of theirs is not allocated, and that is still so."""
+        return len(self._told)
+
+    def all_listed(self) -> None:
+        """Everything that exists has been told; before, nothing could be said about what is missing."""
+        if not self._is_listed:
+            self._is_listed = True
+            for pod in self._store.pods.values():
+                self.pod_observed(pod)
+
+    def pod_observed(self, pod: Pod) -> None:
+        """A pod is there, or has changed."""
+        if not self._is_listed or pod.spec.scheduler_name not in self._scheduler_names:
+            return
+        if pod.node_name is None or pod.is_terminal or pod.is_deleting:
+            self.pod_gone(pod.uid)
+            return
+        unallocated = self._unallocated(pod)
+        self._forget_told(pod.uid, unallocated)
+        if any(claim.uid not in self._told.get(pod.uid, ()) for claim in unallocated):
+            self._arm(pod.uid, self._settings.unallocated_ms_silent)
+
+    def claim_changed(self, claim: ResourceClaim) -> None:
+        """A claim is there, has changed, or is gone."""
+        for pod in self._store.pods_using(claim.key):
+            if pod.node_name is not None:
+                self.pod_observed(pod)
+
+    def pod_gone(self, uid: PodUid) -> None:
+        """The pod needs nothing any more."""
+        self._timers.cancel(self._armed.pop(uid, None))
+        self._told.pop(uid, None)
+
+    def _unallocated(self, pod: Pod) -> list[ResourceClaim]:
+        claims = (self._store.claim(key) for key in claims_of(pod))
+        return [claim for claim in claims if claim is not None and claim.allocation is None]
+
+    def _forget_told(self, uid: PodUid, unallocated: list[ResourceClaim]) -> None:
+        told = self._told.get(uid)
+        if told is None:
+            return
+        still = {claim.uid for claim in unallocated}
+        for claim in [claim for claim in told if claim not in still]:
+            del told[claim]
+        if not told:
+            del self._told[uid]
+
+    def _arm(self, uid: PodUid, wait_ms: int) -> None:
+        if uid not in self._armed:
+            self._armed[uid] = self._timers.at(self._timers.now_ms + wait_ms, partial(self._check, uid))
+
+    def _check(self, uid: PodUid) -> None:
+        del self._armed[uid]
+        pod = self._store.pods.get(uid)
+        if pod is None or pod.node_name is None:
+            return
+        for claim in self._unallocated(pod):
+            if claim.uid in self._told.get(uid, ()) or claim.is_deleting:
+                continue
+            if any(one.node_name is None and not one.is_terminal for one in self._store.pods_using(claim.key)):
+                self._arm(uid, self._settings.unallocated_ms_again)
+                continue
+            self._told.setdefault(uid, {})[claim.uid] = None
+            self._tell(pod, claim)
+
+    def _tell(self, pod: Pod, claim: ResourceClaim) -> None:
+        advice = (
+            "Was spec.nodeName set in its manifest? Leave the node to the scheduler: use nodeSelector or nodeAffinity "
+            "instead."
+        )
+        self._outbox.tell_about_pod(
+            pod,
+            "Warning",
+            REASON,
+            "Scheduling",
+            f"the pod is on node {pod.node_name} already, so no scheduler allocates its ResourceClaim "
+            f"{claim.key.name} and it cannot start. {advice}",
+        )
+        self._outbox.tell(
+            RecordEvent(
+                "ResourceClaim",
+                claim.key.namespace,
+                claim.key.name,
+                claim.uid,
+                "Warning",
+                REASON,
+                "Scheduling",
+                f"nobody allocates this claim: its pod {pod.metadata.name} is on node {pod.node_name} already. "
+                f"{advice}",
+            )
+        )
