@@ -56,6 +56,9 @@ OUTCOMES = {
     "consumable-network": Outcome(
         {"redundant": ["net-0/nic-0 net-0/nic-1"], "modest": ["net-0/nic-0"]}, {"greedy": "cannot allocate all claims"}
     ),
+    "device-taint-rule": Outcome(
+        {"careful": ["ruled-0/gpu-1"], "technician": ["ruled-0/gpu-0"]}, {"unlucky": "cannot allocate all claims"}
+    ),
     "device-taints": Outcome(
         {
             "informed": ["tainted-0/gpu-1"],
