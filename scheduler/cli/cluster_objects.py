@@ -1,4 +1,4 @@
-"""What lint compares with, listed from a live cluster: slices, classes, nodes, claims. Reads only."""
+"""What lint compares with, read from a live cluster: slices, classes, nodes, claims, feature gates. Reads only."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from scheduler.kube.credentials import Connection, CredentialsError
+from scheduler.kube.feature_gates import read_gates
 from scheduler.kube.requests import Accepted, ApiClient, Conflicted
 
 _PATHS: Final[Mapping[str, str]] = {
@@ -25,8 +26,8 @@ class ClusterReadError(Exception):
     """The cluster could not be read; the text says what failed."""
 
 
-def read_cluster(kubeconfig: str, context: str | None) -> list[dict[str, Any]]:
-    """The objects lint compares with.
+def read_cluster(kubeconfig: str, context: str | None) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
+    """The objects lint compares with, and the API server's feature gates, empty where it does not show them.
 
     Raises:
         ClusterReadError: No connection, or a list was refused.
@@ -34,7 +35,7 @@ def read_cluster(kubeconfig: str, context: str | None) -> list[dict[str, Any]]:
     return asyncio.run(_read(kubeconfig, context))
 
 
-async def _read(kubeconfig: str, context: str | None) -> list[dict[str, Any]]:
+async def _read(kubeconfig: str, context: str | None) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
     try:
         credentials = await Connection.from_kubeconfig(kubeconfig, context).open()
     except CredentialsError as error:
@@ -43,7 +44,7 @@ async def _read(kubeconfig: str, context: str | None) -> list[dict[str, Any]]:
     async with ApiClient(credentials) as client:
         for kind, path in _PATHS.items():
             objects += await _list(client, kind, path)
-    return objects
+        return objects, await read_gates(client)
 
 
 async def _list(client: ApiClient, kind: str, path: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -124,6 +124,7 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
     if not against and kubeconfig is None:
         return None
     objects: list[dict[str, Any]] = []
+    gates: Mapping[str, bool] = {}
     if against:
         from scheduler.cli.manifests import ManifestError, read_manifests
 
@@ -135,10 +136,12 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
         from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
 
         try:
-            objects += read_cluster(kubeconfig, context)
+            listed, gates = read_cluster(kubeconfig, context)
         except ClusterReadError as error:
             raise click.ClickException(str(error)) from None
+        objects += listed
     published = read_published(objects)
+    published.gates = gates
     for problem in published.problems:
         click.echo(f"warning: {problem}", err=True)
     if not (published.slices or published.classes or published.nodes):

@@ -20,6 +20,7 @@ from scheduler.lint.context import Context, Settings
 from scheduler.lint.documents import Document, ManifestError, parse_all
 from scheduler.lint.emit import convert_text
 from scheduler.lint.findings import Finding, Severity
+from scheduler.lint.gates import check_gates
 from scheduler.lint.modernize import modernize
 from scheduler.lint.pods import check_pods, pod_specs
 from scheduler.lint.published import Published
@@ -118,6 +119,7 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
         if not view.is_left_out and not (is_classic(view) and view.obj.get("apiVersion") == view.document.api_version):
             check_fields(view)
             check_rules(view, context)
+            check_gates(view, context)
     specs = pod_specs(context)
     check_pods(context, specs)
     check_capacity(context, specs)

@@ -35,6 +35,7 @@ class Published:
         nodes: Node objects by name.
         in_use: What the claims' allocations hold.
         attributes: (which, domain) -> id -> kinds of value; `which` is `attributes` or `capacity`.
+        gates: Feature gates of the API server; empty where they are not known.
         problems: What could not be read, one line each.
     """
 
@@ -47,6 +48,7 @@ class Published:
     drivers: set[str] = field(default_factory=set)
     attributes: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
     drivers_by_domain: dict[str, set[str]] = field(default_factory=dict)
+    gates: Mapping[str, bool] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def domains_of(self, which: str, name: str) -> set[str]:

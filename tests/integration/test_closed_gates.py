@@ -7,6 +7,9 @@ and then turned off.
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault_proxy import Fault, api_failure
 from tests.integration.conftest import real_world, with_manifests
 from tests.integration.test_examples import FEATURES, cluster_of
-from tests.integration.world import UNDER_TEST, World, devices_of
+from tests.integration.world import ROOT, UNDER_TEST, World, devices_of
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -78,6 +81,26 @@ async def test_closed_gates_are_named_at_the_start_and_no_allocation_relies_on_t
     for gate in CLOSED:
         assert f"feature gate {gate} is off: it drops " in closed.log_tail()
     assert await closed.violations() == []
+    assert await lint(closed, cluster_of(BINDING), cluster_of(SHARED)) == {
+        ("consumable-network-cluster.yaml", "allowMultipleAllocations", "DRAConsumableCapacity"),
+        ("consumable-network-cluster.yaml", "requestPolicy", "DRAConsumableCapacity"),
+        *(("binding-conditions-cluster.yaml", field, "DRADeviceBindingConditions") for field in BINDING_FIELDS),
+        ("binding-conditions-cluster.yaml", "bindsToNode", "DRADeviceBindingConditions"),
+    }
+
+
+async def lint(world: World, *files: Path) -> set[tuple[str, str, str]]:
+    """File, field and gate of what `dra-scheduler lint` says this cluster drops."""
+    kubeconfig = world.cluster.control_plane.kubeconfig()  # type: ignore[attr-defined]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "scheduler", "lint", *files, "-o", "json", "--kubeconfig", kubeconfig),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await process.communicate()
+    found = [item for item in json.loads(output)["items"] if item["code"] == "gate-off"]
+    pattern = re.compile(r"the API server drops (\w+) without an error: the feature gate (\w+) is off in this cluster")
+    return {(Path(item["file"]).name, *pattern.match(item["message"]).groups()) for item in found}  # type: ignore[union-attr]
 
 
 async def test_a_gate_that_cannot_be_seen_is_noticed_by_what_it_drops(closed: World) -> None:
