@@ -4,7 +4,7 @@ Pure: no I/O, no clock, no randomness; arguments are never changed but for the c
 and `InUse`, which no answer depends on. Imports `cel` and the standard library.
 """
 
-from allocator.allocate import allocate, explain
+from allocator.allocate import allocate, allocate_in_parts, explain
 from allocator.decode import decode_slice
 from allocator.decode_claims import decode_allocation, decode_claim_spec, decode_class
 from allocator.decode_node_selector import decode_node_selector
@@ -37,7 +37,7 @@ from allocator.model import (
 )
 from allocator.node_match import NodeSelectorError, check_node_selector, match_node_selector
 from allocator.observer import SILENT, Observer, Stage
-from allocator.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome, Unsatisfiable
+from allocator.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
 from allocator.overdrawn import newest_slices, overdrawn_capacities, overdrawn_counters
 from allocator.prefilter import candidate_nodes
 from allocator.taints import prevent_allocation
@@ -81,9 +81,11 @@ __all__ = [
     "Stage",
     "Taint",
     "Toleration",
+    "Unfinished",
     "Unsatisfiable",
     "affected_nodes",
     "allocate",
+    "allocate_in_parts",
     "candidate_nodes",
     "check_node_selector",
     "decode_allocation",

@@ -12,9 +12,11 @@ from allocator.in_use import InUse
 from allocator.inventory import Inventory
 from allocator.last_answer import last_answer, remember_answer
 from allocator.model import AllocationError, Claim, NodeView
+from allocator.node_pools import NodePools
 from allocator.observer import SILENT, Observer
-from allocator.outcome import Allocated, BudgetExhausted, Outcome, Unsatisfiable
-from allocator.problem import Problem
+from allocator.outcome import Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
+from allocator.paused import Paused
+from allocator.problem import Problem, gather_use
 from allocator.result import build_allocations
 from allocator.search import ExhaustedError, Search
 
@@ -60,6 +62,65 @@ def allocate(
     Source: `Allocate` of structured/internal/incubating/allocator_incubating.go v0.36.3. Differences:
     docs/adr/0003-allocator-oddities.md.
     """
+    outcome = _allocate(
+        claims,
+        node,
+        inventory,
+        in_use,
+        features=features,
+        budget_steps=budget_steps,
+        share_ids=share_ids,
+        observer=observer,
+        shortcuts=shortcuts,
+        pause_after=None,
+    )
+    assert not isinstance(outcome, Unfinished)
+    return outcome
+
+
+def allocate_in_parts(
+    claims: Sequence[Claim],
+    node: NodeView,
+    inventory: Inventory,
+    in_use: InUse,
+    *,
+    features: Features,
+    budget_steps: int,
+    share_ids: Iterator[str],
+    pause_after: int,
+) -> Outcome | Unfinished:
+    """As `allocate`, but a call ends after about `pause_after` steps; asked again, the search goes on (see `paused`).
+
+    Args:
+        pause_after: Steps and refused picks of this call, > 0; one more move, O(devices), may follow.
+    """
+    return _allocate(
+        claims,
+        node,
+        inventory,
+        in_use,
+        features=features,
+        budget_steps=budget_steps,
+        share_ids=share_ids,
+        observer=SILENT,
+        shortcuts=ALL_SHORTCUTS,
+        pause_after=pause_after,
+    )
+
+
+def _allocate(
+    claims: Sequence[Claim],
+    node: NodeView,
+    inventory: Inventory,
+    in_use: InUse,
+    *,
+    features: Features,
+    budget_steps: int,
+    share_ids: Iterator[str],
+    observer: Observer,
+    shortcuts: Shortcuts,
+    pause_after: int | None,
+) -> Outcome | Unfinished:
     pools = inventory.node_pools(node, features)
     plan = inventory.plan([claim.spec for claim in claims], features)
     may_remember = shortcuts.last_answer and observer is SILENT
@@ -67,23 +128,42 @@ def allocate(
         last = last_answer(pools, plan, in_use, node.name, budget_steps=budget_steps)
         if last is not None:
             return last
-    problem = Problem(claims, plan, pools, in_use)
-    if observer is not SILENT:
-        report_candidates(problem, observer)
-    search = Search(problem, budget_steps=budget_steps, observer=observer, shortcuts=shortcuts)
+    paused = inventory.paused.take(plan, node.name) if pause_after is not None else None
+    state = _state(pools, in_use, features)
+    if paused is not None and paused.pools is pools and paused.state == state:
+        search, lost = paused.search, paused.lost
+        search.problem.claims = claims
+    else:
+        lost = 0 if paused is None else paused.spent
+        if lost >= budget_steps:
+            return BudgetExhausted(lost)
+        problem = Problem(claims, plan, pools, in_use)
+        if observer is not SILENT:
+            report_candidates(problem, observer)
+        search = Search(problem, budget_steps=budget_steps - lost, observer=observer, shortcuts=shortcuts)
     try:
-        found = search.run()
+        found = search.run() if pause_after is None else search.run(search.spent + pause_after)
     except ExhaustedError:
         return BudgetExhausted(search.steps)
     except AllocationError as error:
         error.steps = search.steps
         raise
+    if found is None:
+        is_kept = inventory.paused.keep(Paused(plan, node.name, pools, state, search, lost, 0))
+        return Unfinished(search.steps) if is_kept else BudgetExhausted(search.steps)
+    problem = search.problem
     if not found:
         return Unsatisfiable(blame(problem), search.steps, pools.has_invalid)
     outcome = Allocated(build_allocations(problem, search.picks(), node.name, share_ids), search.steps)
     if may_remember:
         remember_answer(problem, node.name, outcome, spent=search.spent)
     return outcome
+
+
+def _state(pools: NodePools, in_use: InUse, features: Features) -> tuple[int, int]:
+    """What the ledger says of the node's pools, as two numbers that change when it says something else."""
+    use = gather_use(pools, in_use, features)
+    return use.serial, use.version
 
 
 def explain(

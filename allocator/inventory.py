@@ -30,6 +30,7 @@ from allocator.model import (
 )
 from allocator.node_match import NodeSelectorError, check_node_selector, match_node
 from allocator.node_pools import NodePools
+from allocator.paused import PausedSearches
 from allocator.pools import PoolView, gather_pool, is_ignored
 from allocator.requests import Plan, Planner
 
@@ -107,6 +108,7 @@ class Inventory:
         self._log_start = 0
         self.derived: Final[dict[Any, Any]] = {}
         """What readers computed for plans; dropped together with the plans when there are too many."""
+        self.paused: Final = PausedSearches()
         for slice_ in slices:
             self.put_slice(slice_)
         for device_class in classes:

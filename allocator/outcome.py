@@ -42,4 +42,11 @@ class BudgetExhausted:
     steps: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """`allocate_in_parts` has not come to an outcome yet: ask again with the same arguments."""
+
+    steps: int
+
+
 Outcome: TypeAlias = Allocated | Unsatisfiable | BudgetExhausted

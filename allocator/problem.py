@@ -196,7 +196,7 @@ class Problem:
     )
 
     def __init__(self, claims: Sequence[Claim], plan: Plan, pools: NodePools, in_use: InUse) -> None:
-        self.claims: Final = claims
+        self.claims = claims  # a search that goes on later does so for another pod of the same plan
         self.plan: Final = plan
         self.pools: Final = pools
         self.in_use: Final = in_use

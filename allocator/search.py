@@ -36,6 +36,7 @@ from allocator.requests import RequestPlan, Slot, claim_error
 from allocator.shares import ShareLedger
 
 _MEMO_MAX: Final = 200_000
+_NEVER: Final = 2**63
 
 
 class ExhaustedError(Exception):
@@ -43,7 +44,7 @@ class ExhaustedError(Exception):
 
 
 class Search:
-    """One search. Make it, `run` it once, read `picks`."""
+    """One search. Make it, `run` it (again while it pauses), read `picks`."""
 
     def __init__(self, problem: Problem, *, budget_steps: int, observer: Observer, shortcuts: Shortcuts) -> None:
         self._problem: Final = problem
@@ -87,6 +88,7 @@ class Search:
         self._conflict = 0
         self._exceeded_claim = -1
         self._refused = 0
+        self._went: Went | None = None
         self.steps = 0
 
     def _gather_dangerous(self) -> int:
@@ -120,17 +122,29 @@ class Search:
             or any(not self._states[slot.claim][index].accepts_all(mask) for index in slot.constraints)
         )
 
-    def run(self) -> bool:
-        """Whether a solution was found.
+    @property
+    def problem(self) -> Problem:
+        return self._problem
+
+    def run(self, pause_at: int = _NEVER) -> bool | None:
+        """Whether a solution was found; None when the search paused, and goes on with the next call.
+
+        Args:
+            pause_at: Pause with the first move after so many steps and refused picks, those of earlier calls included.
 
         Raises:
             AllocationError: something that aborts the pod was reached.
             ExhaustedError: the budget is used up.
         """
-        if self._is_hopeless():
-            return False
-        went = self._enter(0)
+        went = self._went
+        if went is None:
+            if self._is_hopeless():
+                return False
+            went = self._enter(0)
         while went is not Went.DONE:
+            if self.steps + self._refused >= pause_at:
+                self._went = went
+                return None
             if went is Went.DOWN:
                 went = self._advance(self._stack[-1])
             elif self._stack:

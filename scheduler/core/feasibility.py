@@ -31,7 +31,7 @@ from typing import Final, TypeAlias
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
 from scheduler.framework.api import ClusterView
-from scheduler.framework.cycle import Cycle
+from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.runner import Plan, Runner, Shape
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName
@@ -205,6 +205,8 @@ class Feasibility:
         self._start = 0
         self.asked = 0
         """How often Filter plugins were asked about a node, over all cycles."""
+        self.steps = 0
+        """Steps that Filter plugins took, over all cycles."""
 
     def records(self) -> Iterable[tuple[Shape, ShapeRecord]]:
         return self._records.items()
@@ -233,11 +235,16 @@ class Feasibility:
         if record is None:
             record = ShapeRecord()
         size = record.size
+        if plan.shape is None:
+            cycle.steps_left = UNLIMITED_STEPS  # what is found out is not remembered, so it is found out in one go
+        steps_left = cycle.steps_left
         try:
             self._read_changes(record, plan, node_names)
             budget = looks_max if plan.shape is not None else len(self._store.node_infos)
             failure = self._look(runner, cycle, plan, record, preferred=NodeName(preferred), looks_max=budget)
         finally:
+            self.steps += steps_left - cycle.steps_left
+            cycle.steps_left = UNLIMITED_STEPS
             if plan.shape is not None:
                 self._records[plan.shape] = record
                 self._verdicts += record.size - size
@@ -306,7 +313,10 @@ class Feasibility:
         failure = None
         unknown = record.unknown()
         while (
-            len(record.fits) + len(found) < enough and self.asked < last and (name := next(unknown, None)) is not None
+            len(record.fits) + len(found) < enough
+            and self.asked < last
+            and cycle.steps_left > 0
+            and (name := next(unknown, None)) is not None
         ):
             info = node_infos.get(name)
             if info is None:
@@ -316,6 +326,9 @@ class Feasibility:
             status = runner.filter(plan.filters, cycle, info, self._view)
             if status.code is Code.SUCCESS:
                 found.append(info)
+            elif status.code is Code.UNFINISHED:
+                record.changed = {name: None, **record.changed}  # next, so that one search a shape is under way
+                break
             elif status.code is Code.ERROR:
                 record.changed[name] = None
                 failure = status

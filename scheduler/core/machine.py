@@ -242,14 +242,16 @@ class Machine:
         queue.tick(timers.now_ms)
         for queued in queue.overdue_gated(timers.now_ms):
             self._cycles.explain(queued)
-        asked_max = self.feasibility.asked + self.settings.verdicts_per_tick
+        feasibility = self.feasibility
+        asked_max = feasibility.asked + self.settings.verdicts_per_tick
+        steps_max = feasibility.steps + self.settings.steps_per_tick
         for _ in range(self.settings.cycles_per_tick):
-            if not self._can_try() or self.feasibility.asked >= asked_max:
+            if not self._can_try() or feasibility.asked >= asked_max or feasibility.steps >= steps_max:
                 break
             popped = queue.pop(timers.now_ms)
             if popped is None:
                 break
-            self._cycles.run(popped, asked_max - self.feasibility.asked)
+            self._cycles.run(popped, asked_max - feasibility.asked, steps_max - feasibility.steps)
 
     def _can_try(self) -> bool:
         return not self._unlisted and len(self.bindings) < self.settings.binding_cycles_max

@@ -74,9 +74,14 @@ class SchedulingCycles:
         # The condition we last asked the API server to store, while it may not be observed yet.
         self._told: Final[dict[PodUid, tuple[str, str]]] = {}
 
-    def run(self, queued: QueuedPod, looks_max: int) -> None:
-        """Try to place one pod that the queue has given out, looking at no more than `looks_max` nodes."""
-        cycle = Cycle(queued.pod, self._timers.wall_ms)
+    def run(self, queued: QueuedPod, looks_max: int, steps_max: int) -> None:
+        """Try to place one pod that the queue has given out.
+
+        Args:
+            looks_max: Nodes to look at.
+            steps_max: Steps that Filter may take; both: the pod goes on in another tick.
+        """
+        cycle = Cycle(queued.pod, self._timers.wall_ms, steps_max)
         filtered = queued.runner.pre_filter(cycle, self._view)
         if filtered.status.code is Code.UNSCHEDULABLE:
             message = self._message(filtered.status.message, {})

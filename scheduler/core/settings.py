@@ -19,6 +19,7 @@ class CoreSettings:
             before that is told, and when it is looked at again while another pod may still get it.
         cycles_per_tick: Scheduling cycles in one TimerFired, so that one `handle` stays short.
         verdicts_per_tick: Nodes looked at in one TimerFired; a pod that needs more goes on in the next.
+        steps_per_tick: Steps of costly searches in one TimerFired; one that needs more goes on in the next.
         binding_cycles_max: Pods whose writes are under way at once; beyond it nothing is decided.
         feasible_nodes_enough: Nodes of a shape that must be known to fit before looking for more of them stops
             (upstream minFeasibleNodesToFind). Smaller clusters are always searched whole.
@@ -41,6 +42,7 @@ class CoreSettings:
     unallocated_ms_again: int = 60_000
     cycles_per_tick: int = 16
     verdicts_per_tick: int = 400
+    steps_per_tick: int = 6_000
     binding_cycles_max: int = 256
     feasible_nodes_enough: int = 100
     remembered_verdicts_max: int = 2_000_000
@@ -64,6 +66,7 @@ class CoreSettings:
             "verdicts_per_tick",
             "unallocated_ms_silent",
             "unallocated_ms_again",
+            "steps_per_tick",
             "binding_cycles_max",
             "feasible_nodes_enough",
             "remembered_verdicts_max",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from scheduler.model.objects import Pod
+
+UNLIMITED_STEPS: Final = 2**62
 
 Slot = TypeVar("Slot")
 
@@ -13,13 +15,18 @@ class Cycle:
     """One attempt to schedule `pod`. Plugins keep what they need between extension points in slots of their own type.
 
     A cycle lives from PreFilter until the pod is bound or given up; it is never shared between pods.
+
+    Attributes:
+        steps_left: Steps of costly searches that Filter may still take before it says UNFINISHED; plugins subtract what
+            they took, and may take a little more.
     """
 
-    __slots__ = ("_slots", "now_ms", "pod")
+    __slots__ = ("_slots", "now_ms", "pod", "steps_left")
 
-    def __init__(self, pod: Pod, now_ms: int) -> None:
+    def __init__(self, pod: Pod, now_ms: int, steps_left: int = UNLIMITED_STEPS) -> None:
         self.pod = pod
         self.now_ms = now_ms  # the time of the extension point being called, set by the runner
+        self.steps_left = steps_left
         self._slots: dict[type[object], object] = {}
 
     def put(self, slot: object) -> None:

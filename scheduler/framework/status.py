@@ -15,6 +15,7 @@ class Code(Enum):
     SUCCESS: go on. ERROR: the cycle fails, the pod is retried with backoff. UNSCHEDULABLE: this node does not fit now,
     preemption may help. UNSCHEDULABLE_AND_UNRESOLVABLE: nor would it with all its pods gone. WAIT: Permit postpones
     the binding. SKIP: the plugin has nothing to do for this pod. PENDING: the pod waits for something outside.
+    UNFINISHED: Filter has used up the steps of this cycle; asked about the node again, it goes on (not upstream's).
     """
 
     SUCCESS = "Success"
@@ -24,6 +25,7 @@ class Code(Enum):
     WAIT = "Wait"
     SKIP = "Skip"
     PENDING = "Pending"
+    UNFINISHED = "Unfinished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +76,5 @@ class Status:
 SUCCESS = Status(Code.SUCCESS)
 SKIP = Status(Code.SKIP)
 WAIT = Status(Code.WAIT)
+UNFINISHED = Status(Code.UNFINISHED)
 _REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})

@@ -46,8 +46,8 @@ class RealCluster:
     def scheduler_kubeconfig(self, server: str) -> Path:
         return self.control_plane.service_account_kubeconfig(*self.service_account, server=server)
 
-    def start_kube_scheduler(self, server: str) -> Callable[[], None]:
-        self.control_plane.start_kube_scheduler(SCHEDULER_NAME, server=server)
+    def start_kube_scheduler(self, server: str, scheduler_name: str = SCHEDULER_NAME) -> Callable[[], None]:
+        self.control_plane.start_kube_scheduler(scheduler_name, server=server)
         return self.control_plane.stop_kube_scheduler
 
 
@@ -69,7 +69,7 @@ class InMemoryCluster:
         path.write_text(yaml.safe_dump(config))
         return path
 
-    def start_kube_scheduler(self, server: str) -> Callable[[], None]:
+    def start_kube_scheduler(self, server: str, scheduler_name: str = SCHEDULER_NAME) -> Callable[[], None]:
         pytest.skip("kube-scheduler needs more kinds than the embedded cluster has")
 
 

@@ -54,8 +54,8 @@ class Cluster(Protocol):
     def scheduler_kubeconfig(self, server: str) -> Path:
         """A kubeconfig of the scheduler's ServiceAccount, for that address."""
 
-    def start_kube_scheduler(self, server: str) -> Callable[[], None]:
-        """Start kube-scheduler under our name; returns what stops it."""
+    def start_kube_scheduler(self, server: str, scheduler_name: str = SCHEDULER_NAME) -> Callable[[], None]:
+        """Start kube-scheduler under that name; returns what stops it."""
 
 
 @dataclass(slots=True)
@@ -87,8 +87,8 @@ class World:
 
     # -- the scheduler ----------------------------------------------------------------------------------------
 
-    async def start_scheduler(self, *arguments: str) -> None:
-        """Start it; it may still be reading the cluster when this returns."""
+    async def start_scheduler(self, *arguments: str, name: str = SCHEDULER_NAME) -> None:
+        """Start it for pods that name `name`; it may still be reading the cluster when this returns."""
         if UNDER_TEST == "kube-scheduler":
             self._stop_other = self.cluster.start_kube_scheduler(self.proxy.url)
             return
@@ -96,7 +96,7 @@ class World:
         with self.log.open("ab") as output:
             self._scheduler = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "scheduler", "run"),
-                *(f"--kubeconfig={kubeconfig}", f"--scheduler-name={SCHEDULER_NAME}", "--no-health"),
+                *(f"--kubeconfig={kubeconfig}", f"--scheduler-name={name}", "--no-health"),
                 *(*MORE_ARGUMENTS, *arguments),
                 cwd=ROOT,
                 stdin=asyncio.subprocess.DEVNULL,

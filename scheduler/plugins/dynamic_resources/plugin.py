@@ -10,8 +10,9 @@ stored with what must be, claim by claim, until nothing is left to write (`pre_b
 reservation back; an allocation that was stored stays, for this pod's next attempt or for PostFilter to free.
 
 Differs on purpose
-  * The search is bounded by steps, not by time. A node whose budget ran out is passed over, with upstream's words;
-    upstream fails the whole attempt, but a retry would count the same steps again and other nodes may well do.
+  * The search is bounded by steps, not by time, and goes on in a later cycle when it takes more than one may. A node
+    whose budget ran out is passed over, with upstream's words; upstream fails the whole attempt, but a retry would
+    count the same steps again and other nodes may well do.
   * Results are kept per claim, so claims allocated before and claims allocated now cannot be mixed up.
   * PostFilter derives the unavailable claims from the verdicts (which may be remembered ones) and frees the first in
     pod order; upstream records them while filtering and frees a random one. A claim that a pod on a node is about to
@@ -37,9 +38,9 @@ from allocator import (
     DeviceId,
     NodeSelectorError,
     NodeView,
-    Outcome,
+    Unfinished,
     Unsatisfiable,
-    allocate,
+    allocate_in_parts,
     candidate_nodes,
     check_node_selector,
     match_node_selector,
@@ -61,9 +62,9 @@ from scheduler.framework.api import (
     ReserveResult,
     Resource,
 )
-from scheduler.framework.cycle import Cycle
+from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.decisions import Decision, WriteClaimStatus
-from scheduler.framework.status import SKIP, SUCCESS, Status
+from scheduler.framework.status import SKIP, SUCCESS, UNFINISHED, Status
 from scheduler.model.claim import RESERVED_FOR_MAX, ResourceClaim
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -178,7 +179,7 @@ class DynamicResources:
         if wanted:
             # Even when another claim is unavailable here: freeing that one must not look helpful where this one fails.
             refusal = _rule_out(slot, wanted, host, view, self._no_solution())
-            outcome = refusal or self._search(slot, wanted, host, view, _placeholder_share_ids())
+            outcome = refusal or self._search(slot, wanted, host, view, _placeholder_share_ids(), cycle=cycle)
             if isinstance(outcome, Status):
                 return outcome
         has_allocated = len(slot.unallocated) < len(slot.claims)
@@ -328,11 +329,23 @@ class DynamicResources:
     # --- allocation ---------------------------------------------------------------------------------------------------
 
     def _search(
-        self, slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, share_ids: Iterator[str]
+        self,
+        slot: ClaimsSlot,
+        wanted: tuple[Claim, ...],
+        host: NodeView,
+        view: ClusterView,
+        share_ids: Iterator[str],
+        *,
+        cycle: Cycle | None = None,
     ) -> Allocated | Status:
-        """Ask the allocator about one node. What it finds is kept in the slot; a failure comes as a verdict."""
+        """Ask the allocator about one node. What it finds is kept in the slot; a failure comes as a verdict.
+
+        Args:
+            cycle: Whose steps are taken; without one the search is made in one go.
+        """
+        steps_max = max(1, cycle.steps_left) if cycle is not None else UNLIMITED_STEPS
         try:
-            outcome: Outcome = allocate(
+            outcome = allocate_in_parts(
                 wanted,
                 host,
                 view.inventory,
@@ -340,10 +353,17 @@ class DynamicResources:
                 features=view.features,
                 budget_steps=self.budget_steps,
                 share_ids=share_ids,
+                pause_after=steps_max,
             )
         except AllocationError as error:
+            if cycle is not None:
+                cycle.steps_left -= error.steps
             return Status.unresolvable(str(error)) if error.is_node_only else Status.error(str(error))
+        if cycle is not None:
+            cycle.steps_left -= min(outcome.steps, steps_max)
         match outcome:
+            case Unfinished():
+                return UNFINISHED
             case Allocated(allocations=allocations):
                 slot.found[NodeName(host.name)] = allocations
                 return outcome

@@ -1,0 +1,72 @@
+"""Searches that used up what one call allows and go on in a later call, as long as nothing changed for them.
+
+A scheduler that answers others in between cannot let one search run for its whole budget. A paused search reads the
+ledger and the pools it was begun with, so it goes on only when those are what they were; else it begins anew, and what
+it spent stays spent, so that a cluster in motion cannot keep it searching for ever.
+
+Rules of this module
+  1. The answer is the one that an uninterrupted search would give, or "exhausted" where restarts used up the budget.
+  2. At most `_PAUSED_MAX` searches are paused at once: they may be large. One more is not paused, so it ends exhausted,
+     unless one of the others was not asked about for `_STALE` pauses (its pod is gone).
+
+Cost: O(paused searches) for each call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from allocator.node_pools import NodePools
+from allocator.requests import Plan
+from allocator.search import Search
+
+_PAUSED_MAX: Final = 8
+_STALE: Final = 64
+
+
+@dataclass(slots=True, eq=False)
+class Paused:
+    """One search. `lost` is what earlier beginnings spent; `touched` when it was last asked about, in pauses."""
+
+    plan: Plan
+    node_name: str
+    pools: NodePools
+    state: tuple[int, int]
+    search: Search
+    lost: int
+    touched: int
+
+    @property
+    def spent(self) -> int:
+        return self.lost + self.search.spent
+
+
+class PausedSearches:
+    """The paused searches of one inventory."""
+
+    def __init__(self) -> None:
+        self._paused: Final[list[Paused]] = []
+        self._pauses = 0
+
+    def __len__(self) -> int:
+        return len(self._paused)
+
+    def take(self, plan: Plan, node_name: str) -> Paused | None:
+        """The paused search of this plan on this node, which is paused no longer."""
+        for index, one in enumerate(self._paused):
+            if one.plan is plan and one.node_name == node_name:
+                return self._paused.pop(index)
+        return None
+
+    def keep(self, paused: Paused) -> bool:
+        """Pause a search; False when there are too many."""
+        self._pauses += 1
+        paused.touched = self._pauses
+        if len(self._paused) >= _PAUSED_MAX:
+            oldest = min(self._paused, key=lambda one: one.touched)
+            if self._pauses - oldest.touched < _STALE:
+                return False
+            self._paused.remove(oldest)
+        self._paused.append(paused)
+        return True
