@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from tests.controlplane.cluster import ControlPlane, die_with_parent
+from tests.controlplane.cluster import CONTROLLERS, ControlPlane, die_with_parent
 from tests.integration.api import Api, ApiError, Object, connected
 from tests.integration.invariants import State, Violation, check
 from tests.integration.random_fleet import Fleet, Group
@@ -61,8 +61,9 @@ class Outcome:
 
 
 async def play(fleet: Fleet, scheduler: SchedulerKind) -> Outcome:
-    """The whole fleet on a control plane of its own."""
-    with ControlPlane() as plane:
+    """The whole fleet on a control plane of its own, where nobody evicts what a scheduler has placed."""
+    controllers = [name for name in CONTROLLERS if name != "device-taint-eviction-controller"]
+    with ControlPlane(controllers=controllers) as plane:
         async with connected(plane.url, plane.admin_token, plane.ssl_context()) as api:
             return await _Play(fleet, plane, api, Outcome(scheduler)).run()
 

@@ -39,6 +39,13 @@ REFUSED_POINTS: Final[dict[str, tuple[str, str]]] = {
     "condition": ("PATCH", r"/pods/pod/status$"),
     "event": ("POST", r"/events$"),
 }
+# Of a pod whose extended resource is served by devices: its claim is made by the scheduler.
+EXTENDED_POINTS: Final[dict[str, tuple[str, str]]] = {
+    "creation": ("POST", r"/resourceclaims$"),
+    "status": ("PATCH", r"/resourceclaims/[^/]+/status$"),
+    "pod status": ("PATCH", r"/pods/pod/status$"),
+    "binding": ("POST", r"/pods/pod/binding$"),
+}
 FATES: Final[tuple[Fate, ...]] = ("lost", "stored", "late")
 
 DEVICES: Final = 4
@@ -170,6 +177,94 @@ async def test_what_lies_on_a_node_that_takes_no_pods_is_given_back(world: World
     await world.cordon(second)
     await world.cordon(first, False)
     await all_other_devices(world, DEVICES)
+    assert await world.violations() == []
+
+
+async def test_the_points_of_an_extended_resource_are_those_of_the_table(world: World) -> None:
+    await extended(world)
+    await world.start_scheduler()
+    await world.wait_bound("pod")
+    await world.stop_scheduler()
+
+    writes = {key: count for key, count in world.proxy.seen.items() if key[0] not in ("GET", "HEAD")}
+    claims, pods = "/apis/resource.k8s.io/v1/namespaces/*/resourceclaims", "/api/v1/namespaces/*/pods/*"
+    writes.pop(("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"))
+    writes.pop(("POST", "/apis/events.k8s.io/v1/namespaces/*/events"), None)
+    assert writes == {
+        ("POST", claims): 1,
+        ("PATCH", f"{claims}/*/status"): 1,
+        ("PATCH", f"{pods}/status"): 1,
+        ("POST", f"{pods}/binding"): 1,
+    }
+
+
+async def extended(world: World) -> None:
+    """A node of four devices, and a pod that asks for one of them by the name of a resource."""
+    await world.add_nodes(1, devices=DEVICES)
+    await world.add_class()
+    amounts = {f"deviceclass.resource.kubernetes.io/{world.class_name}": "1"}
+    container = {
+        "name": "main",
+        "image": "registry.example.com/work:1",
+        "resources": {"requests": amounts, "limits": amounts},
+    }
+    await world.add_pod("pod", containers=[container])
+
+
+@on_both(*EXTENDED_POINTS, real=("status", "stored"))
+async def test_the_next_one_finishes_an_extended_resource(world: World, point: str, fate: Fate) -> None:
+    await extended(world)
+    fault = await kill_at(world, *EXTENDED_POINTS[point], fate)
+
+    assert await world.violations() == []
+    await world.start_scheduler()
+    pods = await world.wait_bound("pod")
+    await arrives_late(fault, fate)
+    told = pods["pod"]["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+    claims = await world.api.list("resourceclaims", world.namespace)
+    allocated = [claim["metadata"]["name"] for claim in claims if (claim.get("status") or {}).get("allocation")]
+    assert allocated == [told]
+    await all_other_devices(world, DEVICES - 1)
+    assert await world.violations() == []
+
+
+@on_both(*EXTENDED_POINTS, real=("pod status", "lost"))
+async def test_an_extended_resource_of_a_pod_that_went_is_free_again(world: World, point: str, fate: Fate) -> None:
+    await extended(world)
+    fault = await kill_at(world, *EXTENDED_POINTS[point], fate)
+    await world.api.delete("pods", "pod", world.namespace)
+
+    await world.start_scheduler()
+    if fate == "late":
+        await arrives_late(fault, fate)
+    await all_other_devices(world, DEVICES)
+    assert await world.violations() == []
+
+
+@on_both("status of the first", real=("status of the first", "late"))
+async def test_a_claim_is_given_back_once(world: World, point: str, fate: Fate) -> None:
+    """An idle claim lies on a node that takes no pods; the scheduler dies while it clears the allocation.
+
+    Late, the dead one's write would clear what the next one has allocated: it must be refused.
+    """
+    first, second = await two_claims(world, nodes=2)
+    await world.cordon(first)
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [first]}]}
+    result = {"request": "gpu", "driver": world.driver, "pool": first, "device": "gpu-0"}
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    finalizers = {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}
+    await world.api.merge_patch("resourceclaims", "first", finalizers, world.namespace)
+    status = {"status": {"allocation": allocation}}
+    await world.api.merge_patch("resourceclaims", "first", status, world.namespace, "status")
+    await add_pod(world)
+    fault = await kill_at(world, *POINTS[point], fate)
+
+    await world.start_scheduler()
+    pods = await world.wait_bound("pod")
+    assert pods["pod"]["spec"]["nodeName"] == second
+    if fate == "late":
+        assert await fault.release() == 409
+    await all_other_devices(world, DEVICES - 2)
     assert await world.violations() == []
 
 
