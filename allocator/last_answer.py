@@ -7,6 +7,7 @@ Rules of this module
   1. What is compared is everything the search reads: plan (classes and specs), pools (slices), and `NodeUse.version`,
      which grows when the ledger's entry of one of the node's pools changes.
   2. Only solutions are kept, and none with share ids, which must be new for each allocation.
+  3. Nodes that share their pools share the answer, unless it names the node.
 
 Cost: one answer a node.
 """
@@ -26,7 +27,7 @@ _KEY: Final = "last answer"
 
 class _Last(NamedTuple):
     plan: Plan
-    node_name: str
+    node_name: str | None
     serial: int
     version: int
     spent: int
@@ -36,7 +37,9 @@ class _Last(NamedTuple):
 def last_answer(pools: NodePools, plan: Plan, in_use: InUse, node_name: str, *, budget_steps: int) -> Allocated | None:
     """What was found for this plan, if it would be found again within the budget."""
     last = pools.derived.get(_KEY)
-    if last is None or last.plan is not plan or last.node_name != node_name or last.spent > budget_steps:
+    if last is None or last.plan is not plan or last.spent > budget_steps:
+        return None
+    if last.node_name is not None and last.node_name != node_name:
         return None
     assert isinstance(last, _Last)
     use = gather_use(pools, in_use, plan.features)
@@ -48,4 +51,12 @@ def remember_answer(problem: Problem, node_name: str, outcome: Allocated, *, spe
     if any(result.share_id is not None for allocation in outcome.allocations for result in allocation.results):
         return
     use = gather_use(problem.pools, problem.in_use, problem.features)
-    problem.pools.derived[_KEY] = _Last(problem.plan, node_name, use.serial, use.version, spent, outcome)
+    # The only thing a node has that its pools have not is its name. A slice may ask for a name itself: no harm done.
+    names_node = any(
+        field.key == "metadata.name"
+        for allocation in outcome.allocations
+        for term in (allocation.node_selector.terms if allocation.node_selector is not None else ())
+        for field in term.match_fields
+    )
+    own_name = node_name if names_node else None
+    problem.pools.derived[_KEY] = _Last(problem.plan, own_name, use.serial, use.version, spent, outcome)

@@ -53,7 +53,7 @@ WORKLOADS = {
 class NullShell:
     """Answers at once, and counts the time inside the machine."""
 
-    def __init__(self, nodes: int, devices: int, settings: CoreSettings) -> None:
+    def __init__(self, nodes: int, devices: int, settings: CoreSettings, *, are_everywhere: bool = False) -> None:
         uids = itertools.count(1)
         self.machine = Machine(
             [Profile(builders.SCHEDULER, default_plugins())],
@@ -74,7 +74,8 @@ class NullShell:
         for index in range(nodes):
             name = f"node-{index:05}"
             gpus = tuple(builders.device_object(f"gpu-{i}", index=i, numa=i // 4, model="A100") for i in range(devices))
-            slices.append(SliceObserved(builders.resource_slice(f"slice-{name}", node=name, devices=gpus), 1))
+            where = {"node": None, "allNodes": True, "pool": name} if are_everywhere else {"node": name}
+            slices.append(SliceObserved(builders.resource_slice(f"slice-{name}", devices=gpus, **where), 1))
         self.feed(slices)
         self.feed([RelistFinished(kind) for kind in KINDS])
 
@@ -139,7 +140,7 @@ class NullShell:
 
 
 def measure(args, nodes: int) -> dict:
-    shell = NullShell(nodes, args.devices, CoreSettings())
+    shell = NullShell(nodes, args.devices, CoreSettings(), are_everywhere=args.everywhere)
     spec = WORKLOADS[args.workload]
     if args.waiting:
         hopeless = {"cpu": "1000"}
@@ -185,6 +186,7 @@ def main() -> int:
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=20, help="pods that arrive together")
     parser.add_argument("--workload", choices=WORKLOADS, default="device")
+    parser.add_argument("--everywhere", action="store_true", help="pools are not tied to nodes: all see all of them")
     parser.add_argument("--new-shapes", action="store_true", help="every pod asks for another amount")
     parser.add_argument("--waiting", type=int, default=0, help="unschedulable pods that wait meanwhile")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")

@@ -346,7 +346,14 @@ class Store:
 
     def _touch_named(self, nodes: Iterable[str] | None) -> None:
         """Touch these nodes in a fixed order, or all for None."""
-        for name in self.node_order if nodes is None else sorted(nodes):
+        if nodes is None:
+            self._generation += 1
+            for every in self.node_infos.values():
+                every.generation = self._generation
+            # One entry for all: readers start over, which costs them what they look at and not what there is.
+            self.changes.note_all()
+            return
+        for name in sorted(nodes):
             info = self.node_infos.get(NodeName(name))
             if info is not None:
                 self._touch(info)

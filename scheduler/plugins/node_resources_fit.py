@@ -6,7 +6,8 @@ Upstream: pkg/scheduler/framework/plugins/noderesources (fit.go, least_allocated
 
 Reasons come in a fixed order (pods, cpu, memory, ephemeral-storage, then others by name), where upstream's order of
 scalar resources is random. A resource of which a node has none is left to DynamicResources where a DeviceClass stands
-behind its name. A deleted pod wakes another only if that one now fits on its node; upstream wakes all.
+behind its name, and is no part of a score (upstream counts the matching devices if it is configured as one). A deleted
+pod wakes another only if that one now fits on its node; upstream wakes all.
 """
 
 from __future__ import annotations

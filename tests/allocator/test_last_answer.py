@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -114,15 +115,15 @@ def test_a_change_elsewhere_keeps_the_answer_and_one_here_does_not() -> None:
     assert answer(case, inventory, in_use) != first
 
 
-def test_another_node_with_the_same_pools_gets_its_own_name() -> None:
-    """Nodes without slices of their own share their pools, and so what is remembered with them."""
+@pytest.mark.parametrize("binds", [True, False])
+def test_nodes_that_share_their_pools_share_the_answer_unless_it_names_them(binds: bool) -> None:
     slice_: dict[str, Any] = {
         "metadata": {"name": "everywhere"},
         "spec": {
             "driver": "d.example.com",
             "allNodes": True,
             "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": "dev", "bindsToNode": True}],
+            "devices": [{"name": "dev", "bindsToNode": binds}],
         },
     }
     device_class = {"metadata": {"name": "c"}, "spec": {}}
@@ -134,7 +135,8 @@ def test_another_node_with_the_same_pools_gets_its_own_name() -> None:
     answers = [answer(case, inventory, in_use, node=NodeView(name)) for name in ("a", "b")]
 
     assert answers == [answer(case, inventory, in_use, node=NodeView(name), shortcuts=WITHOUT) for name in ("a", "b")]
-    assert answers[0] != answers[1]
+    assert (answers[0] == answers[1]) is not binds
+    assert (answers[0] is answers[1]) is not binds
 
 
 def test_shares_get_new_ids_each_time() -> None:

@@ -380,7 +380,7 @@ def _special_claims_are_left_behind(patch):
     patch.setattr(plugin, "removal", lambda claim, pod: ())
 
 
-EXTENDED = {"extended": 40, "pods_max": 8, "change_node": 10}
+EXTENDED = {"extended": 40, "pods_max": 8, "devices": 1, "foreigners": 0}
 LOSSES = {"request-lost": 0.3, "reply-lost": 0.2, "lateness": 1.0, "cruelty": 0.9, "devices": 1, "pods_max": 8}
 RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
 
@@ -452,7 +452,7 @@ MUTANTS = (
         focus=FOREIGNERS | {"machine-restart": 0.03},
     ),
     Mutant("provisional-holds-do-not-count", _provisional_holds_do_not_count, focus=EXTENDED),
-    Mutant("special-claims-end-their-hold", _special_claims_end_their_hold, focus=EXTENDED | {"devices": 1}),
+    Mutant("special-claims-end-their-hold", _special_claims_end_their_hold, focus=EXTENDED),
     Mutant(
         "lost-notes-to-pods-are-given-up",
         _lost_notes_to_pods_are_given_up,
@@ -463,7 +463,11 @@ MUTANTS = (
         _notes_to_pods_are_not_taken_back,
         directed=test_special_claims.test_what_an_earlier_attempt_told_is_taken_back_on_a_node_with_a_device_plugin,
     ),
-    Mutant("special-claims-are-left-behind", _special_claims_are_left_behind, focus=EXTENDED),
+    Mutant(
+        "special-claims-are-left-behind",
+        _special_claims_are_left_behind,
+        focus=EXTENDED | RESTARTS | {"change_node": 30},
+    ),
 )
 
 
