@@ -115,9 +115,17 @@ def slice_(elements: list[Any], start: int, end: int) -> list[Any]:
     return elements[start:end]
 
 
-def flatten(elements: Any, depth: Any = 1) -> list[Any]:
+def _shown_type(value: Any) -> str:
+    """A type as Go prints it."""
+    name = type_name(value)
+    return {"list": "list(dyn)", "map": "map(dyn, dyn)"}.get(name, name)
+
+
+def flatten(elements: Any, *depths: Any) -> list[Any]:
+    depth = depths[0] if depths else 1
     if elements.__class__ is not list or depth.__class__ is not int:
-        raise EvaluationError(f"no such overload: {type_name(elements)}.flatten()")
+        arguments = ", ".join(map(_shown_type, depths))
+        raise EvaluationError(f"no such overload: {_shown_type(elements)}.flatten({arguments})")
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     if depth == 0 or not any(element.__class__ is list for element in elements):

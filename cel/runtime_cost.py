@@ -95,6 +95,10 @@ def _allocating(values: list[Any], result: Any) -> int:
     return 11 + actual_size(result)
 
 
+def _flattening(values: list[Any], result: Any) -> int:
+    return 11 + actual_size(values[0]) * (values[1] if len(values) == 2 else 1)
+
+
 def _quadratic(values: list[Any], result: Any) -> int:
     return 11 + 2 * actual_size(values[0]) ** 2
 
@@ -133,7 +137,8 @@ FUNCTION_COSTS: Final[dict[str, CallCost]] = {
     "sets.contains": _sets(1),
     "sets.intersects": _sets(1),
     "sets.equivalent": _sets(2),
-    **dict.fromkeys(("slice", "reverse", "flatten", "lists.range"), _allocating),
+    **dict.fromkeys(("slice", "reverse", "lists.range"), _allocating),
+    "flatten": _flattening,
     **dict.fromkeys(("sort", "distinct", "@sortByAssociatedKeys"), _quadratic),
 }
 """By function, whatever the overload."""

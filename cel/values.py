@@ -292,7 +292,7 @@ def no_such_overload(function: str = "", arguments: Iterable[Any] = ()) -> NoRet
 def hashable_key(key: Any) -> Any:
     """What a map or a set keeps a key under; fails where a Go map would panic."""
     cls = key.__class__
-    if cls in _UNHASHABLE:
+    if cls in _UNHASHABLE or getattr(cls, "GO_TYPE", "") == "cel.Format":
         raise AbortedError(f"internal error: runtime error: hash of unhashable type {go_type(key)}")
     return id(key) if cls is list or cls in MAP_CLASSES else key
 
