@@ -51,6 +51,11 @@ class Selector:
         return self._reads
 
     @property
+    def checked(self) -> Checked:
+        """The expression with its types."""
+        return self._checked
+
+    @property
     def is_generated(self) -> bool:
         """Whether `matches` is generated code (else it is the exact evaluator)."""
         return self.matches != self._exact.matches

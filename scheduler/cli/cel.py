@@ -421,5 +421,7 @@ def _read_plain(path: str) -> object:
     try:
         with click.open_file(path, encoding="utf-8") as file:
             return yaml.safe_load(file)
-    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{path}: not UTF-8 text (byte {error.start}): is this a device?") from None
+    except (yaml.YAMLError, OSError) as error:
         raise click.ClickException(f"{path}: {error}") from None

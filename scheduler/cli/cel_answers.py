@@ -75,12 +75,12 @@ def _answer(question: Mapping[str, Any]) -> Answer:
     gates = {"consumablecapacity": True, **parse_gates(question.get("gates"))}
     environment = find_environment(version, question.get("env") or "stored", gates)
     device = question.get("device")
-    if device is None and result == "bool":
-        raise InputError('device: is missing; without one, ask with "result": "any"')
     view = None if device is None else read_device(device, environment)
     compiled = _compiled(expression, environment, is_selector=result == "bool")
     if isinstance(compiled, CompileError):
         return {"compile_error": str(compiled) if result == "bool" else _bare(str(compiled))}
+    if view is None and result == "bool":
+        raise InputError('device: is missing; without one, ask with "result": "any"')
     reply: Answer = {}
     try:
         if view is not None and view.problem is not None:
@@ -122,12 +122,14 @@ class _Compiled:
 @lru_cache(maxsize=_REMEMBERED)
 def _compiled(expression: str, environment: Environment, *, is_selector: bool) -> _Compiled | CompileError:
     try:
-        selector = compile_selector(expression, environment) if is_selector else None
+        if is_selector:
+            selector = compile_selector(expression, environment)
+            return _Compiled(selector.checked, selector)
         checked = check_expression(expression, environment)
         check_constants(checked)
     except CompileError as error:
         return error.with_traceback(None)
-    return _Compiled(checked, selector)
+    return _Compiled(checked, None)
 
 
 def _bare(text: str) -> str:
