@@ -58,6 +58,21 @@ class Forms(Lines):
             refs.append(ref)
         return refs, opened
 
+    def all_of(self, nodes: tuple[Expr, ...], scope: Scope, result: str) -> tuple[list[Ref], int]:
+        """One or two operands, as cel-go evaluates them: also the second when the first has failed."""
+        refs = [self.emit(node, scope) for node in nodes]
+        failing = [ref.text for ref in refs if ref.fails]
+        if not failing:
+            return refs, 0
+        self.flush()
+        test = "if"
+        for text in failing:
+            self.out(f"{test} {text}.__class__ is X: {result} = {text}")
+            test = "elif"
+        self.out("else:")
+        self.enter()
+        return refs, 1
+
     def close(self, opened: int) -> None:
         if opened:
             self.flush()
@@ -65,8 +80,8 @@ class Forms(Lines):
 
     def list_literal(self, node: ListExpr, scope: Scope) -> Ref:
         result = self.name()
-        refs, opened = self.operands(node.elements, scope, result)
         self.pending += 10
+        refs, opened = self.operands(node.elements, scope, result)
         self.out(f"{result} = [{', '.join(ref.text for ref in refs)}]")
         self.close(opened)
         return Ref(result, fails=opened > 0)
@@ -96,120 +111,134 @@ class Forms(Lines):
         return self.application(node, operands, scope)
 
     def application(self, node: Call, operands: tuple[Expr, ...], scope: Scope) -> Ref:
+        """Default cost 1, whatever comes of it."""
         function = node.function
         result = self.name()
         if function == "dyn":
             ref = self.emit(operands[0], scope)
-            if ref.fails:
-                self.flush()
-                self.out(f"if {ref.text}.__class__ is not X: n += 1")
-            else:
-                self.pending += 1
+            self.pending += 1
             return ref._replace(constant=MISSING)
         run = self.planner.run_of(node)
         if run is not None:
-            refs, opened = self.operands([run[0]], scope, result)
+            ref = self.emit(run[0], scope)
             cost = self.name("c")
             self.flush()
-            self.out(f"{result}, {cost} = {self.constant(run[1])}({refs[0].text})")
+            self.out(f"{result}, {cost} = {self.constant(run[1])}({ref.text})")
             self.out(f"n += {cost}")
-            self.close(opened)
             return Ref(result)
-        refs, opened = self.operands(operands, scope, result)
-        texts = [ref.text for ref in refs]
-        are_ints = all(ref.kind == "int" for ref in refs)
-        kind, bounds, fails = "any", UNKNOWN, True
-        if function in _ARITHMETIC and len(refs) == 2:
-            operation = f"{texts[0]} {_ARITHMETIC[function]} {texts[1]}"
-            if are_ints:
-                kind, bounds = "int", _bounds(function, refs[0].bounds, refs[1].bounds)
-            if are_ints and bounds[0] >= INT_MIN and bounds[1] <= INT_MAX:
-                self.out(f"{result} = {operation}")
-                self.pending += 1
-                self.close(opened)
-                return Ref(result, "int", opened > 0, bounds)
-            bounds = UNKNOWN
-            if function != ADD or any(ref.kind == "int" for ref in refs) or self.has_number(node):
-                return self.guarded(node, refs, opened, result, f"{result} = {operation}")
-        elif function in _ORDER:
-            operation = f"{result} = {texts[0]} {_ORDER[function]} {texts[1]}"
-            if are_ints:
-                self.out(operation)
-                self.pending += 1
-                self.close(opened)
-                return Ref(result, "bool", opened > 0)
-            if any(ref.kind == "int" for ref in refs) or self.has_number(node):
-                return self.guarded(node, refs, opened, result, operation)
-        elif function == "!_":
-            return self.negation(refs[0], opened, result)
-        elif function in ("_/_", "_%_"):
-            return self.division(function, refs, opened, result)
-        self.generic(node, operands, texts, result)
-        self.close(opened)
-        return Ref(result, kind, fails, bounds)
+        if function in _ARITHMETIC and len(operands) == 2:
+            return self.arithmetic(node, operands, scope, result)
+        if function in _ORDER:
+            return self.order(node, operands, scope, result)
+        if function == "!_":
+            return self.negation(operands, scope, result)
+        if function in ("_/_", "_%_"):
+            return self.division(function, operands, scope, result)
+        return self.generic(node, operands, scope, result)
 
-    def negation(self, operand: Ref, opened: int, result: str) -> Ref:
-        if operand.kind == "bool" and not operand.fails:
-            self.out(f"{result} = not {operand.text}")
+    def arithmetic(self, node: Call, operands: tuple[Expr, ...], scope: Scope, result: str) -> Ref:
+        refs, opened = self.all_of(operands, scope, result)
+        operation = f"{result} = {refs[0].text} {_ARITHMETIC[node.function]} {refs[1].text}"
+        if all(ref.kind == "int" for ref in refs):
+            bounds = _bounds(node.function, refs[0].bounds, refs[1].bounds)
+            fails = bounds[0] < INT_MIN or bounds[1] > INT_MAX
+            self.out(operation)
+            if fails:
+                self.out(f"if not {INT_MIN} <= {result} <= {INT_MAX}: {result} = OVERFLOW")
+            self.close(opened)
             self.pending += 1
-            return Ref(result, "bool", False)
+            return Ref(result, "int", fails or opened > 0, UNKNOWN if fails else bounds)
+        overflow = f"if not {INT_MIN} <= {result} <= {INT_MAX}: {result} = OVERFLOW"
+        return self.guarded(node, operands, refs, opened, result, [operation, overflow])
+
+    def order(self, node: Call, operands: tuple[Expr, ...], scope: Scope, result: str) -> Ref:
+        refs, opened = self.all_of(operands, scope, result)
+        operation = f"{result} = {refs[0].text} {_ORDER[node.function]} {refs[1].text}"
+        if all(ref.kind == "int" for ref in refs):
+            self.out(operation)
+            self.close(opened)
+            self.pending += 1
+            return Ref(result, "bool", opened > 0)
+        return self.guarded(node, operands, refs, opened, result, [operation])
+
+    def guarded(  # noqa: PLR0917 - two callers
+        self, node: Call, operands: tuple[Expr, ...], refs: list[Ref], opened: int, result: str, lines: list[str]
+    ) -> Ref:
+        """An operation on ints, and the function itself for anything else."""
         self.flush()
-        self.out(f"if {operand.text} is True: {result} = False; n += 1")
-        self.out(f"elif {operand.text} is False: {result} = True; n += 1")
-        self.out(f"else: {result} = NO_OVERLOAD")
+        if any(ref.kind == "int" for ref in refs) or self.has_number(node):
+            checks = [f"{ref.text}.__class__ is int" for ref in refs if ref.kind != "int"]
+            self.out(f"if {' and '.join(checks)}:")
+            self.enter()
+            for line in lines:
+                self.out(line)
+            self.leave()
+            self.out("else:")
+            self.enter()
+            self.called(node, operands, refs, result)
+            self.leave()
+        else:
+            self.called(node, operands, refs, result)
         self.close(opened)
+        self.charged(node, operands, refs, result)
         return Ref(result)
 
-    def division(self, function: str, refs: list[Ref], opened: int, result: str) -> Ref:
+    def negation(self, operands: tuple[Expr, ...], scope: Scope, result: str) -> Ref:
+        operand = self.emit(operands[0], scope)
+        self.pending += 1
+        if operand.kind == "bool" and not operand.fails:
+            self.out(f"{result} = not {operand.text}")
+            return Ref(result, "bool", False)
+        self.flush()
+        self.out(f"if {operand.text} is True: {result} = False")
+        self.out(f"elif {operand.text} is False: {result} = True")
+        self.out(f"else: {result} = {operand.text} if {operand.text}.__class__ is X else NO_OVERLOAD")
+        return Ref(result)
+
+    def division(self, function: str, operands: tuple[Expr, ...], scope: Scope, result: str) -> Ref:
+        refs, opened = self.all_of(operands, scope, result)
         left, right = (ref.text for ref in refs)
         name, operator = ("DIVIDE", "//") if function == "_/_" else ("MODULO", "%")
         are_ints = "".join(f"{ref.text}.__class__ is int and " for ref in refs if ref.kind != "int")
         self.flush()
-        self.out(f"if {are_ints}{right} > 0 <= {left}: {result} = {left} {operator} {right}; n += 1")
+        self.out(f"if {are_ints}{right} > 0 <= {left}: {result} = {left} {operator} {right}")
         self.out(f"elif {are_ints}not {right}: {result} = {name}_BY_ZERO")
-        self.out("else:")
-        self.enter()
-        self.out(f"{result} = {name}({left}, {right})")
-        self.out(f"if {result}.__class__ is not X: n += 1")
-        self.leave()
+        self.out(f"else: {result} = {name}({left}, {right})")
         self.close(opened)
+        self.pending += 1
         return Ref(result)
 
     def has_number(self, node: Call) -> bool:
         """Whether the checker chose an overload for ints."""
         return any("int64" in overload for overload in self.planner.references.get(node.id, ()))
 
-    def guarded(self, node: Call, refs: list[Ref], opened: int, result: str, operation: str) -> Ref:
-        """An operation on ints, and the function itself for anything else."""
-        checks = [f"{ref.text}.__class__ is int" for ref in refs if ref.kind != "int"]
-        self.flush()
-        if checks:
-            self.out(f"if {' and '.join(checks)}:")
-            self.enter()
-        self.out(operation)
-        if node.function in _ORDER:
-            self.out("n += 1")
-        else:
-            self.out(f"if {INT_MIN} <= {result} <= {INT_MAX}: n += 1")
-            self.out(f"else: {result} = OVERFLOW")
-        if checks:
-            self.leave()
-            self.out("else:")
-            self.enter()
-            operands = node.args if node.target is None else (node.target, *node.args)
-            self.generic(node, operands, [ref.text for ref in refs], result)
+    def generic(self, node: Call, operands: tuple[Expr, ...], scope: Scope, result: str) -> Ref:
+        """What the exact evaluator calls."""
+        if len(operands) == 1 or self.planner.evaluates_all(node, operands):
+            refs, opened = self.all_of(operands, scope, result)
             self.flush()
-            self.leave()
-        self.close(opened)
-        return Ref(result, "any" if checks or node.function not in _ORDER else "bool")
+            self.called(node, operands, refs, result)
+            self.close(opened)
+            self.charged(node, operands, refs, result)
+        else:
+            refs, opened = self.operands(operands, scope, result)
+            self.flush()
+            self.called(node, operands, refs, result)
+            self.charged(node, operands, refs, result)
+            self.close(opened)
+        return Ref(result)
 
-    def generic(self, node: Call, operands: tuple[Expr, ...], texts: list[str], result: str) -> None:
-        """What the exact evaluator calls, and charges when it has not failed."""
-        call, cost = self.planner.applied(node, operands)
+    def called(self, node: Call, operands: tuple[Expr, ...], refs: list[Ref], result: str) -> None:
+        call, _ = self.planner.applied(node, operands)
+        self.attempt(result, f"{self.constant(call)}({', '.join(ref.text for ref in refs)})")
+
+    def charged(self, node: Call, operands: tuple[Expr, ...], refs: list[Ref], result: str) -> None:
+        _, cost = self.planner.applied(node, operands)
+        if cost is None:
+            self.pending += 1
+            return
         self.flush()
-        self.attempt(result, f"{self.constant(call)}({', '.join(texts)})")
-        counted = "1" if cost is None else f"{self.constant(cost)}([{', '.join(texts)}], {result})"
-        self.out(f"else: n += {counted}")
+        self.out(f"n += {self.constant(cost)}([{', '.join(ref.text for ref in refs)}], {result})")
 
     def logical(self, node: Call, scope: Scope) -> Ref:
         decisive = node.function == LOGICAL_OR
@@ -255,11 +284,7 @@ class Forms(Lines):
             self.enter()
             ref = self.emit(branch, scope)
             if is_attribute(branch):
-                if ref.fails:
-                    self.flush()
-                    self.out(f"if {ref.text}.__class__ is not X: n -= 1")
-                else:
-                    self.pending -= 1
+                self.pending -= 1
             self.flush()
             self.out(f"{result} = {ref.text}")
             self.leave()
@@ -288,39 +313,41 @@ class Forms(Lines):
             self.out(f"{result} = ({text}.__class__, HASHABLE({text})) in {members_name}")
             self.close(opened)
             return Ref(result, "bool", opened > 0)
-        refs, opened = self.operands(operands, scope, result)
-        element, collection = (ref.text for ref in refs)
+        refs = [self.emit(operand, scope) for operand in operands]
+        cost = self.name("c")
         self.flush()
-        self.out(f"n += {f'SIZE({collection})' if is_list else '1'}")
-        self.out("if n > LIMIT: STOP()")
-        self.attempt(result, f"CONTAINS({element}, {collection})")
-        self.close(opened)
+        self.out(f"{result}, {cost} = CONTAINS({refs[0].text}, {refs[1].text}, {is_list})")
+        self.out(f"n += {cost}")
         return Ref(result)
 
     def equality(self, function: str, operands: tuple[Expr, ...], scope: Scope) -> Ref:
         result = self.name()
-        refs, opened = self.operands(operands, scope, result)
+        refs = [self.emit(operand, scope) for operand in operands]
         left, right = (ref.text for ref in refs)
         wanted = function == EQUALS
         operation = f"{result} = {left} {'==' if wanted else '!='} {right}"
-        are_ints = [ref.kind == "int" for ref in refs]
-        fails = wanted and not all(are_ints)
+        are_ints = [ref.kind == "int" and not ref.fails for ref in refs]
         if all(are_ints):
             self.out(operation)
             self.pending += 1
-        else:
-            self.flush()
-            if any(are_ints):
-                self.out(f"if {(right if are_ints[0] else left)}.__class__ is int: n += 1; {operation}")
-                self.out("else:")
-                self.enter()
-            cost = self.name("c")
-            self.out(f"{result}, {cost} = {'EQUAL' if wanted else 'UNEQUAL'}({left}, {right})")
-            self.out(f"n += {cost}")
-            if any(are_ints):
-                self.leave()
-        self.close(opened)
-        return Ref(result, "bool", opened > 0 or fails)
+            return Ref(result, "bool", False)
+        self.flush()
+        if any(are_ints):
+            other = right if are_ints[0] else left
+            self.out(f"if {other}.__class__ is int: n += 1; {operation}")
+            self.out(f"elif {other}.__class__ is X: n += 1; {result} = {other}")
+            self.out("else:")
+            self.enter()
+        elif refs[0].fails:  # the usual error; for others it is not worth a line
+            self.out(f"if {left}.__class__ is X and {right}.__class__ is int: n += 1; {result} = {left}")
+            self.out("else:")
+            self.enter()
+        cost = self.name("c")
+        self.out(f"{result}, {cost} = {'EQUAL' if wanted else 'UNEQUAL'}({left}, {right})")
+        self.out(f"n += {cost}")
+        if any(are_ints) or refs[0].fails:
+            self.leave()
+        return Ref(result, "bool")
 
     def chain(self, node: Expr, scope: Scope) -> Ref:
         """Selections and indexings by keys that cost nothing and cannot fail."""
@@ -352,14 +379,11 @@ class Forms(Lines):
         start_cost = (0 if type(node) is Ident else 1) - is_test
         if type(node) is Ident and node.name not in scope:
             raise Unsupported  # the device: nothing of it changes, so this is kept
-        refs, opened = self.operands([node], scope, result)
+        ref = self.emit(node, scope)
         optionals = self.constant(tuple(optional for _, optional in qualifiers))
         self.flush()
-        self.out(
-            f"{result}, {cost} = QUALIFY({refs[0].text}, ({', '.join(keys)},), {optionals}, {is_test}, {start_cost})"
-        )
+        self.out(f"{result}, {cost} = QUALIFY({ref.text}, ({', '.join(keys)},), {optionals}, {is_test}, {start_cost})")
         self.out(f"n += {cost}")
-        self.close(opened)
         return Ref(result)
 
     def is_accumulator(self, node: Expr, scope: Scope) -> bool:
@@ -379,21 +403,29 @@ class Forms(Lines):
             raise Unsupported
         accumulator = self.accumulator(target, scope)
         result = self.name()
-        self.out(f"{result} = {accumulator}")
-        self.out(f"if {accumulator}.__class__ is not X:")
-        self.enter()
+        # For the list, which is made also when there is nothing to add it to, and for adding it.
+        self.pending += 1 if self.planner.constant(items) is not MISSING else 11
         refs, opened = self.operands(items.elements, scope, result)
-        self.pending += 11  # for the list, even when it is a constant, and for adding it
         self.flush()
-        self.out(f"if {accumulator}.__class__ is list: {accumulator} += [{', '.join(ref.text for ref in refs)}]")
-        self.out(f"else: {result} = NO_OVERLOAD")
+        elements = ", ".join(ref.text for ref in refs)
+        self.out(f"if {accumulator}.__class__ is list: {accumulator} += [{elements}]; {result} = {accumulator}")
+        self.out(f"else: {result} = {accumulator} if {accumulator}.__class__ is X else NO_OVERLOAD")
         self.close(opened)
-        self.leave()
+        if opened:
+            self.out(f"if {accumulator}.__class__ is X: {result} = {accumulator}")
         return Ref(result)
 
     def insertion(self, operands: tuple[Expr, ...], scope: Scope) -> Ref:
         accumulator = self.accumulator(operands[0], scope)
         result = self.name()
+        if len(operands) == 2:  # a map: cel-go evaluates both operands
+            ref = self.emit(operands[1], scope)
+            self.pending += 1
+            self.flush()
+            self.out(f"if {accumulator}.__class__ is X: {result} = {accumulator}")
+            self.out(f"elif {ref.text}.__class__ is X: {result} = {ref.text}")
+            self.out(f"else: {result} = INSERT({accumulator}, {ref.text})")
+            return Ref(result)
         self.out(f"{result} = {accumulator}")
         self.out(f"if {accumulator}.__class__ is not X:")
         self.enter()

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, TypeGuard
 
 from cel.arithmetic import divide, modulo
 from cel.errors import EvaluationError
-from cel.runtime_cost import equality_cost, tenth
+from cel.runtime_cost import actual_size, equality_cost, tenth
 from cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from cel.values import (
     COST_EXCEEDED,
@@ -66,6 +66,10 @@ def _equal(left: Any, right: Any) -> tuple[Any, int]:
     if right.__class__ is str and cls in _SCALARS:
         return False, 1 if right else 0
     cost = equality_cost(left, right)
+    if cls is EvaluationError:
+        return left, cost
+    if right.__class__ is EvaluationError:
+        return right, cost
     check_cost(cost)
     try:
         return equal(left, right), cost
@@ -78,9 +82,27 @@ def _equal(left: Any, right: Any) -> tuple[Any, int]:
 _SCALARS: Final = frozenset((int, UInt, float, bool))
 
 
-def _unequal(left: Any, right: Any) -> tuple[bool, int]:
+def _unequal(left: Any, right: Any) -> tuple[Any, int]:
+    if left.__class__ is EvaluationError or right.__class__ is EvaluationError:
+        return _equal(left, right)
     equality, cost = _equal(left, right)
     return equality is not True, cost
+
+
+def _contains(element: Any, collection: Any, is_list: bool) -> tuple[Any, int]:
+    """`element in collection` and its cost."""
+    cost = actual_size(collection) if is_list else 1
+    if element.__class__ is EvaluationError:
+        return element, cost
+    if collection.__class__ is EvaluationError:
+        return collection, cost
+    check_cost(cost)
+    try:
+        return contains(element, collection), cost
+    except AbortedError:
+        raise
+    except EvaluationError as error:
+        return error.with_traceback(None), cost
 
 
 def _not_iterable(value: Any, is_pair: bool) -> EvaluationError | None:
@@ -112,6 +134,8 @@ def _qualify(
     value: Any, keys: tuple[Any, ...], optionals: tuple[bool, ...], is_test: bool, start_cost: int
 ) -> tuple[Any, int]:
     """`value[key]...` and its cost, as `walker.Planner.chain` counts it."""
+    if value.__class__ is EvaluationError:
+        return value, start_cost
     is_optional = value.__class__ is Optional
     if is_optional:
         if not value.has_value:
@@ -153,7 +177,7 @@ RUNTIME: Final[dict[str, Any]] = {
     "MODULO_BY_ZERO": MODULUS,
     "EQUAL": _equal,
     "UNEQUAL": _unequal,
-    "CONTAINS": contains,
+    "CONTAINS": _contains,
     "HASHABLE": hashable_key,
     "SIZE": len,
     "MAP": Map,

@@ -16,7 +16,7 @@ from cel.values import MAP_CLASSES, ComputedQuantity, Optional
 
 def _validation(values: list[Any], result: Any) -> int:
     """A pattern as long as the format says."""
-    pattern_cost: int = -(-values[0].size // 4)
+    pattern_cost: int = -(-getattr(values[0], "size", 1) // 4)
     return tenth(1 + actual_size(values[1])) * pattern_cost
 
 
@@ -88,7 +88,7 @@ def _elements(values: list[Any], result: Any) -> int:
 
 
 def _sets(factor: int) -> CallCost:
-    return lambda values, result: 1 + factor * len(values[0]) * len(values[1])
+    return lambda values, result: 1 + factor * actual_size(values[0]) * actual_size(values[1])
 
 
 def _allocating(values: list[Any], result: Any) -> int:

@@ -20,6 +20,7 @@ pkg/cel/library/cost.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from cel.checker import Checked
@@ -27,7 +28,7 @@ from cel.declarations import LIST_KIND, MAP_KIND, TYPE_KIND, Overload, Type
 from cel.errors import EvaluationError
 from cel.kube_library import implementations
 from cel.recursion import with_room
-from cel.runtime_cost import FUNCTION_COSTS, OVERLOAD_COSTS, CallCost, equality_cost
+from cel.runtime_cost import FUNCTION_COSTS, OVERLOAD_COSTS, CallCost
 from cel.stdlib import SINGLETONS, Implementation
 from cel.syntax import (
     ADD,
@@ -58,7 +59,6 @@ from cel.values import (
     Map,
     Optional,
     TypeValue,
-    UInt,
     begin,
     equal,
     hashable_key,
@@ -69,20 +69,28 @@ from cel.values import (
 )
 from cel.walker_steps import (
     CHAIN,
+    FAILURE,
     UNSET,
-    Continuation,
+    WRAPPER_DEFAULTS,
+    WRAPPER_RANGES,
     Failed,
     Frame,
     HotLoop,
+    Part,
     Scope,
     Step,
     UnaryRun,
     accumulator_reader,
     alternative,
     charge,
+    charge_nothing,
+    charge_one,
+    compared_cost,
+    computed_key,
     conditional,
     constant_call,
     constant_step,
+    contained_cost,
     continues,
     is_attribute,
     is_instance,
@@ -90,6 +98,8 @@ from cel.walker_steps import (
     logical,
     member_set,
     not_strictly_false,
+    one,
+    pair_steps,
     qualified,
     slot_reader,
     spine,
@@ -103,6 +113,7 @@ _CONVERSIONS: Final = frozenset(
 )
 _BRANCHING: Final = frozenset((LOGICAL_AND, LOGICAL_OR, CONDITIONAL, NOT_STRICTLY_FALSE, "or", "orValue", IN))
 """Calls whose first operand is not simply the value the rest starts from."""
+_MATCHING: Final = frozenset(("matches", "find", "findAll"))
 _NOT_IN_RUNS: Final = CHAIN | {EQUALS, NOT_EQUALS, ADD, MAP_INSERT}
 RUN_MIN: Final = 4
 
@@ -127,6 +138,13 @@ class Plan:
     def evaluate_with_cost(self, variables: Mapping[str, Any]) -> tuple[Any, int]:
         """The value and what it cost, about as cel-go counts."""
         return with_room(self._evaluate, variables)
+
+    def cost(self, variables: Mapping[str, Any]) -> int:
+        """What an evaluation costs, also one that fails."""
+        frame = Frame(variables, self._planner.slots)
+        with suppress(EvaluationError):
+            self._run(frame)
+        return frame.cost
 
     def _evaluate(self, variables: Mapping[str, Any]) -> tuple[Any, int]:
         begin()
@@ -163,7 +181,7 @@ class Planner:
 
     def plan(self, node: Expr, scope: Scope) -> Step:
         """A closure for the node: the innermost left operand, then one step after the other."""
-        steps: list[Continuation] = []
+        steps: list[Part] = []
         start: Step | None = None
         while start is None:
             constant = self.constant(node)
@@ -180,7 +198,7 @@ class Planner:
             return start
         return spine(start, steps[::-1])
 
-    def split(self, node: Expr, scope: Scope) -> tuple[Expr | None, Continuation | None]:
+    def split(self, node: Expr, scope: Scope) -> tuple[Expr | None, Part | None]:
         """The left operand and what is done with it; (None, None) when the node has no such form."""
         if type(node) is Select or (type(node) is Call and node.function in CHAIN):
             return self.chain(node, scope)
@@ -197,7 +215,7 @@ class Planner:
             return operands[0], self.equality(node.function, operands[1], scope)
         run = self.run_of(node)
         if run is not None:
-            return run[0], run[1].continuation
+            return run[0], (run[1].continuation, run[1].failed)
         return operands[0], self.application(node, operands, scope)
 
     def run_of(self, node: Expr) -> tuple[Expr, UnaryRun] | None:
@@ -213,7 +231,7 @@ class Planner:
             constants = [self.constant(operand) for operand in operands[1:]]
             if any(constant is MISSING for constant in constants):
                 break
-            calls.append((*self.applied(node, operands), constants))
+            calls.append((*self.applied(node, operands), constants, self.evaluates_all(node, operands)))
             node = operands[0]
         if len(calls) < RUN_MIN or self.constant(node) is not MISSING:
             return None
@@ -282,7 +300,7 @@ class Planner:
 
     # --- selection and indexing
 
-    def chain(self, node: Expr, scope: Scope) -> tuple[Expr, Continuation]:
+    def chain(self, node: Expr, scope: Scope) -> tuple[Expr, Part]:
         """All selections and indexings down to something else: an optional met first makes the rest optional."""
         qualifiers: list[tuple[Any, Step | None, bool]] = []
         is_test = type(node) is Select and node.test_only
@@ -317,7 +335,7 @@ class Planner:
             for key, step, optional in qualifiers:
                 left -= 1
                 if step is not None:
-                    key = step(frame)  # noqa: PLW2901 - a key computed by the expression
+                    key = computed_key(step, frame)  # noqa: PLW2901 - a key computed by the expression
                 is_optional = is_optional or optional
                 tests = is_optional or (is_test and not left)
                 frame.cost += 1
@@ -329,7 +347,10 @@ class Planner:
                 return True
             return Optional(value) if is_optional else value
 
-        return node, qualify
+        def failed(frame: Frame) -> None:
+            frame.cost += start_cost
+
+        return node, (qualify, failed)
 
     # --- calls
 
@@ -382,7 +403,7 @@ class Planner:
             return dispatch_two
         return dispatch
 
-    def application(self, node: Call, operands: tuple[Expr, ...], scope: Scope) -> Continuation:
+    def application(self, node: Call, operands: tuple[Expr, ...], scope: Scope) -> Part:
         """An ordinary function or operator, applied to its first operand's value."""
         call, cost = self.applied(node, operands)
         rest = [self.plan(operand, scope) for operand in operands[1:]]
@@ -392,23 +413,38 @@ class Planner:
                 charge(frame, 1)
                 return call(first)
 
-            return apply_one
+            return apply_one, charge_one
+        if len(rest) == 1 and self.evaluates_all(node, operands):
+            return pair_steps(rest[0], call, cost or one)
 
         def apply(frame: Frame, first: Any) -> Any:
             values = [first, *(step(frame) for step in rest)]
-            result = call(*values)
-            charge(frame, 1 if cost is None else cost(values, result))
+            result: Any = FAILURE
+            try:
+                result = call(*values)
+            finally:
+                charge(frame, 1 if cost is None else cost(values, result))
             return result
 
-        return apply
+        if rest:
+            return apply, charge_nothing
+        return apply, lambda frame: charge(frame, 1 if cost is None else cost([FAILURE], FAILURE))
+
+    def evaluates_all(self, node: Call, operands: tuple[Expr, ...]) -> bool:
+        """cel-go evaluates both operands also when the first fails, but not those of a pattern made beforehand."""
+        return len(operands) == 2 and not (
+            node.function in _MATCHING and type(operands[1]) is Literal and type(operands[1].value) is str
+        )
 
     def applied(self, node: Call, operands: tuple[Expr, ...]) -> tuple[Implementation, CallCost | None]:
         """What an ordinary function or operator calls, and what it costs (None: 1)."""
         call = self.implementation(node, len(operands))
-        if len(operands) > 1 and node.function in ("matches", "find", "findAll"):
+        if len(operands) > 1 and node.function in _MATCHING:
             call = self.with_constant_pattern(node, operands, call)
         chosen = self.references.get(node.id, ())
         cost = OVERLOAD_COSTS.get(chosen[0]) if len(chosen) == 1 else None
+        if self.environment.minor < 37 and node.function in ("startsWith", "endsWith") and cost is not None:
+            cost = OVERLOAD_COSTS["string_to_bytes"]  # cel-go 0.26 counts the text, 0.29 what it may start with
         return call, FUNCTION_COSTS.get(node.function, cost)
 
     def with_constant_pattern(self, node: Call, operands: tuple[Expr, ...], call: Implementation) -> Implementation:
@@ -425,13 +461,11 @@ class Planner:
 
         return checked_call
 
-    def equality(self, function: str, right: Expr, scope: Scope) -> Continuation:
+    def equality(self, function: str, right: Expr, scope: Scope) -> Part:
         step = self.plan(right, scope)
         wanted = function == EQUALS
 
-        def compare(frame: Frame, left: Any) -> bool:
-            other = step(frame)
-            charge(frame, equality_cost(left, other))
+        def compare(left: Any, other: Any) -> bool:
             if wanted:
                 return equal(left, other)
             try:
@@ -441,7 +475,7 @@ class Planner:
             except EvaluationError:
                 return True
 
-        return compare
+        return pair_steps(step, compare, compared_cost, is_charged_before=True)
 
     def branching(self, node: Call, scope: Scope) -> Step:
         operands = node.args if node.target is None else (node.target, *node.args)
@@ -483,16 +517,9 @@ class Planner:
                     return (value.__class__, hashable_key(value)) in members
 
                 return is_member
-        contains = SINGLETONS[IN]
-        is_list = chosen == ("in_list",)
-
-        def is_in(frame: Frame) -> Any:
-            value = element(frame)
-            values = collection(frame)
-            charge(frame, len(values) if is_list else 1)
-            return contains(value, values)
-
-        return is_in
+        cost = contained_cost if chosen == ("in_list",) else one
+        part = pair_steps(collection, SINGLETONS[IN], cost, is_charged_before=True)
+        return spine(element, [part])
 
     # --- literals
 
@@ -503,6 +530,7 @@ class Planner:
         ]
 
         def build(frame: Frame) -> list[Any]:
+            charge(frame, 10)
             values: list[Any] = []
             for step, optional in elements:
                 value = step(frame)
@@ -515,7 +543,6 @@ class Planner:
                         continue
                     value = value.value
                 values.append(value)
-            charge(frame, 10)
             return values
 
         return build
@@ -526,6 +553,7 @@ class Planner:
         ]
 
         def build(frame: Frame) -> Any:
+            charge(frame, 30)
             pairs: dict[Any, tuple[Any, Any]] = {}
             for key_step, value_step, optional in entries:
                 key = key_step(frame)
@@ -542,7 +570,6 @@ class Planner:
                         continue
                     value = value.value
                 pairs[place] = (key, value)
-            charge(frame, 30)
             return make_map(pairs.values())
 
         return build
@@ -554,7 +581,8 @@ class Planner:
         default = self.types[node.id].name
 
         def build(frame: Frame) -> Any:
-            result = _DEFAULTS.get(default)
+            charge(frame, 40)
+            result = WRAPPER_DEFAULTS.get(default)
             for step, optional in fields:
                 value = step(frame)
                 if optional:
@@ -565,12 +593,11 @@ class Planner:
                     if not value.has_value:
                         continue
                     value = value.value
-                low, high = _NARROW.get(name, (None, None))
+                low, high = WRAPPER_RANGES.get(name, (None, None))
                 if low is not None and high is not None and not low <= value <= high:
                     raise EvaluationError("integer overflow" if low else "unsigned integer overflow")
                 if value is not None:
                     result = value
-            charge(frame, 40)
             return result
 
         return build
@@ -580,34 +607,39 @@ class Planner:
     def is_accumulator(self, node: Expr, scope: Scope) -> bool:
         return type(node) is Ident and node.name == "@result" and node.name in scope
 
-    def appending(self, items: ListExpr, scope: Scope) -> Continuation:
+    def appending(self, items: ListExpr, scope: Scope) -> Part:
         """`@result + [x]`: the list under construction is ours alone, so it grows in place, as in cel-go."""
-        build = self.list_literal(items, scope)
+        constant = self.constant(items)
+        build = self.list_literal(items, scope) if constant is MISSING else constant_step(constant)
 
-        def append(frame: Frame, elements: Any) -> Any:
-            added = build(frame)
-            charge(frame, 1)
+        def append(elements: Any, added: Any) -> Any:
             if elements.__class__ is not list:
                 no_such_overload()
             elements += added
             return elements
 
-        return append
+        return pair_steps(build, append, one)
 
-    def insertion(self, operands: tuple[Expr, ...], scope: Scope) -> Continuation:
+    def insertion(self, operands: tuple[Expr, ...], scope: Scope) -> Part:
         """`cel.@mapInsert(@result, ...)`: the map under construction grows in place, too."""
         steps = [self.plan(operand, scope) for operand in operands]
 
-        def insert(frame: Frame, mapping: Any) -> Any:
-            values = [step(frame) for step in steps]
-            charge(frame, 1)
+        def put(mapping: Any, *values: Any) -> Any:
             for key, value in values[0].items() if len(values) == 1 else (values,):
                 if map_find(mapping, key) is not MISSING:
                     raise EvaluationError(f"insert failed: key {to_text(key)} already exists")
                 mapping.put(key, value)
             return mapping
 
-        return insert
+        if len(steps) == 1:
+            return pair_steps(steps[0], put, one)
+
+        def insert(frame: Frame, mapping: Any) -> Any:
+            values = [step(frame) for step in steps]
+            charge(frame, 1)
+            return put(mapping, *values)
+
+        return insert, charge_nothing
 
     def comprehension(self, node: Comprehension, scope: Scope) -> Step:
         iter_range = self.plan(node.iter_range, scope)
@@ -663,10 +695,3 @@ class Planner:
 
 HEAT_MAX: Final = 3_000
 """The cost after which a fold goes on in code made for it (`hot_loops`)."""
-
-
-_DEFAULTS: Final[dict[str, Any]] = {"bool": False, "int": 0, "uint": UInt(0), "double": 0.0, "string": "", "bytes": b""}
-_NARROW: Final = {
-    "google.protobuf.Int32Value": (-(2**31), 2**31 - 1),
-    "google.protobuf.UInt32Value": (0, 2**32 - 1),
-}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cel.declarations import DYN_KIND, LIST_KIND, MAP_KIND, PARAM_KIND, Type
 from cel.errors import EvaluationError
+from cel.runtime_cost import CallCost, actual_size, equality_cost
 from cel.stdlib import Implementation
 from cel.syntax import INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT, Call, Comprehension, Expr, Ident, Select
 from cel.values import (
@@ -51,6 +52,8 @@ class Frame:
 
 Step: TypeAlias = Callable[[Frame], Any]
 Continuation: TypeAlias = Callable[[Frame, Any], Any]
+Part: TypeAlias = tuple[Continuation, Callable[[Frame], None]]
+"""What is done with an operand's value, and what is charged when there is none."""
 Scope: TypeAlias = Mapping[str, Step]
 
 UNSET: Final = object()
@@ -71,15 +74,91 @@ def charge(frame: Frame, cost: int) -> None:
         raise AbortedError(COST_EXCEEDED)
 
 
-def spine(start: Step, steps: list[Continuation]) -> Step:
-    if len(steps) == 1:
-        only = steps[0]
-        return lambda frame: only(frame, start(frame))
+FAILURE: Final = EvaluationError("")
+"""Stands for an operand or a result that is an error, where its size is asked: 1."""
+
+
+def charge_one(frame: Frame) -> None:
+    charge(frame, 1)
+
+
+def charge_nothing(frame: Frame) -> None:
+    """cel-go does not come to it."""
+
+
+def one(values: list[Any], result: Any) -> int:
+    return 1
+
+
+def compared_cost(values: list[Any], result: Any) -> int:
+    return equality_cost(values[0], values[1])
+
+
+def contained_cost(values: list[Any], result: Any) -> int:
+    return actual_size(values[1])
+
+
+def pair_steps(right: Step, call: Implementation, cost: CallCost, *, is_charged_before: bool = False) -> Part:
+    """A call of two operands: cel-go evaluates both, and charges the call whether or not one of them fails."""
+
+    def apply(frame: Frame, left: Any) -> Any:
+        other: Any = FAILURE
+        result: Any = FAILURE
+        try:
+            other = right(frame)
+            if is_charged_before:
+                cost_now = cost([left, other], result)
+                if frame.cost + cost_now > COST_LIMIT:
+                    raise AbortedError(COST_EXCEEDED)
+            result = call(left, other)
+        finally:
+            charge(frame, cost([left, other], result))
+        return result
+
+    def failed(frame: Frame) -> None:
+        other: Any = FAILURE
+        try:
+            other = right(frame)
+        except AbortedError:
+            raise
+        except EvaluationError:
+            pass
+        charge(frame, cost([FAILURE, other], FAILURE))
+
+    return apply, failed
+
+
+def spine(start: Step, parts: list[Part]) -> Step:
+    """One part after the other; what is left when one fails still charges."""
+    if len(parts) == 1:
+        only, only_failed = parts[0]
+
+        def run_one(frame: Frame) -> Any:
+            try:
+                value = start(frame)
+            except AbortedError:
+                raise
+            except EvaluationError:
+                only_failed(frame)
+                raise
+            return only(frame, value)
+
+        return run_one
+    steps = [step for step, _ in parts]
 
     def run(frame: Frame) -> Any:
-        value = start(frame)
-        for step in steps:
-            value = step(frame, value)
+        begun = 0
+        try:
+            value = start(frame)
+            for step in steps:
+                begun += 1
+                value = step(frame, value)
+        except AbortedError:
+            raise
+        except EvaluationError:
+            for _, failed in parts[begun:]:
+                failed(frame)
+            raise
         return value
 
     return run
@@ -92,39 +171,52 @@ class UnaryRun:
     limit what costs nothing. What the rest of the run makes of an empty text is therefore remembered.
     """
 
-    __slots__ = ("_calls", "_known")
+    __slots__ = ("_calls", "_known", "_left")
 
-    def __init__(self, calls: list[tuple[Implementation, Any, list[Any]]]) -> None:
-        self._calls: Final = calls
+    def __init__(self, calls: list[tuple[Implementation, CallCost | None, list[Any], bool]]) -> None:
+        self._calls: Final = [(call, cost or one, constants, both) for call, cost, constants, both in calls]
         self._known: Final[dict[tuple[int, bool], tuple[Any, int]]] = {}
+        self._left: Final = [0]
+        """What the calls from each position on charge when their operand is an error."""
+        for _, cost, constants, both in reversed(self._calls):
+            charged = cost([FAILURE, *constants], FAILURE) if both or not constants else 0
+            self._left.append(self._left[-1] + charged)
+        self._left.reverse()
 
     def __call__(self, value: Any) -> tuple[Any, int]:
         """The value, or the error, and the cost."""
-        cost = 0
+        if value.__class__ is EvaluationError:
+            return value, self._left[0]
+        cost = position = 0
         empty_at: list[tuple[tuple[int, bool], int]] = []
-        try:
-            for position, (call, cost_of, constants) in enumerate(self._calls):
-                is_list = value.__class__ is list
-                text = value[0] if is_list and len(value) == 1 else value
-                if text.__class__ is str and not text:
-                    found = self._known.get((position, is_list))
-                    if found is not None:
-                        value = found[0]
-                        cost += found[1]
-                        break
-                    empty_at.append(((position, is_list), cost))
+        for position, (call, cost_of, constants, _) in enumerate(self._calls):
+            is_list = value.__class__ is list
+            text = value[0] if is_list and len(value) == 1 else value
+            if text.__class__ is str and not text:
+                found = self._known.get((position, is_list))
+                if found is not None:
+                    value = found[0]
+                    cost += found[1]
+                    break
+                empty_at.append(((position, is_list), cost))
+            try:
                 result = call(value, *constants)
-                cost += 1 if cost_of is None else cost_of([value, *constants], result)
-                value = result
-                if cost > COST_LIMIT:
-                    raise AbortedError(COST_EXCEEDED)
-        except AbortedError:
-            raise
-        except EvaluationError as error:
-            value = error.with_traceback(None)
+            except AbortedError:
+                raise
+            except EvaluationError as error:
+                cost += cost_of([value, *constants], FAILURE) + self._left[position + 1]
+                value = error.with_traceback(None)
+                break
+            cost += cost_of([value, *constants], result)
+            value = result
+            if cost > COST_LIMIT:
+                raise AbortedError(COST_EXCEEDED)
         for place, before in empty_at:
             self._known[place] = value, cost - before
         return value, cost
+
+    def failed(self, frame: Frame) -> None:
+        charge(frame, self._left[0])
 
     def continuation(self, frame: Frame, value: Any) -> Any:
         value, cost = self(value)
@@ -141,11 +233,21 @@ def is_attribute(node: Expr) -> bool:
 
 def uncharged(step: Step) -> Step:
     def run(frame: Frame) -> Any:
-        value = step(frame)
-        frame.cost -= 1
-        return value
+        try:
+            return step(frame)
+        finally:
+            frame.cost -= 1
 
     return run
+
+
+def computed_key(step: Step, frame: Frame) -> Any:
+    """A key an expression computes; one that fails is charged as a key, too."""
+    try:
+        return step(frame)
+    except EvaluationError:
+        frame.cost += 1
+        raise
 
 
 def constant_step(value: Any) -> Step:
@@ -392,3 +494,17 @@ class HotLoop:
         value = self._loop(frame, iterator, start.error if start.__class__ is Failed else start)
         frame.slots[self._accu_slot] = Failed(value) if value.__class__ is EvaluationError else value
         return True
+
+
+WRAPPER_DEFAULTS: Final[dict[str, Any]] = {
+    "bool": False,
+    "int": 0,
+    "uint": UInt(0),
+    "double": 0.0,
+    "string": "",
+    "bytes": b"",
+}
+WRAPPER_RANGES: Final = {
+    "google.protobuf.Int32Value": (-(2**31), 2**31 - 1),
+    "google.protobuf.UInt32Value": (0, 2**32 - 1),
+}

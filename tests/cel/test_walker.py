@@ -127,13 +127,6 @@ COSTS_APART = {
     f'device.capacity["{D}"].exists(k, v, k == "memory" && v.isGreaterThan(quantity("1Gi")))',
     'device.attributes.exists(d, d == "other.example.com")',
     f'device.attributes["{D}"].exists(k, device.attributes["{D}"][k] == "A100")',
-    # cel-go charges the call whose operand failed.
-    f'device.attributes["{D}"].nope == "x" || true',
-    f'device.attributes["{D}"].nope == "x" && false',
-    "[1,2].exists(x, x/0 == 1 || x == 2)",
-    "[0,1].exists(x, 1/x == 1)",
-    "[0,1].all(x, 1/x == 5)",
-    "1/0 == 1 || true",
 }
 
 
@@ -153,7 +146,7 @@ def test_cost_is_what_cel_go_counts() -> None:
             continue
         assert counted == recorded, case["expression"]
         compared += 1
-    assert compared > 850
+    assert compared > 860
 
 
 def recorded_device(name: str) -> DeviceView:
