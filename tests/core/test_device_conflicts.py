@@ -244,6 +244,19 @@ def test_a_claim_that_another_pod_uses_already_is_left_alone():
     assert len(rig.server.claims[OURS].reserved_for) == 2
 
 
+def test_a_pod_bound_past_us_without_a_reservation_is_no_reason_to_keep_what_is_contested():
+    """A kubelet gives it nothing until it is reserved; found by the simulation (seed 2000013)."""
+    rig = writing()
+    rig.server.put_pod(builders.pod("preset", claims=("ours",), node="a"))
+    rig.watch()
+    they_allocate(rig)
+    rig.watch()
+    rig.settle()
+    assert rig.server.claims[OURS].allocation is None
+    assert rig.node_of("p") is None
+    assert counts(rig) == {("device", "withdrawn"): 1}
+
+
 def test_two_pods_that_share_a_contested_claim_both_yield():
     rig = world()
     rig.add_pod("q", claims=("ours",))
