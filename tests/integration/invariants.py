@@ -15,6 +15,8 @@ Reported
     device-not-published   an allocation names a device that no current slice (newest generation of its pool) has
     pod-not-reserved       a bound pod whose claim is missing, unallocated, or does not list the pod in reservedFor
     foreign-claim          a bound pod uses a claim that was generated for another pod
+    resource-unserved      a bound pod's container asks for an extended resource that its node has none of, and no
+                           devices of a claim named in the pod's status stand for it
     wrong-node             a bound pod runs on a node outside its claim's allocation, or where the device is not
     no-finalizer           an allocated claim without the finalizer that protects the allocation
     reserved-unallocated   consumers in reservedFor of a claim that has no allocation
@@ -37,6 +39,7 @@ Object = Mapping[str, Any]
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 CONSUMERS_MAX: Final = 256
+IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 
 class DeviceKey(NamedTuple):
@@ -234,6 +237,30 @@ def _check_pods(state: State, published: _Published) -> Iterator[Violation]:
                 yield Violation("pod-not-reserved", _name(pod), f"bound, but its claim {claim_name} does not exist")
                 continue
             yield from _check_pod_claim(pod, claim, generated, node_by_name.get(node_name), published)
+        if node_name in node_by_name:
+            yield from _check_extended_resources(pod, node_by_name[node_name], claim_by_name)
+
+
+def _check_extended_resources(
+    pod: Object, node: Object, claim_by_name: Mapping[tuple[str, str], Object]
+) -> Iterator[Violation]:
+    told = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    claim = claim_by_name.get((pod["metadata"]["namespace"], told.get("resourceClaimName", "")))
+    given = {result["request"] for result in _results(claim)} if claim is not None else set()
+    served = {
+        (mapping["containerName"], mapping["resourceName"])
+        for mapping in told.get("requestMappings") or ()
+        if mapping["requestName"] in given
+    }
+    offer = (node.get("status") or {}).get("allocatable") or {}
+    for container in (*(pod["spec"].get("initContainers") or ()), *(pod["spec"].get("containers") or ())):
+        for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
+            is_plain = "/" not in name or ("kubernetes.io/" in name and not name.startswith(IMPLICIT_PREFIX))
+            if is_plain or str(amount) == "0" or str(offer.get(name, "0")) != "0":
+                continue
+            if (container["name"], name) not in served:
+                text = f"container {container['name']} asks for {name}: {amount}, which nothing serves on its node"
+                yield Violation("resource-unserved", _name(pod), text)
 
 
 def _claim_names(pod: Object) -> Iterator[tuple[str | None, bool]]:

@@ -93,6 +93,28 @@ def correct() -> dict[str, list[dict[str, Any]]]:
     }  # fmt: skip
 
 
+def asks_gpus(state: dict[str, list[dict[str, Any]]]) -> None:
+    """Pod a asks for an extended resource, which its node does not have."""
+    named(state["pods"], "a")["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+
+
+def extended_claim(state: dict[str, list[dict[str, Any]]], request: str) -> None:
+    """Pod a is told that this request of its claim one stands for the resource."""
+    mapping = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": request}
+    told = {"resourceClaimName": "one", "requestMappings": [mapping]}
+    named(state["pods"], "a")["status"]["extendedResourceClaimStatus"] = told
+    named(state["claims"], "one")["metadata"]["ownerReferences"] = [{"kind": "Pod", "uid": "uid-a"}]
+
+
+def test_extended_resources_may_be_served_by_devices_or_by_the_node() -> None:
+    by_devices, by_node = correct(), correct()
+    for state in (by_devices, by_node):
+        asks_gpus(state)
+    extended_claim(by_devices, "r")
+    by_node["nodes"][0]["status"]["allocatable"]["example.com/gpu"] = "1"
+    assert check(State(**by_devices)) == check(State(**by_node)) == []
+
+
 def test_a_correct_state_has_no_violation() -> None:
     assert check(State(**correct())) == []
 
@@ -156,6 +178,9 @@ PLANTED: list[tuple[str, str, str, Plant]] = [
      lambda s: generated(named(s["pods"], "a"), resourceClaimStatuses=[{"name": "gpu", "resourceClaimName": "one"}])),
     ("somebody-elses-extended-resource-claim", "foreign-claim", "ns/a",
      lambda s: named(s["pods"], "a")["status"].update(extendedResourceClaimStatus={"resourceClaimName": "one"})),
+    ("extended-resource-of-nobody", "resource-unserved", "ns/a", asks_gpus),
+    ("extended-resource-by-a-request-without-devices", "resource-unserved", "ns/a", lambda s: (
+        asks_gpus(s), extended_claim(s, "other"))),
     ("allocation-for-another-node", "wrong-node", "ns/a",
      lambda s: named(s["claims"], "one")["status"]["allocation"].update(
          nodeSelector={"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]}]}

@@ -380,7 +380,7 @@ def _special_claims_are_left_behind(patch):
     patch.setattr(plugin, "removal", lambda claim, pod: ())
 
 
-EXTENDED = {"extended": 40, "pods_max": 8, "devices": 1, "foreigners": 0}
+EXTENDED = {"extended": 40, "pods_max": 16, "devices": 2, "foreigners": 0, "create_pod": 40}
 LOSSES = {"request-lost": 0.3, "reply-lost": 0.2, "lateness": 1.0, "cruelty": 0.9, "devices": 1, "pods_max": 8}
 RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
 
@@ -466,7 +466,7 @@ MUTANTS = (
     Mutant(
         "special-claims-are-left-behind",
         _special_claims_are_left_behind,
-        focus=EXTENDED | RESTARTS | {"change_node": 30},
+        focus=EXTENDED | RESTARTS | {"change_node": 30, "change_slice": 20},
     ),
 )
 
