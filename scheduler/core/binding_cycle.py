@@ -196,8 +196,13 @@ class BindingCycles:
         """A claim was observed anew, or a write on it was settled."""
         for uid in tuple(self._awakened.get(key, ())):
             binding = self._by_pod.get(uid)
-            if binding is not None and key in binding.awakened_by:
+            if binding is not None and key in binding.awakened_by and not self._has_weighed(binding, key):
                 self._wake(binding)
+
+    def _has_weighed(self, binding: BindingCycle, key: ClaimKey) -> bool:
+        """Whether the cycle waits for the watch, and the claim is no newer than that: all is weighed again then."""
+        awaited, claim = binding.awaits_revision, self._store.claim(key)
+        return awaited is not None and claim is not None and claim.revision <= awaited
 
     def pod_gone(self, uid: PodUid) -> None:
         """The pod was deleted, is being deleted, or finished: nobody wants it bound any more."""

@@ -19,7 +19,7 @@ from typing import Final
 
 from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
-from scheduler.model.objects import Pod
+from scheduler.model.objects import Pod, PodSpec
 from scheduler.model.resources import is_served_resource, pod_amounts
 
 _SUFFIX: Final = "-extended-resources"
@@ -38,7 +38,21 @@ class DeviceCount:
 
 def asks_extended_resources(pod: Pod) -> bool:
     """Whether the pod asks for anything that a DeviceClass could stand behind."""
-    return any(is_served_resource(name) for name, _ in pod_amounts(pod).needed)
+    # Asked several times for each pod: most name nothing of the kind, which is seen without summing up.
+    return _mentions_domain(pod.spec) and any(is_served_resource(name) for name, _ in pod_amounts(pod).needed)
+
+
+def _mentions_domain(spec: PodSpec) -> bool:
+    """Whether any resource that could be asked for has a domain in its name, as all have that devices serve."""
+    for containers in (spec.containers, spec.init_containers):
+        for container in containers or ():
+            resources = container.resources
+            if resources is not None and resources.requests:
+                for name in resources.requests:
+                    if "/" in name:
+                        return True
+    pod_level = spec.resources.requests if spec.resources is not None else None
+    return any("/" in name for names in (pod_level, spec.overhead) if names for name in names)
 
 
 def special_claim_key(pod: Pod) -> ClaimKey:

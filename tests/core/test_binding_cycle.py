@@ -54,6 +54,52 @@ def free_devices(rig: Rig) -> int:
     return 1 - len(list(rig.machine.overlay.in_use.devices()))
 
 
+# Between the answer to our write and the watch
+
+
+def awaiting_the_watch(monkeypatch: pytest.MonkeyPatch) -> tuple[Rig, list[str]]:
+    """A rig whose pod's last write was answered and is not watched yet, and what PreBind has been asked since."""
+    rig = writing()
+    asked: list[str] = []
+    pre_bind = TinyDevices.pre_bind
+
+    def counted(plugin, cycle, node, view):
+        asked.append(cycle.pod.metadata.name)
+        return pre_bind(plugin, cycle, node, view)
+
+    monkeypatch.setattr(TinyDevices, "pre_bind", counted)
+    rig.execute(watch=False)
+    assert rig.pending == []
+    return rig, asked
+
+
+def test_pre_bind_is_asked_once_for_an_answer_and_once_for_the_watch(monkeypatch):
+    rig, asked = awaiting_the_watch(monkeypatch)
+    assert asked == ["p"]
+    rig.watch()
+    assert asked == ["p", "p"]
+    assert [type(decision) for decision in rig.pending] == [BindPod]
+
+
+def test_a_claim_that_a_relist_lacks_ends_the_wait_for_the_watch(monkeypatch):
+    rig, _ = awaiting_the_watch(monkeypatch)
+    claim = rig.server.claims[CLAIM]
+    rig.tell(ClaimDeleted(CLAIM, claim.uid, claim.revision + 1))
+    assert not any(isinstance(decision, BindPod) for decision in rig.pending)
+    assert claim.uid not in rig.machine.store.claims
+    assert builders.pod("p").uid not in rig.machine.bindings
+
+
+def test_a_newer_claim_in_an_answer_ends_the_wait_for_the_watch(monkeypatch):
+    """Somebody's write on the claim, answered to us: what was stored last decides, not what the pod has written."""
+    rig, asked = awaiting_the_watch(monkeypatch)
+    rig.skip_watch()
+    rig.server.put_claim(replace(rig.server.claims[CLAIM], allocation=None, reserved_for=()))
+    rig.machine._observed.claim_read(rig.server.claims[CLAIM])
+    assert asked == ["p", "p"]
+    assert builders.pod("p").uid not in rig.machine.bindings
+
+
 # Claim writes
 
 
