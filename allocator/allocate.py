@@ -125,7 +125,7 @@ def _allocate(
     plan = inventory.plan([claim.spec for claim in claims], features)
     may_remember = shortcuts.last_answer and observer is SILENT
     if may_remember:
-        last = last_answer(pools, plan, in_use, node.name, budget_steps=budget_steps)
+        last = last_answer(pools, plan, in_use, node.name, budget_steps=budget_steps, share_ids=share_ids)
         if last is not None:
             return last
     paused = inventory.paused.take(plan, node.name) if pause_after is not None else None

@@ -6,7 +6,7 @@ one when the plan and the node's pools are the same objects and the ledger says 
 Rules of this module
   1. What is compared is everything the search reads: plan (classes and specs), pools (slices), and `NodeUse.version`,
      which grows when the ledger's entry of one of the node's pools changes.
-  2. Only solutions are kept, and none with share ids, which must be new for each allocation.
+  2. Only solutions are kept. Share ids are new for each allocation, in the order of claims and results.
   3. Nodes that share their pools share the answer, unless it names the node.
 
 Cost: one answer a node.
@@ -14,6 +14,8 @@ Cost: one answer a node.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from allocator.in_use import InUse
@@ -31,10 +33,13 @@ class _Last(NamedTuple):
     serial: int
     version: int
     spent: int
+    has_shares: bool
     outcome: Allocated
 
 
-def last_answer(pools: NodePools, plan: Plan, in_use: InUse, node_name: str, *, budget_steps: int) -> Allocated | None:
+def last_answer(
+    pools: NodePools, plan: Plan, in_use: InUse, node_name: str, *, budget_steps: int, share_ids: Iterator[str]
+) -> Allocated | None:
     """What was found for this plan, if it would be found again within the budget."""
     last = pools.derived.get(_KEY)
     if last is None or last.plan is not plan or last.spent > budget_steps:
@@ -43,13 +48,30 @@ def last_answer(pools: NodePools, plan: Plan, in_use: InUse, node_name: str, *, 
         return None
     assert isinstance(last, _Last)
     use = gather_use(pools, in_use, plan.features)
-    return last.outcome if use.version == last.version and use.serial == last.serial else None
+    if use.version != last.version or use.serial != last.serial:
+        return None
+    return _with_new_ids(last.outcome, share_ids) if last.has_shares else last.outcome
+
+
+def _with_new_ids(outcome: Allocated, share_ids: Iterator[str]) -> Allocated:
+    allocations = tuple(
+        replace(
+            allocation,
+            results=tuple(
+                [
+                    result if result.share_id is None else replace(result, share_id=next(share_ids))
+                    for result in allocation.results
+                ]
+            ),
+        )
+        for allocation in outcome.allocations
+    )
+    return Allocated(allocations, outcome.steps)
 
 
 def remember_answer(problem: Problem, node_name: str, outcome: Allocated, *, spent: int) -> None:
     """Keep a solution that took `spent` of the budget."""
-    if any(result.share_id is not None for allocation in outcome.allocations for result in allocation.results):
-        return
+    has_shares = any(result.share_id is not None for allocation in outcome.allocations for result in allocation.results)
     use = gather_use(problem.pools, problem.in_use, problem.features)
     # The only thing a node has that its pools have not is its name. A slice may ask for a name itself: no harm done.
     names_node = any(
@@ -59,4 +81,4 @@ def remember_answer(problem: Problem, node_name: str, outcome: Allocated, *, spe
         for field in term.match_fields
     )
     own_name = node_name if names_node else None
-    problem.pools.derived[_KEY] = _Last(problem.plan, own_name, use.serial, use.version, spent, outcome)
+    problem.pools.derived[_KEY] = _Last(problem.plan, own_name, use.serial, use.version, spent, has_shares, outcome)

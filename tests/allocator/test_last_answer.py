@@ -31,7 +31,7 @@ WITHOUT = replace(ALL_SHORTCUTS, last_answer=False)
 
 
 def answer(case: dict[str, Any], inventory: Inventory, in_use: InUse, budget_steps: int = 20_000, **how: Any) -> object:
-    ids = count(1)
+    ids, prefix = count(1), how.pop("ids", "share")
     try:
         return allocate(
             how.pop("claims", None) or claims_of(case),
@@ -40,7 +40,7 @@ def answer(case: dict[str, Any], inventory: Inventory, in_use: InUse, budget_ste
             in_use,
             features=features_of(case),
             budget_steps=budget_steps,
-            share_ids=(f"share-{number}" for number in ids),
+            share_ids=(f"{prefix}-{number}" for number in ids),
             **how,
         )
     except AllocationError as error:
@@ -145,10 +145,10 @@ def test_shares_get_new_ids_each_time() -> None:
     for _ in range(200):
         case = generator.case()
         inventory, in_use = inventory_of(case), in_use_of(case)
-        first = answer(case, inventory, in_use)
-        if isinstance(first, Allocated) and any(
-            result.share_id is not None for allocation in first.allocations for result in allocation.results
-        ):
-            seen += 1
-            assert answer(case, inventory, in_use) is not first
+        first = answer(case, inventory, in_use, ids="first")
+        if not isinstance(first, Allocated):
+            continue
+        again = answer(case, inventory, in_use, ids="again")
+        assert again == answer(case, inventory, in_use, ids="again", shortcuts=WITHOUT)
+        seen += first != again
     assert seen > 5
