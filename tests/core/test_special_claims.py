@@ -228,6 +228,35 @@ def test_a_left_claim_that_pins_the_pod_to_another_node_is_deleted():
     assert len(after.server.claims) == 1
 
 
+def test_a_claim_whose_deletion_was_interrupted_is_deleted_and_made_anew():
+    """It is allocated for the right node and asks for the right thing, but nothing protects it any more."""
+    rig = rig_with("a")
+    key = wants(rig)
+    binding = until(rig, BindPod)
+    rig.tell(WriteRejected(binding.id, 422, "Invalid", "no"))
+    rig.tell(rig.server.execute(rig.take(RemoveClaimFinalizer)))  # and then the scheduler is killed
+    first = rig.server.claims[key]
+    assert first.allocation is not None
+    after = Rig(*default_plugins())
+    after.server = rig.server.copy()
+    after.wait(10_000)
+    assert after.node_of("p") == "a"
+    assert after.server.claims[key].uid != first.uid
+    assert after.server.claims[key].finalizers == (FINALIZER,)
+
+
+def test_a_claim_that_loses_its_finalizer_on_the_way_is_not_bound_to():
+    rig = rig_with("a")
+    key = wants(rig)
+    rig.tell(rig.server.execute(until(rig, WriteClaimStatus)))
+    rig.server.put_claim(replace(rig.server.claims[key], finalizers=()))
+    rig.settle()
+    assert any("has lost its finalizer and is about to be deleted" in event for event in rig.events)
+    rig.wait(5_000)
+    assert rig.node_of("p") == "a"
+    assert rig.server.claims[key].finalizers == (FINALIZER,)
+
+
 def test_the_device_plugin_of_a_node_wins_there():
     """The node that has the resource is used without a claim; the next pod gets devices elsewhere."""
     rig = rig_with("b")

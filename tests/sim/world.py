@@ -661,6 +661,8 @@ class World(ForeignScheduler):
         claim = self.server.claims.get(special_claim_key(pod))
         if claim is None or not is_special_claim_of(claim, pod) or claim.spec is None:
             raise UnsafeError(f"pod {pod.key} is bound without a claim for its extended resources: {claim}")
+        if FINALIZER not in claim.finalizers:
+            raise UnsafeError(f"pod {pod.key} is bound, its claim {claim.key} has lost its finalizer")
         requests = {request.name for request in claim.spec.requests}
         if told is None or told.resource_claim_name != claim.key.name:
             raise UnsafeError(f"pod {pod.key} is bound and not told of claim {claim.key}: {told}")

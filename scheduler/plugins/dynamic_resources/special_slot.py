@@ -129,6 +129,7 @@ class SpecialClaim:
             stored.spec,
             stored.is_deleting,
             stored.allocation is not None,
+            FINALIZER in stored.finalizers,
             selector,
             self.is_given_up,
         )
@@ -165,7 +166,8 @@ class SpecialClaim:
             if stored.is_deleting or self.is_given_up or not asks_for(stored.spec, requests.requests):
                 return None
             if stored.allocation is not None:
-                return OnNode(requests, None)
+                # Without its finalizer it was about to be deleted, and nothing protects its allocation any more.
+                return OnNode(requests, None) if FINALIZER in stored.finalizers else None
         return OnNode(requests, Claim(self.key.namespace, self.key.name, spec_of(requests)))
 
     def next_steps(
@@ -187,6 +189,8 @@ class SpecialClaim:
             return ClaimLost(foreign_claim(stored, pod))
         if not asks_for(stored.spec, chosen.requests):
             return ClaimLost(f"claim {self.key} asks for something else than pod {pod.key} needs on node {host.name}")
+        if stored.allocation is not None and FINALIZER not in stored.finalizers:
+            return ClaimLost(f"claim {self.key} has lost its finalizer and is about to be deleted")
         uid = stored.uid if self.stored is None else self.stored.uid
         step = next_step(
             ClaimGoal(self.key, uid, self.planned),
