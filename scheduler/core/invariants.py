@@ -27,6 +27,7 @@ from scheduler.core.feasibility import Feasibility, ShapeRecord
 from scheduler.core.outbox import Outbox
 from scheduler.core.scheduling_queue import Place, SchedulingQueue
 from scheduler.core.store import Store, claims_of
+from scheduler.model.device_taint_rules import with_rule_taints
 from scheduler.model.keys import ClaimUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.special_claim import is_provisional
@@ -66,6 +67,7 @@ class Invariants:
             *self._node_problems(),
             *self._claim_problems(),
             *self._pod_problems(),
+            *self._slice_problems(),
             *self._queue_problems(),
             *self._binding_problems(),
         ]
@@ -87,6 +89,14 @@ class Invariants:
                 yield f"node {name}: requested {info.requested}, should be {rebuilt.requested}"
         if list(store.node_order) != sorted(store.node_infos):
             yield "node_order is not the sorted node names"
+
+    def _slice_problems(self) -> Iterator[str]:
+        store = self._store
+        rules = store.tainted.rules.values()
+        for name, slice_ in store.inventory.slices.items():
+            rebuilt = with_rule_taints(store.tainted.published(name), rules)
+            if [device.taints for device in rebuilt.devices] != [device.taints for device in slice_.devices]:
+                yield f"slice {name}: its devices are not tainted as the rules {sorted(store.tainted.rules)} say"
 
     def _claim_problems(self) -> Iterator[str]:
         store, overlay = self._store, self._overlay

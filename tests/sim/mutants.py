@@ -27,14 +27,16 @@ from scheduler.core import (
     pod_writes,
     scheduling_queue,
     store,
+    tainted_slices,
     timers,
     versions,
 )
 from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.framework.api import Hint, Resource
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.special_claim import is_provisional, stands_for
-from scheduler.plugins.dynamic_resources import plugin, special_slot
+from scheduler.plugins.dynamic_resources import hints, plugin, special_slot
 from tests.core import test_binding_cycle, test_device_conflicts, test_special_claims
 from tests.sim.world import Conditions, World
 
@@ -222,6 +224,30 @@ def _changes_wake_nobody(patch):
     patch.setattr(scheduling_queue.SchedulingQueue, "change", lambda self, event, now_ms: None)
 
 
+def _removed_taints_wake_nobody(patch):
+    original = hints.hint_for
+
+    def hint(pod, change, view):
+        is_taints_only = change.resource is Resource.SLICE and hints.removed_taints(change) is not None
+        return Hint.SKIP if is_taints_only else original(pod, change, view)
+
+    patch.setattr(plugin, "hint_for", hint)
+
+
+def _taints_do_not_touch_nodes(patch):
+    def touch_tainted(self, puts):
+        return [(put.old, put.new) for put in puts]
+
+    patch.setattr(store.Store, "_touch_tainted", touch_tainted)
+
+
+def _new_slices_are_not_tainted(patch):
+    def put_slice(self, published):
+        return self._put(published, published)
+
+    patch.setattr(tainted_slices.TaintedSlices, "put_slice", put_slice)
+
+
 def _bound_pods_are_queued_again(patch):
     original = observation.Observations._our_pod_observed
 
@@ -383,6 +409,7 @@ def _special_claims_are_left_behind(patch):
 EXTENDED = {"extended": 40, "pods_max": 16, "devices": 2, "foreigners": 0, "create_pod": 40}
 LOSSES = {"request-lost": 0.3, "reply-lost": 0.2, "lateness": 1.0, "cruelty": 0.9, "devices": 1, "pods_max": 8}
 RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
+RULES = {"change_taint_rule": 12, "change_slice": 4, "extended": 0, "foreigners": 0}
 
 MUTANTS = (
     Mutant("unknown-write-counts-as-failed", _unknown_write_counts_as_failed, focus=LOSSES),
@@ -424,6 +451,9 @@ MUTANTS = (
         directed=test_binding_cycle.test_devices_come_free_for_those_who_wait_when_a_binding_fails,
     ),
     Mutant("changes-wake-nobody", _changes_wake_nobody),
+    Mutant("removed-taints-wake-nobody", _removed_taints_wake_nobody, focus=RULES),
+    Mutant("taints-do-not-touch-nodes", _taints_do_not_touch_nodes, focus=RULES),
+    Mutant("new-slices-are-not-tainted", _new_slices_are_not_tainted, net="invariants", focus=RULES),
     Mutant(
         "bound-pods-are-queued-again",
         _bound_pods_are_queued_again,

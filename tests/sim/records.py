@@ -14,11 +14,26 @@ from scheduler.core.inputs import (
     PodObserved,
     SliceDeleted,
     SliceObserved,
+    TaintRuleDeleted,
+    TaintRuleObserved,
 )
 from scheduler.framework.decisions import BindPod, Decision, PatchExtendedResources, PatchPodStatus, ReadPod
 from scheduler.model.keys import ClaimKey, NodeName
 
 FOREIGN = "default-scheduler"
+KIND_OF = {
+    PodObserved: "Pod",
+    PodDeleted: "Pod",
+    NodeObserved: "Node",
+    NodeDeleted: "Node",
+    ClaimObserved: "ResourceClaim",
+    ClaimDeleted: "ResourceClaim",
+    SliceObserved: "ResourceSlice",
+    SliceDeleted: "ResourceSlice",
+    ClassObserved: "DeviceClass",
+    TaintRuleObserved: "DeviceTaintRule",
+    TaintRuleDeleted: "DeviceTaintRule",
+}
 
 
 def is_foreign(pod) -> bool:
@@ -54,7 +69,9 @@ def fold(state: dict[object, Input], event: Input) -> None:
             state[slice_.name] = event
         case ClassObserved(device_class):
             state[device_class.name] = event
-        case PodDeleted(key) | ClaimDeleted(key) | NodeDeleted(key) | SliceDeleted(key):
+        case TaintRuleObserved(rule):
+            state[rule.name] = event
+        case PodDeleted(key) | ClaimDeleted(key) | NodeDeleted(key) | SliceDeleted(key) | TaintRuleDeleted(key):
             state.pop(key, None)
 
 
@@ -81,6 +98,8 @@ def deletion_of(event: Input, revision: int) -> Input:
             return SliceDeleted(slice_.name, revision)
         case ClassObserved(device_class):
             return ClassDeleted(device_class.name, revision)
+        case TaintRuleObserved(rule):
+            return TaintRuleDeleted(rule.name, revision)
     raise TypeError(event)
 
 

@@ -30,22 +30,7 @@ import msgspec
 
 from allocator import Features
 from scheduler.core import machine as core_machine
-from scheduler.core.inputs import (
-    ClaimDeleted,
-    ClaimObserved,
-    ClassObserved,
-    Input,
-    NodeDeleted,
-    NodeObserved,
-    PodDeleted,
-    PodObserved,
-    RelistFinished,
-    SliceDeleted,
-    SliceObserved,
-    TimerFired,
-    WriteOutcomeUnknown,
-    WriteRejected,
-)
+from scheduler.core.inputs import Input, RelistFinished, TimerFired, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.machine import KINDS
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import claims_of
@@ -60,6 +45,7 @@ from tests import builders
 from tests.sim.api_server import FakeApiServer
 from tests.sim.foreign_scheduler import ForeignScheduler, UnsafeError
 from tests.sim.records import (
+    KIND_OF,
     brief,
     deletion_of,
     fold,
@@ -69,20 +55,10 @@ from tests.sim.records import (
     place_of,
     revision_of,
 )
+from tests.sim.taint_rules import TaintRuleActions
 
 EXTENDED = "example.com/gpu"
 START_MS = 1_800_000_000_000
-KIND_OF = {
-    PodObserved: "Pod",
-    PodDeleted: "Pod",
-    NodeObserved: "Node",
-    NodeDeleted: "Node",
-    ClaimObserved: "ResourceClaim",
-    ClaimDeleted: "ResourceClaim",
-    SliceObserved: "ResourceSlice",
-    SliceDeleted: "ResourceSlice",
-    ClassObserved: "DeviceClass",
-}
 
 
 class StuckError(AssertionError):
@@ -111,6 +87,7 @@ ACTIONS = {  # what users and other components do, and how often; each world doe
     "change_node": 2,
     "meddle_with_claim": 2,
     "change_slice": 1,
+    "change_taint_rule": 1,
     "delete_claim": 1,
     "bind_by_somebody_else": 0.5,
     "create_foreign_pod": 8,
@@ -138,7 +115,7 @@ class Conditions:
 
 
 @dataclass
-class World(ForeignScheduler):
+class World(ForeignScheduler, TaintRuleActions):
     """Everything there is; `run` plays it."""
 
     seed: int
@@ -511,6 +488,8 @@ class World(ForeignScheduler):
             self.generate_claim()
         while self.unlisted:
             self.watch_one()
+        self.settle()
+        self.clear_taint_rules()  # nothing else happens then that could wake a pod
         self.settle()
         self.check_conflicts()
 
