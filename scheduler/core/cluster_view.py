@@ -9,9 +9,10 @@ from allocator import Features, InUse, Inventory
 from scheduler.core.claims import ClaimOverlay
 from scheduler.core.store import Store
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Pod
+from scheduler.model.pod_group import PodGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,9 @@ class CoreView:
 
     def namespace(self, name: str) -> Namespace | None:
         return self.store.namespaces.get(name)
+
+    def pod_group(self, key: PodGroupKey) -> PodGroup | None:
+        return self.store.pod_groups.get(key)
 
     def pods_using(self, claim: ClaimKey) -> Iterable[Pod]:
         return self.store.pods_using(claim)

@@ -20,8 +20,9 @@ from allocator import DeviceClass, ResourceSlice
 from scheduler.framework.decisions import WriteId
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
 from scheduler.model.objects import Namespace, Node, Pod
+from scheduler.model.pod_group import PodGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +110,26 @@ class NamespaceDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class PodGroupObserved:
+    group: PodGroup
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupDeleted:
+    """Revision 0: the server serves no groups any more, which says nothing about what it stores."""
+
+    key: PodGroupKey
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RelistFinished:
     """The shell has delivered everything of `kind` that exists; nothing is scheduled before all kinds have said so.
 
     Args:
-        kind: "Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "DeviceTaintRule" (also where the API
-            server serves none) or "Namespace".
+        kind: "Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "Namespace", "DeviceTaintRule" or
+            "PodGroup" (both also where the API server serves none).
     """
 
     kind: str
@@ -189,6 +204,8 @@ Input: TypeAlias = (
     | TaintRuleDeleted
     | NamespaceObserved
     | NamespaceDeleted
+    | PodGroupObserved
+    | PodGroupDeleted
     | RelistFinished
     | WriteAccepted
     | WriteConflicted

@@ -38,6 +38,8 @@ from scheduler.core.inputs import (
     NodeDeleted,
     NodeObserved,
     PodDeleted,
+    PodGroupDeleted,
+    PodGroupObserved,
     PodObserved,
     RelistFinished,
     SliceDeleted,
@@ -67,7 +69,7 @@ from scheduler.framework.runner import Runner
 from scheduler.model.keys import ClaimUid
 
 KINDS: Final = frozenset(
-    {"Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "DeviceTaintRule", "Namespace"}
+    {"Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "DeviceTaintRule", "Namespace", "PodGroup"}
 )
 
 
@@ -210,6 +212,10 @@ class Machine:
                 observed.taint_rule_observed(rule, revision)
             case TaintRuleDeleted(rule_name, revision):
                 observed.taint_rule_deleted(rule_name, revision)
+            case PodGroupObserved(group, revision):
+                self.store.observe_pod_group(group, revision)
+            case PodGroupDeleted(group_key, revision):
+                self.store.delete_pod_group(group_key, revision)
             case NamespaceObserved(namespace):
                 self.store.observe_namespace(namespace)
             case NamespaceDeleted(namespace_name, revision):

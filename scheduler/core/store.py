@@ -27,9 +27,10 @@ from scheduler.core.tainted_slices import Put, TaintedSlices
 from scheduler.core.versions import Versions
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Node, Pod
+from scheduler.model.pod_group import PodGroup
 from scheduler.model.special_claim import asks_extended_resources, special_claim_key
 
 
@@ -45,6 +46,7 @@ class Store:
         self.pods: Final[dict[PodUid, Pod]] = {}
         self.claims: Final[dict[ClaimUid, ResourceClaim]] = {}
         self.namespaces: Final[dict[str, Namespace]] = {}
+        self.pod_groups: Final[dict[PodGroupKey, PodGroup]] = {}
         self.assumed: Final[dict[PodUid, NodeName]] = {}
         self._pod_uid_by_key: Final[dict[PodKey, PodUid]] = {}
         self._claim_uid_by_key: Final[dict[ClaimKey, ClaimUid]] = {}
@@ -62,6 +64,7 @@ class Store:
         self._slice_versions: Final[Versions[str]] = Versions()
         self._class_versions: Final[Versions[str]] = Versions()
         self._taint_rule_versions: Final[Versions[str]] = Versions()
+        self._pod_group_versions: Final[Versions[PodGroupKey]] = Versions()
         self._namespace_versions: Final[Versions[str]] = Versions()
 
     # Pods
@@ -385,6 +388,18 @@ class Store:
     def delete_namespace(self, name: str, revision: int) -> None:
         if self._namespace_versions.delete(name, revision):
             del self.namespaces[name]
+
+    # PodGroups
+
+    def observe_pod_group(self, group: PodGroup, revision: int) -> None:
+        if self._pod_group_versions.observe(group.key, revision):
+            self.pod_groups[group.key] = group
+
+    def delete_pod_group(self, key: PodGroupKey, revision: int) -> None:
+        """Revision 0: the API server serves no groups any more; the group may come back as it was."""
+        versions = self._pod_group_versions
+        if versions.delete(key, revision) if revision else versions.withdraw(key):
+            del self.pod_groups[key]
 
     # For `invariants`
 

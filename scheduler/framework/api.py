@@ -30,9 +30,10 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Pod
+from scheduler.model.pod_group import PodGroup
 
 
 class ClusterView(Protocol):
@@ -62,6 +63,10 @@ class ClusterView(Protocol):
 
     def pod(self, uid: PodUid) -> Pod | None: ...
     def namespace(self, name: str) -> Namespace | None: ...
+    def pod_group(self, key: PodGroupKey) -> PodGroup | None:
+        """The group as last observed; always None where the API server serves none."""
+        ...
+
     def pods_using(self, claim: ClaimKey) -> Iterable[Pod]:
         """Pods whose spec or status refers to this claim."""
         ...

@@ -43,16 +43,20 @@ from scheduler.core.inputs import (
     NodeDeleted,
     NodeObserved,
     PodDeleted,
+    PodGroupDeleted,
+    PodGroupObserved,
     PodObserved,
     SliceDeleted,
     SliceObserved,
     TaintRuleDeleted,
     TaintRuleObserved,
 )
+from scheduler.model import pod_group
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
-from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, Record
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
+from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodResourceClaim, Record
+from scheduler.model.pod_group import PodGroup
 from scheduler.model.selector_text import TextSelector, selects_slice
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -225,6 +229,15 @@ class _WireTaintRuleSpec(Record, frozen=True):
 class _WireTaintRule(Record, frozen=True):
     metadata: ObjectMeta
     spec: _WireTaintRuleSpec
+
+
+class _WirePodGroupSpec(Record, frozen=True):
+    resource_claims: tuple[PodResourceClaim, ...] | None = None
+
+
+class _WirePodGroup(Record, frozen=True):
+    metadata: ObjectMeta
+    spec: _WirePodGroupSpec = _WirePodGroupSpec()
 
 
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
@@ -527,8 +540,15 @@ def _observed_taint_rule(wire: _WireTaintRule) -> tuple[ObjectMeta, Input]:
     return meta, TaintRuleObserved(rule, meta.revision)
 
 
+def _observed_pod_group(wire: _WirePodGroup) -> tuple[ObjectMeta, Input]:
+    meta = _checked(wire.metadata)
+    group = PodGroup(PodGroupKey(meta.namespace, meta.name), meta.uid, wire.spec.resource_claims or ())
+    return meta, PodGroupObserved(group, meta.revision)
+
+
 RESOURCE_GROUP: Final = "resource.k8s.io"
 RESOURCE_API: Final = f"/apis/{RESOURCE_GROUP}/v1"
+POD_GROUP_VERSIONS: Final = ("v1beta1", "v1alpha3", "v1alpha2")  # newest first; 1.37, 1.37, 1.36
 TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")  # newest first; 1.37, 1.36, 1.33
 
 
@@ -595,9 +615,21 @@ class Codec:
             served_as=ServedAs(RESOURCE_GROUP, TAINT_RULE_VERSIONS, "devicetaintrules"),
         )
 
+        self.pod_groups = Kind(
+            "PodGroup",
+            "",
+            _WirePodGroup,
+            _observed_pod_group,
+            lambda n, _, revision: PodGroupDeleted(PodGroupKey(*n), revision),
+            served_as=ServedAs(pod_group.API_GROUP, POD_GROUP_VERSIONS, pod_group.RESOURCE),
+        )
+
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return (self.nodes, self.slices, self.classes, self.taint_rules, self.namespaces, self.claims, self.pods)
+        return (
+            *(self.nodes, self.slices, self.classes, self.taint_rules),
+            *(self.namespaces, self.pod_groups, self.claims, self.pods),
+        )
 
     def decode_claim(self, body: bytes) -> ResourceClaim:
         """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""

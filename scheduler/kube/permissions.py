@@ -33,6 +33,7 @@ PERMISSIONS: Final = (
     Permission("resource.k8s.io", "resourceclaims", ("get", "list", "watch", "create", "patch", "update", "delete")),
     Permission("resource.k8s.io", "resourceclaims/status", ("patch", "update")),
     Permission("resource.k8s.io", "resourceclaims/binding", ("patch", "update")),
+    Permission("scheduling.k8s.io", "podgroups", ("list", "watch")),
     Permission("events.k8s.io", "events", ("create", "patch")),
 )
 _NO_UPDATE: Final = "claims whose opaque parameters a Python client sent cannot be allocated"

@@ -9,6 +9,16 @@ ClaimUid = NewType("ClaimUid", str)
 NodeName = NewType("NodeName", str)
 
 
+class PodGroupKey(NamedTuple):
+    """Where a PodGroup is found on the API server."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
 class PodKey(NamedTuple):
     """Where a pod is found on the API server. A re-created pod has the same key and another `PodUid`."""
 

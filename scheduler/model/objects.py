@@ -135,6 +135,12 @@ class PodResourceClaim(Record, frozen=True):
     resource_claim_template_name: str | None = None
 
 
+class SchedulingGroup(Record, frozen=True):
+    """The PodGroup a pod belongs to (Kubernetes 1.36, alpha)."""
+
+    pod_group_name: str | None = None
+
+
 class PodSpec(Record, frozen=True):
     scheduler_name: str = "default-scheduler"
     node_name: str = ""
@@ -150,6 +156,7 @@ class PodSpec(Record, frozen=True):
     preemption_policy: str | None = None
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
+    scheduling_group: SchedulingGroup | None = None
 
 
 class PodCondition(Record, frozen=True):

@@ -54,6 +54,8 @@ CONTROLLERS: Final = (
     "serviceaccount-controller",
 )
 
+_RUNTIME_CONFIG: Final = ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
+
 _USERS: Final = {
     # name: (user, groups)
     "admin": ("admin", "system:masters"),
@@ -99,11 +101,13 @@ class ControlPlane:
     Attributes:
         controllers: kube-controller-manager's `--controllers`; empty starts none.
         feature_gates: more gates for every component, beside DRADeviceTaintRules.
+        runtime_config: more API versions to serve, beside those of resource.k8s.io.
         url: of the API server, from `start` on.
     """
 
     controllers: Sequence[str] = CONTROLLERS
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    runtime_config: Sequence[str] = ()
     url: str = ""
     admin_token: str = ""
     folder: Path = Path()
@@ -334,7 +338,7 @@ class ControlPlane:
             # ServiceAccount would want a token volume in every pod; TaintNodesByCondition taints new nodes
             # not-ready, and no kubelet ever says otherwise.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-            "--runtime-config=resource.k8s.io/v1beta2=true,resource.k8s.io/v1alpha3=true",
+            "--runtime-config=" + ",".join(f"{one}=true" for one in (*_RUNTIME_CONFIG, *self.runtime_config)),
             # The default of 1 min makes a killed server's endpoint linger; nothing here looks at it.
             "--endpoint-reconciler-type=none",
             *self._gates(),

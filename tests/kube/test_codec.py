@@ -156,6 +156,7 @@ def test_each_kind_has_its_inputs():
         "DeviceClass",
         "DeviceTaintRule",
         "Namespace",
+        "PodGroup",
         "ResourceClaim",
         "Pod",
     ]

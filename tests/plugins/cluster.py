@@ -8,9 +8,10 @@ from allocator import Features, InUse, Inventory, decode_allocation, decode_clai
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import OwnerReference, Pod
+from scheduler.model.pod_group import PodGroup
 from tests.plugins.objects import pod
 
 DRIVER = "gpu.example.com"
@@ -28,6 +29,7 @@ class Cluster:
         self.claims: dict[ClaimKey, ResourceClaim] = {}
         self.held: set[ClaimUid] = set()
         self.pods: dict[str, Pod] = {}
+        self.pod_groups: dict[PodGroupKey, PodGroup] = {}
         self.uids = 0
         for obj in slices:
             self.inventory.put_slice(decode_slice(obj))
@@ -91,6 +93,9 @@ class Cluster:
 
     def namespace(self, name):
         return None
+
+    def pod_group(self, key):
+        return self.pod_groups.get(key)
 
     def pods_using(self, claim):
         for one in self.pods.values():

@@ -69,11 +69,12 @@ from scheduler.model.claim import RESERVED_FOR_MAX, ResourceClaim
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
+from scheduler.model.pod_group import group_key, is_for_group, is_reserved_for
 from scheduler.plugins.dynamic_resources.binding_conditions import has_binding_conditions, is_given_up
 from scheduler.plugins.dynamic_resources.binding_wait import await_binding_conditions, broken_off
 from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot, preference
 from scheduler.plugins.dynamic_resources.hints import WAKES_ON, concerned_pods, hint_for
-from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
+from scheduler.plugins.dynamic_resources.pod_claims import group_of_claim, walk_claims
 from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal, ClaimLost, ClaimStored, next_step
 from scheduler.plugins.dynamic_resources.special_slot import REASON_STALE, find_special_claim, removal
 from scheduler.plugins.normalize import normalize
@@ -202,6 +203,13 @@ class DynamicResources:
                 return PostFilterResult(
                     Status.unschedulable("deallocation of ResourceClaim completed"), decisions=(free,)
                 )
+        for index, claim in enumerate(slot.claims):
+            if _is_idle_groups(claim, pod, view) and _stands_in_the_way(slot, index, verdicts, view):
+                others = tuple(consumer for consumer in claim.reserved_for if not is_for_group(consumer, pod))
+                unreserve = WriteClaimStatus(claim.key, claim.uid, claim.revision, reserved_for=others)
+                return PostFilterResult(
+                    Status.unresolvable("ResourceClaim unreserved for PodGroup"), decisions=(unreserve,)
+                )
         special = slot.special.stored if slot.special is not None else None
         if special is not None and any(REASON_STALE in status.reasons for status in verdicts.values()):
             removed = removal(special, pod)
@@ -260,7 +268,15 @@ class DynamicResources:
             needed = slot.special.on(node)
             slot.special.chosen = needed.requests if not isinstance(needed, Status) else None
         planned = {one.uid: one.allocation for one in held}
-        slot.goals = tuple(ClaimGoal(claim.key, claim.uid, planned.get(claim.uid)) for claim in slot.claims)
+        slot.goals = tuple(
+            ClaimGoal(
+                claim.key,
+                claim.uid,
+                planned.get(claim.uid),
+                group.consumer if (group := group_of_claim(cycle.pod, claim.key, view)) is not None else None,
+            )
+            for claim in slot.claims
+        )
         return ReserveResult(SUCCESS, held)
 
     def unreserve(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
@@ -392,7 +408,7 @@ class DynamicResources:
 
 def _refuse_allocated(claim: ResourceClaim, pod: Pod) -> Status | None:
     """Why no node needs to be asked about an allocated claim, or None."""
-    if len(claim.reserved_for) >= RESERVED_FOR_MAX and not claim.is_reserved_for(pod.uid):
+    if len(claim.reserved_for) >= RESERVED_FOR_MAX and not is_reserved_for(claim, pod):
         return Status.unresolvable(f"resourceclaim in use: {claim.key} has {len(claim.reserved_for)} consumers already")
     selector = claim.allocation.node_selector if claim.allocation is not None else None
     if selector is not None:
@@ -480,6 +496,14 @@ def _is_ours_to_free(claim: ResourceClaim, pod: Pod, view: ClusterView) -> bool:
         return False
     others = [one.uid for one in view.pods_using(claim.key) if one.uid != pod.uid]
     return not any(uid in info.pods for uid in others for info in view.node_infos.values())
+
+
+def _is_idle_groups(claim: ResourceClaim, pod: Pod, view: ClusterView) -> bool:
+    """Whether an allocated claim is reserved for the pod's group, no pod of which is on a node."""
+    key = group_key(pod)
+    if key is None or claim.allocation is None or not any(is_for_group(one, pod) for one in claim.reserved_for):
+        return False
+    return not any(group_key(one) == key for info in view.node_infos.values() for one in info.pods.values())
 
 
 def _stands_in_the_way(slot: ClaimsSlot, index: int, verdicts: Mapping[NodeName, Status], view: ClusterView) -> bool:

@@ -21,6 +21,7 @@ from scheduler.framework.api import ClusterView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey
 from scheduler.model.objects import Pod, PodResourceClaim, PodResourceClaimStatus
+from scheduler.model.pod_group import PodGroup, group_key, is_group_owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,20 @@ def walk_claims(pod: Pod, view: ClusterView) -> ClaimWalk:
     return ClaimWalk(tuple(claims))
 
 
+def group_of_claim(pod: Pod, key: ClaimKey, view: ClusterView) -> PodGroup | None:
+    """The pod's group, when the claim is one that all its pods share."""
+    name = group_key(pod)
+    group = view.pod_group(name) if name is not None else None
+    if group is None:
+        return None
+    for entry in pod.spec.resource_claims or ():
+        status = _status_entry(pod, entry)
+        claim_name = entry.resource_claim_name or (status.resource_claim_name if status is not None else None)
+        if claim_name == key.name and entry in group.claims:
+            return group
+    return None
+
+
 def _resolve(pod: Pod, entry: PodResourceClaim, view: ClusterView) -> ResourceClaim | str | None:
     """The claim of one entry, None when none is needed, or the problem."""
     is_generated = entry.resource_claim_name is None
@@ -67,7 +82,8 @@ def _resolve(pod: Pod, entry: PodResourceClaim, view: ClusterView) -> ResourceCl
         return f'could not find ResourceClaim "{key}"'
     if claim.is_deleting:
         return f'resourceclaim "{name}" is being deleted'
-    if is_generated and (claim.controller is None or claim.controller.uid != pod.uid):
+    owner = claim.controller
+    if is_generated and (owner is None or owner.uid != pod.uid) and not is_group_owner(owner, pod):
         return f"ResourceClaim {key} was not created for Pod {pod.key} (Pod is not owner)"
     if claim.problem is not None:
         return f"ResourceClaim {key} cannot be read: {claim.problem}"

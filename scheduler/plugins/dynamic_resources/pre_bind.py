@@ -24,6 +24,7 @@ from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
 from scheduler.model.claim import FINALIZER, RESERVED_FOR_MAX, Consumer, ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.model.objects import Pod
+from scheduler.model.pod_group import is_reserved_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,17 @@ ClaimStep: TypeAlias = AddClaimFinalizer | WriteClaimStatus | ClaimStored | Clai
 
 @dataclass(frozen=True, slots=True)
 class ClaimGoal:
-    """What this pod needs of a claim. `planned`: the allocation made in Reserve, None when it was allocated before."""
+    """What this pod needs of a claim.
+
+    Args:
+        planned: The allocation made in Reserve, None when it was allocated before.
+        consumer: Whom to reserve it for instead of the pod: its group.
+    """
 
     key: ClaimKey
     uid: ClaimUid
     planned: Allocation | None
+    consumer: Consumer | None = None
 
 
 def next_step(
@@ -83,19 +90,19 @@ def next_step(
             goal.uid,
             stored.revision,
             allocation=goal.planned,
-            reserved_for=_with_pod(stored, pod),
+            reserved_for=_reserved(stored, goal, pod),
             allocation_timestamp_ms=allocation_timestamp_ms,
         )
     if not _is_usable(goal.planned, stored.allocation, node):
         return ClaimLost(f"claim {goal.key} got allocated elsewhere in the meantime")
-    if stored.is_reserved_for(pod.uid):
+    if is_reserved_for(stored, pod):
         return ClaimStored(stored)
     if len(stored.reserved_for) >= RESERVED_FOR_MAX:
         return ClaimLost(
             f"add reservation to claim {goal.key}: it is reserved for {len(stored.reserved_for)} consumers already "
             f"and cannot have more than {RESERVED_FOR_MAX}"
         )
-    return WriteClaimStatus(goal.key, goal.uid, stored.revision, reserved_for=_with_pod(stored, pod))
+    return WriteClaimStatus(goal.key, goal.uid, stored.revision, reserved_for=_reserved(stored, goal, pod))
 
 
 def is_same_allocation(left: Allocation, right: Allocation) -> bool:
@@ -116,5 +123,6 @@ def _is_usable(planned: Allocation | None, stored: Allocation, node: NodeView) -
     return stored.node_selector is None or match_node_selector(stored.node_selector, node)
 
 
-def _with_pod(stored: ResourceClaim, pod: Pod) -> tuple[Consumer, ...]:
-    return (*stored.reserved_for, Consumer(resource="pods", name=pod.metadata.name, uid=pod.uid))
+def _reserved(stored: ResourceClaim, goal: ClaimGoal, pod: Pod) -> tuple[Consumer, ...]:
+    own = Consumer(resource="pods", name=pod.metadata.name, uid=pod.uid)
+    return (*stored.reserved_for, goal.consumer or own)
