@@ -29,10 +29,13 @@ from allocator import model as allocator_model
 from cel.quantity import Quantity
 from scheduler.core import inputs
 from scheduler.framework import decisions
-from scheduler.model import claim, keys, objects, special_claim
+from scheduler.model import claim, device_taint_rules, keys, objects, pod_group, special_claim
 
 _TYPE: Final = "$"
-_MODULES: Final = (allocator_model, objects, claim, special_claim, keys, inputs, decisions)
+_MODULES: Final = (
+    *(allocator_model, objects, claim, special_claim, device_taint_rules, pod_group, keys),
+    *(inputs, decisions),
+)
 
 
 class StoryError(ValueError):
