@@ -224,8 +224,10 @@ class Forms(Lines):
             refs, opened = self.operands(operands, scope, result)
             self.flush()
             self.called(node, operands, refs, result)
+            if refs[-1].fails:  # cel-go charges what has got to its last operand
+                self.close(1)
             self.charged(node, operands, refs, result)
-            self.close(opened)
+            self.close(opened - refs[-1].fails)
         return Ref(result)
 
     def called(self, node: Call, operands: tuple[Expr, ...], refs: list[Ref], result: str) -> None:

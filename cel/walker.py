@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from cel.checker import Checked
-from cel.declarations import LIST_KIND, MAP_KIND, TYPE_KIND, Overload, Type
+from cel.declarations import TYPE_KIND, Overload, Type
 from cel.errors import EvaluationError
 from cel.kube_library import implementations
 from cel.recursion import with_room
@@ -92,8 +92,8 @@ from cel.walker_steps import (
     constant_step,
     contained_cost,
     continues,
+    dispatcher,
     is_attribute,
-    is_instance,
     iterate,
     logical,
     member_set,
@@ -370,38 +370,7 @@ class Planner:
         singleton = SINGLETONS.get(node.function)
         if singleton is not None:
             return singleton
-        function = node.function
-        candidates = self.overloads(node, count)
-        # Without lists and maps among the types, the classes of the arguments decide.
-        known: dict[Any, Implementation] | None = None
-        if not any(type_.kind in (LIST_KIND, MAP_KIND) for types, _ in candidates for type_ in types):
-            known = {}
-
-        def dispatch(*values: Any) -> Any:
-            for types, implementation in candidates:
-                if all(map(is_instance, types, values)):
-                    if known is not None:
-                        known[values[0].__class__ if count == 1 else tuple([value.__class__ for value in values])] = (
-                            implementation
-                        )
-                    return implementation(*values)
-            no_such_overload(function, values)
-
-        if known is not None and count == 1:
-
-            def dispatch_one(value: Any) -> Any:
-                implementation = known.get(value.__class__)
-                return implementation(value) if implementation is not None else dispatch(value)
-
-            return dispatch_one
-        if known is not None and count == 2:
-
-            def dispatch_two(first: Any, second: Any) -> Any:
-                implementation = known.get((first.__class__, second.__class__))
-                return implementation(first, second) if implementation is not None else dispatch(first, second)
-
-            return dispatch_two
-        return dispatch
+        return dispatcher(node.function, self.overloads(node, count), count)
 
     def application(self, node: Call, operands: tuple[Expr, ...], scope: Scope) -> Part:
         """An ordinary function or operator, applied to its first operand's value."""
@@ -418,12 +387,17 @@ class Planner:
             return pair_steps(rest[0], call, cost or one)
 
         def apply(frame: Frame, first: Any) -> Any:
-            values = [first, *(step(frame) for step in rest)]
+            values = [first]
             result: Any = FAILURE
             try:
+                for step in rest:
+                    values.append(FAILURE)
+                    values[-1] = step(frame)
                 result = call(*values)
             finally:
-                charge(frame, 1 if cost is None else cost(values, result))
+                # cel-go charges what has got to its last operand.
+                if len(values) > len(rest):
+                    charge(frame, 1 if cost is None else cost(values, result))
             return result
 
         if rest:
@@ -431,10 +405,14 @@ class Planner:
         return apply, lambda frame: charge(frame, 1 if cost is None else cost([FAILURE], FAILURE))
 
     def evaluates_all(self, node: Call, operands: tuple[Expr, ...]) -> bool:
-        """cel-go evaluates both operands also when the first fails, but not those of a pattern made beforehand."""
-        return len(operands) == 2 and not (
-            node.function in _MATCHING and type(operands[1]) is Literal and type(operands[1].value) is str
-        )
+        """cel-go evaluates both operands also when the first fails, unless it plans for any number of them.
+
+        So it does for patterns made beforehand and overloads chosen at run time.
+        """
+        if len(operands) != 2 or (node.function not in SINGLETONS and len(self.references.get(node.id, ())) != 1):
+            return False
+        is_text = type(operands[1]) is Literal and type(operands[1].value) is str
+        return not (is_text and node.function in _MATCHING)
 
     def applied(self, node: Call, operands: tuple[Expr, ...]) -> tuple[Implementation, CallCost | None]:
         """What an ordinary function or operator calls, and what it costs (None: 1)."""

@@ -441,6 +441,40 @@ def is_instance(type_: Type, value: Any) -> bool:
     return True
 
 
+def dispatcher(function: str, candidates: list[tuple[tuple[Type, ...], Implementation]], count: int) -> Implementation:
+    """Calls the first overload the arguments fit."""
+    # Without lists and maps among the types, the classes of the arguments decide.
+    known: dict[Any, Implementation] | None = None
+    if not any(type_.kind in (LIST_KIND, MAP_KIND) for types, _ in candidates for type_ in types):
+        known = {}
+
+    def dispatch(*values: Any) -> Any:
+        for types, implementation in candidates:
+            if all(map(is_instance, types, values)):
+                if known is not None:
+                    known[values[0].__class__ if count == 1 else tuple([value.__class__ for value in values])] = (
+                        implementation
+                    )
+                return implementation(*values)
+        no_such_overload(function, values)
+
+    if known is not None and count == 1:
+
+        def dispatch_one(value: Any) -> Any:
+            implementation = known.get(value.__class__)
+            return implementation(value) if implementation is not None else dispatch(value)
+
+        return dispatch_one
+    if known is not None and count == 2:
+
+        def dispatch_two(first: Any, second: Any) -> Any:
+            implementation = known.get((first.__class__, second.__class__))
+            return implementation(first, second) if implementation is not None else dispatch(first, second)
+
+        return dispatch_two
+    return dispatch
+
+
 def member_set(constants: list[Any]) -> frozenset[tuple[type, Any]] | None:
     """What cel-go turns a constant list after `in` into, or None where it does not.
 
