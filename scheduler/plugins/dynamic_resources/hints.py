@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
+from functools import lru_cache
 from typing import Final
 
 from allocator import Device, DeviceClass, ResourceSlice, Taint, prevent_allocation
@@ -108,12 +109,14 @@ def _hint_for_claim(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
 
 
 def _hint_for_slice(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+    removed = removed_taints(change)
+    if removed is not None and not removed:
+        return Hint.SKIP
     walk = walk_claims(pod, view)
     if walk.is_generation_pending:
         return Hint.SKIP
-    removed = removed_taints(change)
     # A special claim (extended resources) is not among the pod's claims, and tolerates nothing.
-    if removed is None or walk.problem is not None or (removed and requested_resources(pod)):
+    if removed is None or walk.problem is not None or requested_resources(pod):
         return Hint.QUEUE
     return _queue_if(
         any(
@@ -126,6 +129,7 @@ def _hint_for_slice(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
     )
 
 
+@lru_cache(maxsize=1)  # one change is put to every waiting shape
 def removed_taints(change: ClusterEvent) -> frozenset[Taint] | None:
     """Taints that devices of a slice lost, where nothing but taints changed; None for any other change."""
     old, new = change.old, change.new
