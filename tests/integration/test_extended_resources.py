@@ -217,9 +217,7 @@ async def test_a_write_whose_outcome_is_unknown_makes_no_second_claim(world: Wor
 async def test_a_scheduler_killed_in_the_middle_is_followed_by_one_that_goes_on(world: World, write: str) -> None:
     """It dies after the write has landed and before it hears so."""
     if UNDER_TEST == "kube-scheduler":
-        pytest.skip(
-            "kube-scheduler does not find the claim that an earlier one made, or deletes it later than this waits"
-        )
+        pytest.skip("kube-scheduler deletes the claim it finds, and the deletion does not wake the pod")
     await world.add_nodes(1, devices=1)
     await add_class(world)
     fault = world.fault("lose-reply", write)
