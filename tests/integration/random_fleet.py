@@ -21,7 +21,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from tests.allocator.generator import DRIVERS, Generator
+from tests.allocator.generator import DRIVERS, TAINTS, Generator
 from tests.integration.world import SCHEDULER_NAME, node
 
 Object = dict[str, Any]
@@ -71,14 +71,18 @@ def _meta(group: str, name: str) -> Object:
     return {"namespace": group, "name": name}
 
 
-def _pod(group: str, name: str, claims: dict[str, Object], *, cpu: str = "", **spec: Any) -> Object:
-    """`claims`: what each entry of spec.resourceClaims refers to."""
+def _pod(group: str, name: str, claims: dict[str, Object], *, cpu: str = "", extended: str = "", **spec: Any) -> Object:
+    """`claims`: what each entry of spec.resourceClaims refers to; `extended`: a class to ask for by resource name."""
     container: Object = {"name": "main", "image": "registry.example.com/work:1", "resources": {}}
     if claims:
         spec["resourceClaims"] = [{"name": entry, **source} for entry, source in claims.items()]
         container["resources"]["claims"] = [{"name": entry} for entry in claims]
     if cpu:
         container["resources"]["requests"] = {"cpu": cpu}
+    if extended:
+        amounts = {f"deviceclass.resource.kubernetes.io/{extended}": "1"}
+        container["resources"]["requests"] = {**container["resources"].get("requests", {}), **amounts}
+        container["resources"]["limits"] = amounts
     return {
         "metadata": _meta(group, name),
         "spec": {
@@ -132,6 +136,14 @@ class _OneByOne(Generator):
             item["spec"]["pool"] = {**pool, "name": f"{name}/{pool['name']}"}
             if item["spec"]["pool"]["generation"] >= 0:
                 self._add("resourceslices", item)
+            if self._has("taints") and rnd.random() < 0.5:
+                selector = {"driver": item["spec"]["driver"], "pool": item["spec"]["pool"]["name"]}
+                if rnd.random() < 0.7:
+                    selector["device"] = f"dev-{rnd.randrange(4)}"
+                key, value = rnd.choice(TAINTS)
+                taint = {"key": key, "effect": "NoSchedule", **({"value": value} if value else {})}
+                rule = {"deviceSelector": selector, "taint": taint}
+                self._add("devicetaintrules", {"metadata": {"name": item["metadata"]["name"]}, "spec": rule})
         for item in self._classes():
             item["metadata"]["name"] = self._class_name(item["metadata"]["name"])
             self._add("deviceclasses", item)
@@ -216,7 +228,9 @@ class _OneByOne(Generator):
             spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         if rnd.random() < 0.3:
             spec["priorityClassName"] = rnd.choice(tuple(PRIORITIES))
-        return _pod(self._name, name, claims, cpu=rnd.choice(("", "", "100m", "1", "3")), **spec)
+        extended = self._class_name(rnd.choice(self._class_names)) if rnd.random() < 0.15 else ""
+        cpu = rnd.choice(("", "", "100m", "1", "3"))
+        return _pod(self._name, name, claims, cpu=cpu, extended=extended, **spec)
 
 
 def _plain_devices(node_name: str, count: int, **more: Any) -> Object:

@@ -261,6 +261,9 @@ def _claims_of(pod: Object) -> Iterator[tuple[str, str]]:
         name = reference.get("resourceClaimName") or generated.get(reference["name"], {}).get("resourceClaimName")
         if name:
             yield reference["name"], name
+    extended = (pod.get("status") or {}).get("extendedResourceClaimStatus")
+    if extended:
+        yield "by extended resource", extended["resourceClaimName"]
 
 
 def comparable(claim: Object) -> Any:
