@@ -63,6 +63,7 @@ def draw(seed: int, *, one_by_one: int = 14, pods_each: int = 10) -> Fleet:
         _by_priority(fleet, f"p{number:02}", random.Random(rnd.randrange(2**32)))
         _alike(fleet, f"a{number:02}", random.Random(rnd.randrange(2**32)))
         _anywhere(fleet, f"x{number:02}", random.Random(rnd.randrange(2**32)))
+    _reasons(fleet)
     _waiting(fleet)
     return fleet
 
@@ -400,3 +401,57 @@ def _waiting(fleet: Fleet) -> None:
         _pod(group, "no-template", {"gpu": {"resourceClaimTemplateName": "nobody"}}),
     ]
     fleet.groups.append(Group(group, "waiting", pods))
+
+
+def _reasons(fleet: Fleet) -> None:
+    """A pod for each reason that the random ones seldom meet; nothing here is drawn."""
+    group = "reasons"
+    class_name = _add_class(fleet, group)
+    with_devices, empty, updating = f"{group}-devices", f"{group}-empty", f"{group}-updating"
+    for name in (with_devices, empty, updating):
+        labels = {GROUP: group, "kubernetes.io/hostname": name}
+        fleet.objects.append(("nodes", node(name, cpu="4", labels=labels)))
+    fleet.objects.append(("nodes", node(f"{group}-cordoned", labels={GROUP: group}, unschedulable=True)))
+    fleet.objects.append(("resourceslices", _plain_devices(with_devices, 2)))
+    # A pool with one device in two of its slices is invalid, and one of which a slice is missing incomplete.
+    for driver, place, slices in (("invalid.example.com", with_devices, 2), ("incomplete.example.com", updating, 1)):
+        name = f"{group}-{driver.partition('.')[0]}"
+        selector = [{"cel": {"expression": f"device.driver == '{driver}'"}}]
+        fleet.objects.append(("deviceclasses", {"metadata": {"name": name}, "spec": {"selectors": selector}}))
+        for number in range(slices):
+            pool = {"name": name, "generation": 1, "resourceSliceCount": 2}
+            spec = {"driver": driver, "nodeName": place, "pool": pool, "devices": [{"name": "dev-0"}]}
+            fleet.objects.append(("resourceslices", {"metadata": {"name": f"{name}-{number}"}, "spec": spec}))
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": _exactly(class_name)}]}}
+    fleet.objects.append(("resourceclaims", {"metadata": _meta(group, "shared"), "spec": spec}))
+
+    pods: list[Object] = []
+
+    def add(name: str, *requests: Object, **more: Any) -> None:
+        claims = _add_template(fleet, group, name, requests=list(requests)) if requests else {}
+        pods.append(_pod(group, name, claims, **more))
+
+    def one(class_name: str, **more: Any) -> Object:
+        return {"name": "gpu", "exactly": {"deviceClassName": class_name, **more}}
+
+    shared = {"gpu": {"resourceClaimName": "shared"}}
+    on_empty, on_updating, on_devices = (
+        {"nodeSelector": {GROUP: group, "kubernetes.io/hostname": name}} for name in (empty, updating, with_devices)
+    )
+    pods.append(_pod(group, "shared-first", shared))
+    pods.append(_pod(group, "allocated-elsewhere", shared, **on_empty))
+    add("no-device-there", one(class_name), **on_empty)
+    add("more-than-there-are", one(class_name, count=3))
+    add("invalid-pool", one(f"{group}-invalid"))
+    add("all-of-an-invalid-pool", one(f"{group}-invalid", allocationMode="All"), **on_devices)
+    add("incomplete-pool", one(f"{group}-incomplete"), **on_updating)
+    add("all-of-an-incomplete-pool", one(f"{group}-incomplete", allocationMode="All"), **on_updating)
+    add("over-the-limit", *({**one(class_name, count=20), "name": f"gpu-{number}"} for number in range(2)))
+    add("no-class", one("nobody"))
+    late = {"selectors": [{"cel": {"expression": f"device.attributes['{DRIVERS[0]}'].late"}}]}
+    add("runtime-error", one(class_name, **late))
+    add("no-class-for-the-resource", extended="nobody")
+    add("no-device-for-the-resource", extended=class_name, **on_empty)
+    add("too-much-cpu", one(class_name), cpu="5")
+    add("untolerated", nodeSelector={GROUP: f"{group}-nowhere"})
+    fleet.groups.append(Group(group, "one-by-one", pods))

@@ -290,8 +290,8 @@ def reasons(message: str) -> str:
     return _GENERATED.sub(r"\1", text)
 
 
-# g00/g00-09-claim-0-555gd
-_GENERATED = re.compile(r"(claim \w+/[\w-]+-claim-\d)-\w{5}\b")
+# g00/g00-09-claim-0-555gd; the alphabet of Kubernetes' random names has no vowels
+_GENERATED = re.compile(r"(claim \w+/[\w-]+-(?:claim-\d|gpu))-[b-df-hj-np-tv-xz2456789]{5}\b")
 
 
 def differences(fleet: Fleet, one: Outcome, other: Outcome) -> list[str]:
