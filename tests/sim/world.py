@@ -375,6 +375,7 @@ class World(ForeignScheduler, TaintRuleActions):
                     builders.pod(
                         pod.metadata.name,
                         uid=f"uid-again-{next(self.uids)}",
+                        scheduler=pod.spec.scheduler_name,
                         requests=pod.spec.containers[0].resources.requests,
                         claims=tuple(
                             entry.resource_claim_name
