@@ -36,21 +36,16 @@ PERMISSIONS: Final = (
     Permission("scheduling.k8s.io", "podgroups", ("list", "watch")),
     Permission("events.k8s.io", "events", ("create", "patch")),
 )
+_NOTHING: Final = "where the API server serves them, nothing is scheduled without it"
 _NO_UPDATE: Final = "claims whose opaque parameters a Python client sent cannot be allocated"
 # What the lack of a right costs, where that is not everything.
 OPTIONAL: Final = {
     ("events.k8s.io", "events", "create"): "events will be missing from kubectl describe",
     ("events.k8s.io", "events", "patch"): "events will be missing from kubectl describe",
-    (
-        "resource.k8s.io",
-        "devicetaintrules",
-        "list",
-    ): "where the API server serves them, nothing is scheduled without it",
-    (
-        "resource.k8s.io",
-        "devicetaintrules",
-        "watch",
-    ): "where the API server serves them, nothing is scheduled without it",
+    ("resource.k8s.io", "devicetaintrules", "list"): _NOTHING,
+    ("resource.k8s.io", "devicetaintrules", "watch"): _NOTHING,
+    ("scheduling.k8s.io", "podgroups", "list"): _NOTHING,
+    ("scheduling.k8s.io", "podgroups", "watch"): _NOTHING,
     ("resource.k8s.io", "resourceclaims", "update"): _NO_UPDATE,
     ("resource.k8s.io", "resourceclaims/status", "update"): _NO_UPDATE,
     ("resource.k8s.io", "resourceclaims/binding", "update"): _NO_UPDATE,

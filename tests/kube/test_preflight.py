@@ -136,6 +136,17 @@ async def test_missing_right_to_record_events_is_a_warning():
         )
 
 
+async def test_missing_rights_to_kinds_that_a_server_may_not_have_are_warnings():
+    refused = reviewing(("devicetaintrules", "watch"), ("podgroups", "list"))
+    async with misbehaving(version("36"), reply({}), *[refused] * VERBS) as server, client_of(server) as client:
+        assert (await check(client)).warnings == (
+            "not permitted: watch devicetaintrules.resource.k8s.io; where the API server serves them, nothing is "
+            "scheduled without it",
+            "not permitted: list podgroups.scheduling.k8s.io; where the API server serves them, nothing is scheduled "
+            "without it",
+        )
+
+
 async def test_missing_rights_to_make_claims_cost_extended_resources_only():
     refused = reviewing(("resourceclaims", "create"), ("resourceclaims", "delete"))
     async with misbehaving(version("36"), reply({}), *[refused] * VERBS) as server, client_of(server) as client:
