@@ -379,6 +379,8 @@ class Forms(Lines):
                 raise Unsupported
         result, cost = self.name(), self.name("c")
         start_cost = (0 if type(node) is Ident else 1) - is_test
+        if type(node) is Call and node.function == CONDITIONAL:
+            raise Unsupported
         if type(node) is Ident and node.name not in scope:
             raise Unsupported  # the device: nothing of it changes, so this is kept
         ref = self.emit(node, scope)

@@ -22,6 +22,7 @@ from cel.values import (
     equal_or_false,
     is_comparable,
     no_such_overload,
+    operand_error,
     to_text,
     type_name,
 )
@@ -177,7 +178,7 @@ def range_before_137(count: int) -> list[int]:
 
 def sort(elements: Any) -> list[Any]:
     if elements.__class__ is not list:
-        raise EvaluationError("no such overload: sort")
+        operand_error("sort", elements)
     return sort_by_keys(elements, elements)
 
 

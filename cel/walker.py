@@ -73,6 +73,7 @@ from cel.walker_steps import (
     UNSET,
     WRAPPER_DEFAULTS,
     WRAPPER_RANGES,
+    Continued,
     Failed,
     Frame,
     HotLoop,
@@ -176,6 +177,8 @@ class Planner:
         self.environment: Final = checked.environment
         self.implementations: Final = implementations(checked.environment.minor)
         self.slots = 0
+        self.continued: Final[set[int]] = set()
+        """Branches of a conditional after which a chain goes on, as one chain with theirs."""
         self.places: Final[dict[Step, tuple[int, bool]]] = {}
         """Of what reads a name: its slot, and whether it is an accumulator."""
 
@@ -300,13 +303,12 @@ class Planner:
 
     # --- selection and indexing
 
-    def chain(self, node: Expr, scope: Scope) -> tuple[Expr, Part]:
-        """All selections and indexings down to something else: an optional met first makes the rest optional."""
-        qualifiers: list[tuple[Any, Step | None, bool]] = []
-        is_test = type(node) is Select and node.test_only
+    def qualifiers(self, node: Expr, scope: Scope) -> tuple[Expr, list[tuple[Any, Step | None, bool]]]:
+        """What a chain starts from, and its keys: (constant, or MISSING; what computes it; is it `?`)."""
+        found: list[tuple[Any, Step | None, bool]] = []
         while True:
             if type(node) is Select:
-                qualifiers.append((node.field, None, False))
+                found.append((node.field, None, False))
                 node = node.operand
             elif type(node) is Call and node.function in CHAIN:
                 index = node.args[1]
@@ -314,19 +316,30 @@ class Planner:
                 step = None if key is not MISSING else self.plan(index, scope)
                 if step is not None and is_attribute(index):
                     step = uncharged(step)
-                qualifiers.append((key, step, node.function != INDEX))
+                found.append((key, step, node.function != INDEX))
                 node = node.args[0]
             else:
                 break
             if type(node) is Select and node.test_only:
                 break
-        qualifiers.reverse()
-        # A name is charged where it is read; any other start is an attribute of its own.
-        start_cost = (0 if type(node) is Ident else 1) - is_test
+        return node, found[::-1]
+
+    def chain(self, node: Expr, scope: Scope) -> tuple[Expr, Part]:
+        """All selections and indexings down to something else: an optional met first makes the rest optional."""
+        is_continued = node.id in self.continued
+        is_test = type(node) is Select and node.test_only
+        node, qualifiers = self.qualifiers(node, scope)
+        # A name is charged where it is read, a conditional nowhere; any other start is an attribute of its own.
+        is_conditional = type(node) is Call and node.function == CONDITIONAL
+        start_cost = (0 if type(node) is Ident or is_conditional else 1) - is_test
+        if is_conditional:
+            self.continued.add(node.id)
 
         def qualify(frame: Frame, value: Any) -> Any:
             is_optional = value.__class__ is Optional
-            if is_optional:
+            if value.__class__ is Continued:
+                value = value.value
+            elif is_optional:
                 if not value.has_value:
                     return False if is_test else NONE
                 value = value.value
@@ -345,7 +358,9 @@ class Planner:
                     return False if is_test else NONE
             if is_test:
                 return True
-            return Optional(value) if is_optional else value
+            if is_optional:
+                return Optional(value)
+            return Continued(value) if is_continued and value.__class__ is Optional else value
 
         def failed(frame: Frame) -> None:
             frame.cost += start_cost
@@ -463,6 +478,8 @@ class Planner:
             case "_||_":
                 return logical([self.plan(term, scope) for term in terms_of(node)], decisive=True)
             case "_?_:_":
+                if node.id in self.continued:
+                    self.continued.update(branch.id for branch in operands[1:])
                 condition, *branches = (self.plan(operand, scope) for operand in operands)
                 truthy, falsy = (
                     uncharged(step) if is_attribute(branch) else step

@@ -74,6 +74,15 @@ def charge(frame: Frame, cost: int) -> None:
         raise AbortedError(COST_EXCEEDED)
 
 
+class Continued:
+    """An optional that a chain has found, on its way to the rest of the chain, which does not look into it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Optional) -> None:
+        self.value: Final = value
+
+
 FAILURE: Final = EvaluationError("")
 """Stands for an operand or a result that is an error, where its size is asked: 1."""
 

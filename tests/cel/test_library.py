@@ -52,6 +52,12 @@ def outcome(expression: str, version: str = "1.37") -> object:
         ("[1, 1, 2].distinct()", [1, 2]),
         ("[[1, [2]], [3]].map(x, x).flatten() == [1, [2], 3]", "compilation failed"),
         ("[[1], [2, 3]].flatten()", [1, 2, 3]),
+        ('dyn("a").sort()', "no such overload"),
+        ("dyn(1).sort()", "no such overload: sort"),
+        # Keys after a conditional go on in its branches, where an optional found on the way is not looked into.
+        ('(true ? [optional.of({"x": 1})][0] : optional.none()).x.hasValue()', "no such key: x"),
+        ('(true ? optional.of({"x": 1}) : optional.none()).x.value()', 1),
+        ("(true ? (false ? {} : dyn([optional.none()])[0]) : {}).x.hasValue()", "no such key: x"),
         ('dyn({"a": 1}).flatten()', "no such overload: map(dyn, dyn).flatten()"),
         ('dyn("a").flatten(2)', "no such overload: string.flatten(int)"),
         ("{format.uuid(): 1}.size()", "internal error: runtime error: hash of unhashable type cel.Format"),
