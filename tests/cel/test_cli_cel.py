@@ -287,6 +287,10 @@ def test_jsonl_answers(question: dict[str, Any], want: dict[str, Any]) -> None:
     assert got == want
 
 
+def test_jsonl_tells_what_does_not_compile_also_without_a_device() -> None:
+    assert "undefined field 'foo'" in answer({"expression": "device.foo"})["compile_error"]
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
