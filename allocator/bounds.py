@@ -9,10 +9,10 @@ through shared candidates, counters of a common pool, or a common constraint (th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
-from allocator.constraints import ConstraintState
+from allocator.constraints import ConstraintState, in_reach
 from allocator.matching import can_match
 from allocator.model import RESULTS_MAX
 from allocator.problem import Problem
@@ -45,6 +45,12 @@ class Bounds:
             sum(max((problem.count(slot) for slot in request.slots), default=0) for request in claim.requests)
             > RESULTS_MAX
             for claim in problem.plan.claims
+        ]
+        self._distinct: Final = [
+            (claim, index)
+            for claim, of_claim in enumerate(states)
+            for index, state in enumerate(of_claim)
+            if not state.is_match
         ]
         self._twins: dict[int, int] | None = None
 
@@ -199,6 +205,7 @@ class Bounds:
         shareable = problem.static.shareable
         units: list[tuple[int, int]] = []
         total = least_left = 0
+        lefts: dict[int, int] = {}
         for request in requests[slot.request + 1 :]:
             best = 0
             mask = 0
@@ -208,6 +215,7 @@ class Bounds:
                 left = self._left(other, picked, picked_of_claim)
                 if left.bit_count() >= count:
                     best = max(best, count, 1)
+                    lefts[other.index] = left
                 mask |= left
                 least = min(least, count - (left & shareable).bit_count())
             if not best and not any(self._counts[other.index] <= 0 and not other.is_all for other in request.slots):
@@ -218,12 +226,21 @@ class Bounds:
                 total += least
                 size = mask.bit_count()
                 least_left = min(least_left, size) if least_left else size
-        if not matching or not units:
+        if not matching:
             return None
-        if need > 0 and not slot.is_admin:
-            left = problem.usable[slot.index] & (-1 << start) & ~picked
+        if need > 0:
+            left = (
+                problem.usable[slot.index] & (-1 << start) & ~(picked_of_claim[slot.claim] if slot.is_admin else picked)
+            )
             for index in slot.constraints:
                 left = self._states[slot.claim][index].allowed(left)
+            lefts[slot.index] = left
+        if any(not self._values_suffice(*constraint, slot, need, lefts) for constraint in self._distinct):
+            return (2 << slot.request) - 1
+        if not units:
+            return None
+        if need > 0 and not slot.is_admin:
+            left = lefts[slot.index]
             mine = need - (left & shareable).bit_count()
             if mine > 0:
                 units.append((left & ~shareable, mine))
@@ -233,11 +250,38 @@ class Bounds:
             return None
         return (1 << slot.request) - 1
 
+    def _values_suffice(self, claim: int, index: int, now: Slot, need: int, lefts: Mapping[int, int]) -> bool:
+        """Whether all devices still needed under a distinctAttribute could have values of their own.
+
+        Args:
+            now: The slot being picked for, which needs `need` devices more.
+            lefts: By slot, what it could still pick; slots that cannot be served are missing.
+        """
+        values = self._states[claim][index].index
+        units = []
+        for request in self._problem.plan.requests[now.request :]:
+            if request.claim != claim:
+                continue
+            slots = [now] if request.index == now.request else [slot for slot in request.slots if slot.index in lefts]
+            least = (
+                need if request.index == now.request else min((self._counts[slot.index] for slot in slots), default=0)
+            )
+            if least > 0 and all(index in slot.constraints for slot in slots):
+                mask = 0
+                for slot in slots:
+                    mask |= lefts[slot.index]
+                units.append((values.values_among(mask), least))
+        return can_match(units)
+
     def _left(self, slot: Slot, picked: int, picked_of_claim: Sequence[int]) -> int:
-        """Devices a later slot could still pick first."""
+        """Devices a later slot could still pick first; none when its constraints leave no set large enough."""
         left = self._problem.usable[slot.index] & ~(picked_of_claim[slot.claim] if slot.is_admin else picked)
+        states = self._states[slot.claim]
         for index in slot.constraints:
-            left = self._states[slot.claim][index].allowed(left)
+            left = states[index].allowed(left)
+        if (need := self._counts[slot.index]) > 1:
+            for index in slot.constraints:
+                left = in_reach(states[index], left, need)
         shared = left & self._shares.shared
         while shared:
             bit = shared & -shared

@@ -90,12 +90,13 @@ class AttributeIndex:
         unknown: Those whose value has no kind this version can compare.
     """
 
-    __slots__ = ("_masks", "_pools", "_views", "present", "unknown")
+    __slots__ = ("_masks", "_numbers", "_pools", "_views", "present", "unknown")
 
     def __init__(self, pools: NodePools, name: str, lists: bool) -> None:
         self._pools: Final = pools
         self._views: Final[list[tuple[_ViewIndex, int]]] = []
         self._masks: Final[dict[Value, int]] = {}
+        self._numbers: Final[dict[Value, int]] = {}
         present = unknown = 0
         for view, start in pools.usable:
             key = ("attribute", name, lists)
@@ -160,6 +161,17 @@ class AttributeIndex:
                     enough |= mask & part
             result |= enough << start
         return result
+
+    def values_among(self, candidates: int) -> int:
+        """The candidates' values as a mask, each value a bit of its own; one more bit for all unknown ones."""
+        mask = 1 if candidates & self.unknown else 0
+        for index, start in self._views:
+            part = candidates >> start & index.present
+            if part:
+                for value, devices in index.masks.items():
+                    if devices & part:
+                        mask |= 2 << self._numbers.setdefault(value, len(self._numbers))
+        return mask
 
 
 def attribute_index(pools: NodePools, name: str, lists: bool) -> AttributeIndex:
@@ -262,6 +274,17 @@ class DistinctState:
 
 
 ConstraintState: TypeAlias = MatchState | DistinctState
+
+
+def in_reach(state: ConstraintState, candidates: int, need: int) -> int:
+    """The candidates without those that cannot be among `need` devices which satisfy the constraint together.
+
+    Args:
+        candidates: Devices that `state.allowed` leaves.
+    """
+    if state.is_match:
+        return candidates if state.is_fixed else state.index.in_large_groups(candidates, need)
+    return candidates if need <= 1 or state.index.values_among(candidates).bit_count() >= need else 0
 
 
 def constraint_state(constraint: Constraint, pools: NodePools, *, lists: bool, is_137: bool) -> ConstraintState:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Final
 
 from allocator.bounds import Bounds
-from allocator.constraints import ConstraintState, constraint_state
+from allocator.constraints import ConstraintState, constraint_state, in_reach
 from allocator.counter_bounds import CounterBounds
 from allocator.counters import CounterLedger
 from allocator.features import NO_SHORTCUTS, Shortcuts
@@ -33,6 +33,7 @@ from allocator.model import RESULTS_MAX
 from allocator.observer import SILENT, Observer, Stage
 from allocator.problem import Problem
 from allocator.requests import RequestPlan, Slot, claim_error
+from allocator.share_bounds import shares_suffice
 from allocator.shares import ShareLedger
 
 _MEMO_MAX: Final = 200_000
@@ -258,6 +259,9 @@ class Search:
             return Went.FAILED
         if self._bounds is None and self._may_learn:
             self._bounds = Bounds(self._problem, self._states, self._shares)
+            if self._shortcuts.matching and not self._free_from and not shares_suffice(self._problem):
+                self._stack.clear()
+                return Went.FAILED
         frame.conflicts |= self._conflict
         if frame.kind is Kind.LIST:
             return self._advance(frame)
@@ -312,7 +316,8 @@ class Search:
         if self._can_cut(request):
             if self._shortcuts.forward_check:
                 if slot.constraints and (need > 1 or bounds is not None):
-                    allowed = self._groups_large_enough(slot, allowed, need)
+                    for index in slot.constraints:
+                        allowed = in_reach(self._states[slot.claim][index], allowed, need)
                 if allowed.bit_count() < need:
                     self._conflict = self._first_conflict(request, number)
                     return Went.FAILED
@@ -343,14 +348,6 @@ class Search:
         bit = 1 << request.index
         conflicts = self._neighbours(request)
         return conflicts | bit if number or request.is_list else conflicts
-
-    def _groups_large_enough(self, slot: Slot, allowed: int, need: int) -> int:
-        """Without devices whose value of a matchAttribute too few others have."""
-        for index in slot.constraints:
-            state = self._states[slot.claim][index]
-            if state.is_match and not state.is_fixed:
-                allowed = state.index.in_large_groups(allowed, need)
-        return allowed
 
     def _pick_next(self, frame: Frame) -> Went:
         slot = frame.slot
