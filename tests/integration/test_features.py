@@ -66,6 +66,8 @@ async def begin_binding(world: World, *arguments: str) -> Object:
     assert result["bindingConditions"] == [f"{world.driver}/attached"]
     assert result["bindingFailureConditions"] == [f"{world.driver}/attach-failed"]
     assert claim["status"]["allocation"]["allocationTimestamp"]
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["fabric-0"]}]}
+    assert claim["status"]["allocation"]["nodeSelector"] == {"nodeSelectorTerms": [term]}, "bindsToNode"
     assert [consumer["name"] for consumer in claim["status"]["reservedFor"]] == [POD]
     pod = await world.api.get("pods", POD, world.namespace)
     assert "nodeName" not in pod["spec"]
@@ -158,6 +160,42 @@ async def test_a_device_that_does_not_answer_in_time_is_given_back(world: World,
     assert await world.violations() == []
 
 
+async def test_pods_that_share_a_device_wait_for_it_together_and_move_together(world: World) -> None:
+    """Two pods, one claim: its device fails, both give it up, and both are bound with the next one."""
+    await world.apply(cluster_of(BINDING))
+    await world.start_scheduler()
+    names = ("one", "two")
+    await world.apply(claim_named("shared"), *(pod_with("shared", name) for name in names), one_by_one=False)
+    claims = await world.wait_for(
+        "resourceclaims",
+        lambda claims: len(claims["shared"].get("status", {}).get("reservedFor") or ()) == 2,
+        what="both reserved",
+    )
+    await keep_new_claims_from(world, "gpu-0")
+    await report(world, claims["shared"], "attach-failed")
+    moved = await wait_claim_on(world, claims["shared"], "gpu-1")
+    await report(world, moved, "attached")
+    await world.wait_bound(*names)
+    assert await world.violations() == []
+
+
+async def test_a_pod_that_goes_while_its_device_is_being_attached_gives_it_back(world: World) -> None:
+    await begin_binding(world)
+    await keep_new_claims_from(world, "gpu-1")
+    await world.apply(claim_named("other"), pod_with("other", "next"), one_by_one=False)
+    await world.wait_unschedulable("next")
+
+    await world.api.delete("pods", POD, world.namespace)
+    claims = await world.wait_for(
+        "resourceclaims",
+        lambda claims: bool(claims["other"].get("status", {}).get("allocation")),
+        what="the device is the next pod's",
+    )
+    await report(world, claims["other"], "attached")
+    await world.wait_bound("next")
+    assert await world.violations() == []
+
+
 async def test_a_scheduler_that_starts_while_a_device_is_being_attached_waits_for_it(world: World) -> None:
     """Allocated and reserved by a scheduler that died: the next one neither binds early nor starts over."""
     claim = await begin_binding(world)
@@ -207,6 +245,17 @@ async def test_a_claim_that_nobody_uses_is_freed_for_a_pod_that_cannot_go_where_
 
     assert (await world.wait_bound("reader"))["reader"]["spec"]["nodeName"] == second
     assert devices_of(await world.api.get("resourceclaims", "data", world.namespace)) == [(second, "gpu-0")]
+    assert await world.violations() == []
+
+
+async def test_a_claim_on_a_node_that_is_gone_is_freed_for_its_pod(world: World) -> None:
+    first, second = await two_nodes_and_a_claim_on_the_first(world)
+    await world.api.delete("resourceslices", f"{first}-1-first")
+    await world.api.delete("nodes", first)
+    await world.start_scheduler()
+    await world.apply(pod_with("data", "reader"), one_by_one=False)
+
+    assert (await world.wait_bound("reader"))["reader"]["spec"]["nodeName"] == second
     assert await world.violations() == []
 
 
