@@ -67,8 +67,26 @@ async def closed(tmp_path: Path) -> AsyncIterator[World]:
                 await world.stop_scheduler(kill=True)
 
 
-async def test_closed_gates_are_named_at_the_start_and_no_allocation_relies_on_them(closed: World) -> None:
-    """A device that must be attached first is given to nobody; a card that could be shared is given out whole."""
+async def lint(world: World, *files: Path) -> set[tuple[str, str, str]]:
+    """File, field and gate of what `dra-scheduler lint` says this cluster drops."""
+    kubeconfig = world.cluster.control_plane.kubeconfig()  # type: ignore[attr-defined]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "scheduler", "lint", *files, "-o", "json", "--kubeconfig", kubeconfig),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await process.communicate()
+    found = [item for item in json.loads(output)["items"] if item["code"] == "gate-off"]
+    pattern = re.compile(r"the API server drops (\w+) without an error: the feature gate (\w+) is off in this cluster")
+    return {(Path(item["file"]).name, *pattern.match(item["message"]).groups()) for item in found}  # type: ignore[union-attr]
+
+
+async def test_what_closed_gates_take_away_is_named_and_no_allocation_relies_on_it(closed: World) -> None:
+    """First a scheduler that sees the gates, then one that may not read /metrics; on one server, as it takes a while.
+
+    The first gives a device that must be attached to nobody, and a card that could be shared out whole. The second
+    allocates that device, and tells what the stored allocation has lost.
+    """
     await closed.start_scheduler()
     await closed.apply(BINDING, *(SHARE.format(number=number) for number in range(3)))
 
@@ -88,28 +106,10 @@ async def test_closed_gates_are_named_at_the_start_and_no_allocation_relies_on_t
         ("binding-conditions-cluster.yaml", "bindsToNode", "DRADeviceBindingConditions"),
     }
 
-
-async def lint(world: World, *files: Path) -> set[tuple[str, str, str]]:
-    """File, field and gate of what `dra-scheduler lint` says this cluster drops."""
-    kubeconfig = world.cluster.control_plane.kubeconfig()  # type: ignore[attr-defined]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "scheduler", "lint", *files, "-o", "json", "--kubeconfig", kubeconfig),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    output, _ = await process.communicate()
-    found = [item for item in json.loads(output)["items"] if item["code"] == "gate-off"]
-    pattern = re.compile(r"the API server drops (\w+) without an error: the feature gate (\w+) is off in this cluster")
-    return {(Path(item["file"]).name, *pattern.match(item["message"]).groups()) for item in found}  # type: ignore[union-attr]
-
-
-async def test_a_gate_that_cannot_be_seen_is_noticed_by_what_it_drops(closed: World) -> None:
-    """Without the right to read /metrics: the allocation comes back without its binding conditions."""
+    await closed.stop_scheduler()
     hidden = api_failure(403, "Forbidden", 'forbidden: User cannot get path "/metrics"')
     closed.proxy.add(Fault("answer", "GET", r"^/metrics", status=403, body=hidden))
     await closed.start_scheduler()
-    await closed.apply(BINDING)
-
     await closed.wait_bound(POD)
     assert devices_of(await closed.claim_of(POD)) == [("chassis", "gpu-0")]
     events = await closed.wait_for(
