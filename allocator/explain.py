@@ -12,7 +12,7 @@ from typing import Final
 
 from allocator.model import Claim, DeviceId
 from allocator.observer import Observer, Stage
-from allocator.problem import Problem
+from allocator.problem import Problem, gather_candidates
 from allocator.requests import Slot
 from allocator.selectors import Mismatch
 
@@ -168,8 +168,15 @@ def _stage(problem: Problem, slot: Slot, position: int) -> Stage:
 
 
 def blame(problem: Problem) -> str:
-    """One line on why nothing was found, from counts that are known anyway."""
+    """One line on why nothing was found, from counts that are known anyway.
+
+    How many devices match is not known where a selector fails on some: the others are looked at when they are reached.
+    """
+    undecided = None
     for request in problem.plan.requests:
+        if any(gather_candidates(slot, problem.pools).failed for slot in request.slots):
+            undecided = undecided or request
+            continue
         best = None
         for slot in request.slots:
             need = max(problem.count(slot), 1)
@@ -182,4 +189,7 @@ def blame(problem: Problem) -> str:
         if best is not None:
             claim = problem.claims[request.claim]
             return f"claim {claim}, request {request.name}: {best[1]} needed, {best[2]} free devices match"
+    if undecided is not None:
+        claim = problem.claims[undecided.claim]
+        return f"claim {claim}, request {undecided.name}: cannot be decided on some devices, the others do not suffice"
     return "every request could be served alone, but not all together"
