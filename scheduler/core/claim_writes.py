@@ -17,7 +17,7 @@ Rules of this module
 
 Not here: what to write (plugins) and what follows from the outcome (`binding_cycle`).
 
-See docs/adr/0005-held-and-doubtful-writes.md, docs/adr/0011-hold-before-uid.md.
+See docs/adr/0005-held-and-doubtful-writes.md, docs/adr/0014-hold-before-uid.md.
 """
 
 from __future__ import annotations

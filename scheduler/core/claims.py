@@ -15,7 +15,7 @@ Rules of this module
 
 Cost: O(devices of the claim) for each change.
 
-See docs/adr/0005-held-and-doubtful-writes.md, docs/adr/0011-hold-before-uid.md.
+See docs/adr/0005-held-and-doubtful-writes.md, docs/adr/0014-hold-before-uid.md.
 """
 
 from __future__ import annotations

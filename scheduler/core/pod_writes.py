@@ -10,7 +10,7 @@ Rules of this module
   2. Whoever sent it is told once, after the pod in the answer has been observed.
   3. A server that accepts the write and drops the field is refused: asking again would not help.
 
-See docs/adr/0011-hold-before-uid.md.
+See docs/adr/0014-hold-before-uid.md.
 """
 
 from __future__ import annotations

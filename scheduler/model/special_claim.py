@@ -8,7 +8,7 @@ Rules of this module
 
 Not here: what it asks for (plugins.dynamic_resources.extended_resources), who writes it (plugins, core).
 
-Differs from upstream on purpose: upstream lets the API server generate a name; see docs/adr/0011-hold-before-uid.md.
+Differs from upstream on purpose: upstream lets the API server generate a name; see docs/adr/0014-hold-before-uid.md.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresource
 claim's name is ours, so it needs no waiting for an informer; an earlier claim that fits is used instead of deleted;
 the finalizer is there from the start; a stale `extendedResourceClaimStatus` does not survive.
 
-See docs/adr/0011-hold-before-uid.md.
+See docs/adr/0014-hold-before-uid.md.
 """
 
 from __future__ import annotations
