@@ -382,11 +382,7 @@ class Executor:
             body = claim.with_finalizers(decision.finalizers)
         else:
             body = claim.with_reserved_for(decision.reserved_for or ())
-        outcome = await self._client.send("PUT", path, body, PROTOBUF)
-        if isinstance(outcome, Conflicted):
-            # aiohttp sends a PUT once more when the connection is lost: the conflict may be with ourselves.
-            return Unknown(outcome.message)
-        return outcome
+        return await self._client.send("PUT", path, body, PROTOBUF)
 
     def _is_transition(self, decision: Answered) -> bool:
         if not isinstance(decision, PatchPodStatus) or decision.uid in self._unscheduled:

@@ -4,6 +4,7 @@ Rules of this module
   1. `send` never raises for what the network or the server does: it returns one of four outcomes.
   2. "Accepted" and "rejected" are certain. Whatever may have been executed, or may still arrive, is `Unknown`.
   3. 401 refreshes the credentials once and sends again; 429 waits as told and sends again, a bounded number of times.
+  4. Nothing else is sent twice: a 404 to a DELETE or a 409 to a PUT is never the echo of our own first sending.
 
 Not here: what is written and why (`executor`), watching (`watch`).
 
@@ -184,6 +185,7 @@ class ApiClient:
             timeout=self._write_timeout,
             read_bufsize=1 << 20,
             auto_decompress=False,
+            middlewares=(_writes_are_sent_once,),
         )
         return self
 
@@ -287,6 +289,24 @@ class ApiClient:
             proxy=credentials.proxy,
             allow_redirects=False,
         )
+
+
+async def _writes_are_sent_once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Keeps aiohttp from sending a PUT or DELETE again by itself when its connection is lost (rule 4).
+
+    It repeats what RFC 9110 calls idempotent after ClientOSError and ServerDisconnectedError, and has no option for
+    it; a middleware is asked about each attempt, and other errors than these end the request. A GET may be repeated.
+    """
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise  # never sent, and not repeated
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        if request.method == "GET":
+            raise
+        raise aiohttp.ClientConnectionError(str(error) or type(error).__name__) from error
 
 
 def _describe(error: BaseException) -> str:

@@ -547,22 +547,39 @@ async def test_where_the_bytes_cannot_be_read_nothing_is_written(answers, want):
         assert "PUT" not in {one.method for one in server.asked}
 
 
-@pytest.mark.parametrize(
-    "answers",
-    [
-        pytest.param([drop(), drop()], id="lost"),
-        pytest.param([drop(), status(409, "Conflict", "it has been modified")], id="lost-and-sent-again"),
-    ],
-)
-async def test_an_update_without_an_answer_is_unknown(answers):
-    """aiohttp sends a PUT again where the connection was lost, so a conflict may be with the first one."""
+async def test_an_update_without_an_answer_is_unknown():
+    """And never sent again: the second one would be refused because of the first."""
     stored = protobuf_claim(uid="uid-c", revision=7)
+    again = status(409, "Conflict", "it has been modified")
     async with (
-        misbehaving(status(422, "Invalid", CHANGED_SPEC), reply(stored), *answers) as server,
+        misbehaving(status(422, "Invalid", CHANGED_SPEC), reply(stored), drop(), again) as server,
         executing(server) as running,
     ):
         (given,) = await running.answers(FINALIZE)
+
         assert isinstance(given, WriteOutcomeUnknown)
+        assert [one.method for one in server.asked] == ["PATCH", "GET", "PUT"]
+
+
+async def test_an_update_that_is_refused_is_a_conflict():
+    stored = protobuf_claim(uid="uid-c", revision=7)
+    refused = status(409, "Conflict", "it has been modified")
+    async with (
+        misbehaving(status(422, "Invalid", CHANGED_SPEC), reply(stored), refused) as server,
+        executing(server) as running,
+    ):
+        (given,) = await running.answers(FINALIZE)
+
+        assert isinstance(given, WriteConflicted)
+
+
+@pytest.mark.parametrize("second", [status(404, "NotFound", "gone"), status(409, "Conflict", "another uid")])
+async def test_a_deletion_without_an_answer_is_unknown_and_not_sent_again(second):
+    async with misbehaving(drop(), second) as server, executing(server) as running:
+        (given,) = await running.answers(DeleteClaim(CLAIM, "uid-c", 7, WriteId(5)))
+
+        assert isinstance(given, WriteOutcomeUnknown)
+        assert [one.method for one in server.asked] == ["DELETE"]
 
 
 async def test_other_refusals_are_not_tried_in_another_way():

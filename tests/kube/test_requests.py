@@ -138,13 +138,26 @@ async def test_connection_refused_was_not_executed():
     assert (outcome.code, outcome.is_retriable, outcome.is_configuration) == (0, True, False)
 
 
-@pytest.mark.parametrize("method", ["PATCH", "POST"])
-async def test_connection_lost_after_sending_is_unknown(method):
-    async with misbehaving(drop()) as server, sending(server) as (client, _):
+@pytest.mark.parametrize("method", ["PATCH", "POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("is_kept", [False, True], ids=["new", "kept"])
+async def test_connection_lost_after_sending_is_unknown_and_not_repeated(method, is_kept):
+    """aiohttp by itself repeats PUT and DELETE, and the second one is refused because of the first."""
+    again = status(404, "NotFound", "gone")
+    async with misbehaving(*[reply({})] * is_kept, drop(), again) as server, sending(server) as (client, _):
+        if is_kept:
+            await client.send("GET", "/version")
         outcome = await client.send(method, "/api", b"{}")
 
         assert isinstance(outcome, Unknown)
-        assert len(server.asked) == 1
+        assert "disconnected" in outcome.message
+        assert len(server.asked) == 1 + is_kept
+
+
+async def test_a_read_whose_connection_is_lost_is_repeated_once():
+    async with misbehaving(drop(), reply({}), drop(), drop(), reply({})) as server, sending(server) as (client, _):
+        assert isinstance(await client.send("GET", "/api"), Accepted)
+        assert isinstance(await client.send("GET", "/api"), Unknown)
+        assert len(server.asked) == 4
 
 
 async def test_no_answer_in_time_is_unknown():
