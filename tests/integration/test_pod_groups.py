@@ -1,0 +1,99 @@
+"""A PodGroup's claim on a real control plane with the alpha gates on: made once, reserved once, used by all pods.
+
+The scheduler runs as a process with the shipped manifests' rights; `DRA_TEST_SCHEDULER=kube-scheduler` runs another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane.build import built_or_skip
+from tests.controlplane.cluster import CONTROLLERS, ControlPlane
+from tests.integration.conftest import RealCluster, real_world, with_manifests
+from tests.integration.world import SCHEDULER_NAME, UNDER_TEST, World
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
+GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
+CLAIMS = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """A control plane that serves PodGroups, one node with two GPUs, and the scheduler."""
+    built_or_skip("controlplane")
+    # Without podgroup-protection-controller nothing takes the finalizer off a PodGroup that is deleted.
+    controllers = (*CONTROLLERS, "podgroup-protection-controller")
+    with ControlPlane(controllers, GATES, runtime_config=["scheduling.k8s.io/v1alpha2"]) as plane:
+        cluster = with_manifests(plane) if UNDER_TEST == "ours" else RealCluster(plane, ("", ""))
+        async with real_world(cluster, tmp_path) as opened:
+            await opened.add_namespace()
+            await opened.add_nodes(1, devices=2)
+            await opened.add_class()
+            await opened.add_template("one-gpu")
+            await opened.start_scheduler()
+            try:
+                yield opened
+            finally:
+                await opened.stop_scheduler(kill=True)
+
+
+def groups(world: World) -> str:
+    return f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{world.namespace}/podgroups"
+
+
+async def add_group(world: World, name: str) -> dict[str, Any]:
+    spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": CLAIMS}
+    group: dict[str, Any] = await world.api.request("POST", groups(world), {"metadata": world.meta(name), "spec": spec})
+    return group
+
+
+async def add_member(world: World, name: str, group: str | None) -> None:
+    spec: dict[str, Any] = {
+        "schedulerName": SCHEDULER_NAME,
+        "terminationGracePeriodSeconds": 0,
+        "resourceClaims": CLAIMS,
+        "containers": [{"name": "main", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+    }
+    if group is not None:
+        spec["schedulingGroup"] = {"podGroupName": group}
+    await world.api.create("pods", {"metadata": world.meta(name), "spec": spec})
+
+
+async def test_the_pods_of_a_group_share_one_claim_and_one_reservation(world: World) -> None:
+    api, namespace = world.api, world.namespace
+    made = await add_group(world, "group")
+    for name in ("first", "second", "third"):
+        await add_member(world, name, "group")
+    await add_member(world, "alone", None)
+
+    def bound(pods: dict[str, Any]) -> bool:
+        return len(pods) == 4 and all(pod["spec"].get("nodeName") for pod in pods.values())
+
+    await api.wait_for("pods", bound, namespace, what="all four bound")
+    claims = await api.list("resourceclaims", namespace)
+    reserved = {claim["metadata"]["ownerReferences"][0]["kind"]: claim["status"]["reservedFor"] for claim in claims}
+    assert len(claims) == len(reserved) == 2
+    uid = made["metadata"]["uid"]
+    of_group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "group", "uid": uid}
+    assert reserved["PodGroup"] == [of_group]
+    assert [one["name"] for one in reserved["Pod"]] == ["alone"]
+    used = [claim["status"]["allocation"]["devices"]["results"][0]["device"] for claim in claims]
+    assert sorted(used) == ["gpu-0", "gpu-1"]
+
+    # One pod less frees nothing; the group's end does.
+    await api.delete("pods", "second", namespace)
+    await add_member(world, "late", None)
+    await api.wait_for(
+        "pods",
+        lambda pods: any(one["status"] == "False" for one in pods["late"].get("status", {}).get("conditions", ())),
+        namespace,
+        what="no device for the late one",
+    )
+    for name in ("first", "third"):
+        await api.delete("pods", name, namespace)
+    await api.request("DELETE", f"{groups(world)}/group")
+    await api.wait_for("pods", lambda pods: bool(pods["late"]["spec"].get("nodeName")), namespace, what="late bound")
