@@ -489,6 +489,9 @@ class World(ForeignScheduler, TaintRuleActions):
             self.generate_claim()
         while self.unlisted:
             self.watch_one()
+        # The clock may have been set back since the machine's last input. A shell's timers do not wait for that: they
+        # run on a monotonic clock (`Clock` in scheduler/kube/clock.py, and it never goes back at all).
+        self.tell(TimerFired())
         self.settle()
         self.clear_taint_rules()  # nothing else happens then that could wake a pod
         self.settle()
