@@ -2,7 +2,7 @@
 
 Rules of this module
   1. A contest is looked for as soon as somebody's allocation is seen, and reported once: an event on both claims, and
-     a count.
+     a count. One between two claims of others is only counted, until a pod of ours uses one of them.
   2. Ours yields whenever it can: other schedulers do not. It can while no pod that uses the claim is bound or about to
      be: then the binding cycle is given up, and the allocation removed, provided the claim has not changed meanwhile.
   3. What is in use by a bound pod stays as it is and is only reported. Between two claims of ours one yields.
@@ -27,7 +27,7 @@ from scheduler.core.claims import ClaimOverlay, Hold
 from scheduler.core.contests import Rival
 from scheduler.core.inputs import WriteConflicted
 from scheduler.core.outbox import Outbox
-from scheduler.core.store import Store
+from scheduler.core.store import Store, claims_of
 from scheduler.framework.decisions import RecordEvent, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
@@ -48,7 +48,8 @@ class Fate(Enum):
 class _Use(Enum):
     NONE = 0
     SOON = 1  # by a pod of ours that is being bound and can still be held back
-    CERTAIN = 2
+    UNSEEN = 2  # reserved for a pod that is gone or not told yet: not to be taken away, and not to be joined
+    CERTAIN = 3
 
 
 class DeviceConflicts:
@@ -63,9 +64,14 @@ class DeviceConflicts:
         self._outbox: Final = outbox
         self._scheduler_names: Final = scheduler_names
         self._unreviewed: Final[dict[ClaimUid, None]] = {}
+        # Contests that are counted and told to nobody: for each claim the others.
+        self._untold: Final[dict[ClaimUid, dict[ClaimUid, None]]] = {}
         self._is_listed = False
         self.counts: Final[Counter[tuple[str, Fate]]] = Counter()
-        """Conflicts seen so far, by what is contested ("device", "counter", "capacity") and what became of ours."""
+        """Conflicts seen so far, by what is contested ("device", "counter", "capacity") and what became of ours.
+
+        One between claims of others counts again when a pod of ours comes to use one of them.
+        """
 
     def connect(self, *, writes: ClaimWrites, bindings: BindingCycles) -> None:
         """Set those that contests concern."""
@@ -81,6 +87,25 @@ class DeviceConflicts:
         self._unreviewed[claim] = None
         if self._is_listed:
             self._review()
+
+    def claim_gone(self, claim: ClaimUid) -> None:
+        """Whatever was given to `claim` is contested no more."""
+        for other in tuple(self._untold.get(claim, ())):
+            self._forget_untold(claim, other)
+
+    def pod_seen(self, pod: Pod) -> None:
+        """A pod of ours is there, perhaps new: contests of claims that it uses are ours from now on."""
+        if not self._untold or not self._is_listed:
+            return
+        for key in claims_of(pod):
+            claim = self._store.claim(key)
+            if claim is None or claim.uid not in self._untold or not self._is_ours(claim):
+                continue
+            untold = tuple(self._untold[claim.uid])
+            for rival in self._overlay.contests.rivals(claim.uid):
+                if rival.claim in untold:
+                    self._settle(claim, rival)
+            self.claim_gone(claim.uid)  # the rest is over; should it come back, its allocation is seen anew
 
     def is_barred(self, pod: Pod, claims: Iterable[ClaimKey]) -> Status | None:
         """Why `pod` must not be bound now although its claims are stored: a contest in which it can still yield."""
@@ -139,9 +164,20 @@ class DeviceConflicts:
         if fates:
             fate = Fate.WITHDRAWN if Fate.WITHDRAWN in fates.values() else Fate.BOUND
         self.counts[rival.kind, fate] += 1
-        if fates:
+        if not fates:
+            self._untold.setdefault(seen.uid, {})[other.uid] = None
+            self._untold.setdefault(other.uid, {})[seen.uid] = None
+        else:
+            self._forget_untold(seen.uid, other.uid)
             self._tell(seen, other, rival.what, fates.get(seen.key))
             self._tell(other, seen, rival.what, fates.get(other.key))
+
+    def _forget_untold(self, one: ClaimUid, other: ClaimUid) -> None:
+        for claim, against in ((one, other), (other, one)):
+            others = self._untold.get(claim, {})
+            others.pop(against, None)
+            if not others:
+                self._untold.pop(claim, None)
 
     def _yield_unborn(self, seen: ResourceClaim, rival: Rival, hold: Hold) -> None:
         """Ours is a claim that is not created yet, or of which that is not known: nothing is stored for it."""
@@ -157,7 +193,7 @@ class DeviceConflicts:
         )
 
     def _yield(self, claim: ResourceClaim, text: str) -> Fate:
-        if self._use(claim, except_pod=None) is _Use.CERTAIN:
+        if self._use(claim, except_pod=None) in (_Use.UNSEEN, _Use.CERTAIN):
             return Fate.BOUND
         is_given_up = False
         for pod in self._store.pods_using(claim.key):
@@ -180,11 +216,13 @@ class DeviceConflicts:
 
     def _use(self, claim: ResourceClaim, *, except_pod: PodUid | None) -> _Use:
         """Who relies on the claim's allocation, `except_pod` left out."""
-        soon = _Use.NONE
+        found = _Use.NONE
         users = {pod.uid: pod for pod in self._store.pods_using(claim.key)}
         for consumer in claim.reserved_for:
-            if consumer.pod_uid is None or (consumer.pod_uid not in users and consumer.pod_uid != except_pod):
-                return _Use.CERTAIN  # a consumer of another kind, or one that we cannot see
+            if consumer.pod_uid is None:
+                return _Use.CERTAIN  # of another kind
+            if consumer.pod_uid not in users and consumer.pod_uid != except_pod:
+                found = _Use.UNSEEN
         reserved = {consumer.pod_uid for consumer in claim.reserved_for}
         for uid, pod in users.items():
             if uid == except_pod:
@@ -197,9 +235,9 @@ class DeviceConflicts:
                 return _Use.CERTAIN
             if uid in reserved and pod.spec.scheduler_name not in self._scheduler_names:
                 return _Use.CERTAIN  # its scheduler is about to bind it
-            if stage is not None:
-                soon = _Use.SOON
-        return soon
+            if stage is not None and found is _Use.NONE:
+                found = _Use.SOON
+        return found
 
     def _text(self, claim: ClaimKey, rival: Rival) -> str:
         other = self._store.claims.get(rival.claim)

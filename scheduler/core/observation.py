@@ -88,6 +88,8 @@ class Observations:
                 self._stranded.pod_observed(pod)
         elif pod.spec.scheduler_name in self._runners:
             self._our_pod_observed(old, pod)
+        if pod.spec.scheduler_name in self._runners:
+            self._conflicts.pod_seen(pod)
 
     def _bound_pod_observed(self, old: Pod | None, pod: Pod) -> None:
         uid = pod.uid
@@ -202,6 +204,7 @@ class Observations:
             return
         hold = self._overlay.holds.get(uid)
         self._overlay.forget(uid)
+        self._conflicts.claim_gone(uid)
         self.writes.deleted(uid)
         self.bindings.claim_changed(claim.key)
         self._stranded.claim_changed(claim)

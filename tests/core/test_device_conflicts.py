@@ -244,6 +244,76 @@ def test_a_claim_that_another_pod_uses_already_is_left_alone():
     assert len(rig.server.claims[OURS].reserved_for) == 2
 
 
+def test_a_conflict_between_two_others_is_told_once_a_pod_of_ours_uses_one():
+    """The first was nobody's when the second was seen; found by the simulation (seed 6000673)."""
+    rig = world()
+    idle = builders.claim("idle", allocation=builders.allocation("gpu-0", pool="a"), finalizers=(FINALIZER,))
+    rig.server.put_claim(idle)
+    they_allocate(rig)
+    rig.settle()
+    assert counts(rig) == {("device", "foreign"): 1}
+    rig.add_pod("late", claims=("idle",))
+    rig.watch()
+    rig.settle()
+    assert set(conflict_events(rig)) == {"idle", "theirs"}
+    assert rig.server.claims[idle.key].allocation is None
+    assert rig.node_of("late") is None
+    rig.add_pod("later", claims=("idle",))
+    rig.watch()
+    rig.settle()
+    assert len([one for one in rig.events if one.startswith("DeviceConflict")]) == 2
+    assert counts(rig) == {("device", "foreign"): 1, ("device", "withdrawn"): 1}
+
+
+def test_a_conflict_between_two_others_is_forgotten_with_one_of_them():
+    rig = world()
+    third = builders.claim("third", allocation=builders.allocation("gpu-0", pool="a"))
+    rig.server.put_claim(third)
+    they_allocate(rig)
+    rig.settle()
+    rig.server.delete_claim(third.key)
+    rig.settle()
+    rig.add_pod("late", claims=("theirs",))
+    rig.settle()
+    assert conflict_events(rig) == {}
+    assert not rig.machine.conflicts._untold  # what is kept is no more than what there is
+
+
+def test_a_conflict_between_two_others_that_is_over_is_not_told_later():
+    rig = world()
+    idle = builders.claim("idle", allocation=builders.allocation("gpu-0", pool="a"), finalizers=(FINALIZER,))
+    rig.server.put_claim(idle)
+    they_allocate(rig)
+    rig.settle()
+    rig.server.delete_pod(PodKey("default", "their-pod"))
+    rig.server.collect_garbage()
+    rig.settle()
+    rig.add_pod("late", claims=("idle",))
+    rig.settle()
+    assert conflict_events(rig) == {}
+    assert rig.node_of("late") == "a"
+
+
+def test_a_reservation_of_a_gone_pod_is_no_reason_to_join_what_is_contested():
+    """The claim controller will free it; found by the simulation (seed 3043 with extended resources)."""
+    rig = writing()
+    rig.settle()
+    they_allocate(rig)
+    rig.settle()
+    rig.server.delete_pod(PodKey("default", "p"))
+    rig.add_pod("q", claims=("ours",))
+    rig.settle()
+    assert rig.node_of("q") is None
+    assert rig.server.claims[OURS].allocation is not None  # who is reserved may only be unseen yet
+    rig.server.collect_garbage()
+    rig.server.put_slice(builders.resource_slice("s", node="a", devices=2))
+    rig.settle()
+    rig.wait(10_000)
+    rig.settle()
+    assert rig.node_of("q") == "a"
+    assert [result.device for result in rig.server.claims[OURS].allocation.results] == ["gpu-1"]
+
+
 def test_a_pod_bound_past_us_without_a_reservation_is_no_reason_to_keep_what_is_contested():
     """A kubelet gives it nothing until it is reserved; found by the simulation (seed 2000013)."""
     rig = writing()

@@ -304,6 +304,22 @@ def _nothing_is_looked_for(patch):
     patch.setattr(device_conflicts.DeviceConflicts, "allocation_seen", lambda self, claim: None)
 
 
+def _contests_that_become_ours_are_not_told(patch):
+    """A pod of ours comes to use a claim that two others contested when it was seen."""
+    patch.setattr(device_conflicts.DeviceConflicts, "pod_seen", lambda self, pod: None)
+
+
+def _reservations_of_the_gone_let_others_join(patch):
+    """A contested claim that a pod used which is gone now is bound to as if that pod were there."""
+    use = device_conflicts.DeviceConflicts._use
+
+    def _use(self, claim, *, except_pod):
+        found = use(self, claim, except_pod=except_pod)
+        return device_conflicts._Use.CERTAIN if found is device_conflicts._Use.UNSEEN else found
+
+    patch.setattr(device_conflicts.DeviceConflicts, "_use", _use)
+
+
 def _conflicts_are_only_told(patch):
     patch.setattr(device_conflicts.DeviceConflicts, "_yield", lambda self, claim, text: device_conflicts.Fate.BOUND)
     patch.setattr(device_conflicts.DeviceConflicts, "is_barred", lambda self, pod, claims: None)
@@ -468,6 +484,16 @@ MUTANTS = (
     Mutant("clock-set-back-stops-timers", _clock_set_back_stops_timers),
     Mutant("unknown-writes-are-forgotten", _unknown_writes_are_forgotten),
     Mutant("device-conflicts-are-not-looked-for", _nothing_is_looked_for, focus=FOREIGNERS),
+    Mutant(
+        "contests-that-become-ours-are-not-told",
+        _contests_that_become_ours_are_not_told,
+        directed=test_device_conflicts.test_a_conflict_between_two_others_is_told_once_a_pod_of_ours_uses_one,
+    ),
+    Mutant(
+        "reservations-of-the-gone-let-others-join",
+        _reservations_of_the_gone_let_others_join,
+        directed=test_device_conflicts.test_a_reservation_of_a_gone_pod_is_no_reason_to_join_what_is_contested,
+    ),
     Mutant("device-conflicts-are-only-told", _conflicts_are_only_told, focus=FOREIGNERS),
     Mutant("pod-yields-but-its-claim-does-not", _pod_yields_but_its_claim_does_not, focus=FOREIGNERS),
     Mutant("takes-back-what-is-in-use", _takes_back_what_is_in_use, focus=FOREIGNERS),
