@@ -17,7 +17,7 @@ from allocator.model import AllocationError, Claim, PoolId
 from allocator.node_pools import NodePools
 from allocator.pools import PoolView
 from allocator.requests import Plan, Slot, claim_error, count_problem
-from allocator.slot_masks import SlotMask, evaluate, slot_mask
+from allocator.slot_masks import SlotMask, decide_late, slot_mask
 
 
 class Candidates(NamedTuple):
@@ -80,7 +80,7 @@ def gather_candidates(slot: Slot, pools: NodePools) -> Candidates:
         return known
     usable = fits = failed = unknown = 0
     for view, start in pools.usable:
-        if failed and slot.key not in view.derived:
+        if failed:
             # Upstream would stop at the failure, and evaluations that fail can be the most expensive ones.
             unknown |= ((1 << len(view.devices)) - 1) << start
             continue
@@ -99,9 +99,7 @@ def gather_candidates(slot: Slot, pools: NodePools) -> Candidates:
         if slot_mask(slot, view).selectable >> index & 1:
             usable &= ~(1 << position)
             failed |= 1 << position
-    candidates = Candidates(usable, fits, failed, unknown)
-    if not unknown:
-        pools.derived[slot.key] = candidates
+    candidates = pools.derived[slot.key] = Candidates(usable, fits, failed, unknown)
     return candidates
 
 
@@ -299,12 +297,10 @@ class Problem:
         view, start = self.pools.usable[number]
         mask = slot_mask(slot, view)
         undecided = [position for position in self.pools.undecided if start <= position < start + len(view.devices)]
-        if not (mask.failed or mask.unknown or undecided):
+        if not (mask.failed or undecided):
             return
         for index in range(len(view.devices)):
             bit = 1 << index
-            if mask.unknown & bit:
-                evaluate(slot, view, mask, index)
             if mask.failed & bit or (start + index in undecided and mask.selectable & bit):
                 raise self.failure(slot, start + index)
 
@@ -319,11 +315,16 @@ class Problem:
         """Decide a doubtful device that the search has reached. Raises AllocationError when it fails."""
         mask, view, index = self.mask_at(slot, position)
         if mask.unknown >> index & 1:
-            evaluate(slot, view, mask, index)
+            late = decide_late(slot, view, mask, index)
+            failed, selectable, usable = late.failure is not None, late.is_selectable, late.is_usable
+        else:
+            failed, selectable, usable = (
+                bool(verdicts >> index & 1) for verdicts in (mask.failed, mask.selectable, mask.usable)
+            )
         bit = 1 << position
-        if mask.failed >> index & 1 or (position in self.pools.undecided and mask.selectable >> index & 1):
+        if failed or (position in self.pools.undecided and selectable):
             raise self.failure(slot, position)
-        if not mask.usable >> index & 1 or self.pools.elsewhere & bit:
+        if not usable or self.pools.elsewhere & bit:
             return False
         return not (self.sharing and self._exhausted(slot) & bit)
 

@@ -3,8 +3,9 @@
 A `SlotMask` says what holds whatever else is allocated: selectors, gates, taints, and whether the capacity
 request fits an unused device. It is computed once per (slot key, pool view) and kept with the view.
 
-A selector failure stops the evaluation of a pool: the rest stays `unknown` until somebody needs it, because
-upstream would have stopped there, and because a failing evaluation can be a very expensive one.
+A selector failure stops the evaluation of a pool: the rest stays `unknown`, because upstream would have stopped there,
+and because a failing evaluation can be a very expensive one. What a search then decides of the rest is kept (`late`),
+but changes no mask: how a search goes must not depend on what was asked before.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ class SlotMask:
         fits: Selectable, and the capacity request fits the unused device.
         usable: Fits, tolerated, and no gate forbids it: a candidate.
         failed: A selector cannot be answered (or 1.37: the capacity request makes no sense); `failures` says why.
-        unknown: Not evaluated yet, behind a failure.
+        unknown: Behind a failure.
+        late: Device index -> verdict, of unknown ones that were decided when a search reached them.
         consumption: Device index -> what a share would consume; only devices with capacities, and `fits`.
     """
 
-    __slots__ = ("consumption", "failed", "failures", "fits", "selectable", "unknown", "usable")
+    __slots__ = ("consumption", "failed", "failures", "fits", "late", "selectable", "unknown", "usable")
 
     def __init__(self, devices: int) -> None:
         self.selectable = 0
@@ -39,6 +41,7 @@ class SlotMask:
         self.usable = 0
         self.failed = 0
         self.unknown = (1 << devices) - 1
+        self.late: Final[dict[int, Verdict]] = {}
         self.failures: Final[dict[int, Failure | CapacityError]] = {}
         self.consumption: Final[dict[int, Consumption]] = {}
 
@@ -49,7 +52,7 @@ def slot_mask(slot: Slot, view: PoolView) -> SlotMask:
     if mask is None:
         mask = SlotMask(len(view.devices))
         for index in range(len(view.devices)):
-            evaluate(slot, view, mask, index)
+            _evaluate(slot, view, mask, index)
             if mask.failed:
                 break
         view.derived[slot.key] = mask
@@ -96,19 +99,32 @@ def judge(slot: Slot, device: Device) -> Verdict:
     return Verdict(True, True, is_usable, consumption)
 
 
-def evaluate(slot: Slot, view: PoolView, mask: SlotMask, index: int) -> None:
-    """Decide one device that is unknown."""
+def decide_late(slot: Slot, view: PoolView, mask: SlotMask, index: int) -> Verdict:
+    """The verdict on an unknown device."""
+    verdict = mask.late.get(index)
+    if verdict is None:
+        verdict = mask.late[index] = judge(slot, view.devices[index])
+        _keep_details(verdict, mask, index)
+    return verdict
+
+
+def _evaluate(slot: Slot, view: PoolView, mask: SlotMask, index: int) -> None:
     bit = 1 << index
     mask.unknown &= ~bit
     verdict = judge(slot, view.devices[index])
+    _keep_details(verdict, mask, index)
     if verdict.failure is not None:
         mask.failed |= bit
-        mask.failures[index] = verdict.failure
     if verdict.is_selectable:
         mask.selectable |= bit
         if verdict.fits:
             mask.fits |= bit
             if verdict.is_usable:
                 mask.usable |= bit
-            if verdict.consumption is not None:
-                mask.consumption[index] = verdict.consumption
+
+
+def _keep_details(verdict: Verdict, mask: SlotMask, index: int) -> None:
+    if verdict.failure is not None:
+        mask.failures[index] = verdict.failure
+    if verdict.fits and verdict.consumption is not None:
+        mask.consumption[index] = verdict.consumption

@@ -1,4 +1,4 @@
-"""For all tests: no event loop is left over between a synchronous test and an asynchronous one."""
+"""For all tests: no event loop left over from one for the next, no deadline for hypothesis, long runs on demand."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import asyncio
 import os
 
 import pytest
+from hypothesis import settings
 
 # looptime and pytest-asyncio ask the policy for "the current loop"; without this line it makes one that nobody closes,
 # which -W error turns into a failure of whatever test runs next.
 asyncio.set_event_loop(None)
+
+# No test may fail because the machine is busy: hypothesis' default allows an example 200 ms.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
