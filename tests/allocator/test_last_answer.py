@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
