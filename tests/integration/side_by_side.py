@@ -61,7 +61,11 @@ class Outcome:
 
 
 async def play(fleet: Fleet, scheduler: SchedulerKind) -> Outcome:
-    """The whole fleet on a control plane of its own, where nobody evicts what a scheduler has placed."""
+    """The whole fleet on a control plane of its own, where nobody evicts what a scheduler has placed.
+
+    A toleration without an effect lets a device with a NoExecute taint be allocated, but the eviction controller counts
+    only those with effect NoExecute: the pod goes again at once, and what the next one finds free is a matter of luck.
+    """
     controllers = [name for name in CONTROLLERS if name != "device-taint-eviction-controller"]
     with ControlPlane(controllers=controllers) as plane:
         async with connected(plane.url, plane.admin_token, plane.ssl_context()) as api:
