@@ -370,12 +370,12 @@ class World(ForeignScheduler, TaintRuleActions):
             self.server.put_pod(msgspec.structs.replace(pod, metadata=meta))
         else:
             self.server.delete_pod(pod.key)
-            if self.chance(0.2):  # a StatefulSet makes the same pod again
+            if self.chance(0.2):  # a StatefulSet makes the same pod again, its template may name ours by now
                 self.server.put_pod(
                     builders.pod(
                         pod.metadata.name,
                         uid=f"uid-again-{next(self.uids)}",
-                        scheduler=pod.spec.scheduler_name,
+                        scheduler=self.rnd.choice([pod.spec.scheduler_name, builders.SCHEDULER]),
                         requests=pod.spec.containers[0].resources.requests,
                         claims=tuple(
                             entry.resource_claim_name
