@@ -4,7 +4,8 @@ Rules of this module
   1. `deliver` is called with complete batches. The result of a (re)list is one batch: deletions of what vanished, then
      what is new or changed, then `RelistFinished`. Until then the machine keeps what it knew. Deletions carry the
      revision of the list (or of the DELETED event), so a list older than what was seen before deletes nothing newer.
-     Objects are told in the order of their revisions, in a list too.
+     Objects are told in the order of their revisions, in a list too. What such an old list lacks stays remembered
+     here as in the machine, or nobody would tell when it is gone.
   2. `run` ends only by cancellation. Whatever the network or the server does leads to a resume, a relist or a pause.
   3. Nothing is believed to be alive: a watch silent for `inactivity_s` is cut (bookmarks come every minute).
   4. A line may be of any length, and may come in any number of chunks.
@@ -349,6 +350,8 @@ class Reflector:
         """One change, compared with what was told before."""
         name = event.name
         known = self._known.get(name)
+        if known is not None and 0 < _revision(event.resource_version) < _revision(known[1]):
+            return  # told again after a list that was older: the machine keeps the newer, and so must we
         if isinstance(event, Gone):
             if known is not None:
                 del self._known[name]
@@ -370,9 +373,13 @@ class Reflector:
     def _replace(self, new: _Replacement, version: str) -> None:
         """The swap: one batch that turns what the machine knows into what exists."""
         for_machine: list[Input] = []
+        revision = _revision(version)
         for name in [name for name in self._known if name not in new.seen and name not in new.broken]:
-            uid, _ = self._known.pop(name)
-            for_machine.append(self.kind.deleted(name, uid, _revision(version)))
+            uid, last_told = self._known[name]
+            if 0 < revision < _revision(last_told):
+                continue  # the list is older: it does not end this, and only who remembers it can tell when it is gone
+            del self._known[name]
+            for_machine.append(self.kind.deleted(name, uid, revision))
         for one in new.broken.values():
             self._observe(one, for_machine)
         # Oldest first, as a watch tells: whoever is told of a change has been told of all earlier ones.

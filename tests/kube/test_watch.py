@@ -227,11 +227,44 @@ async def test_a_stale_relist_takes_nothing_newer_away():
         deletions = [
             (one.key.name, one.uid, one.revision) for one in running.told.inputs if isinstance(one, PodDeleted)
         ]
-        assert deletions == [("c", "uid-c", 13), ("b", "uid-b", 8), ("c", "second", 3)]
+        assert deletions == [("c", "uid-c", 13)]
         rig = Rig(is_listed=False)
         for given in running.told.inputs:
             rig.tell(given)
         assert {one.uid for one in rig.machine.store.pods.values()} == {"uid-a", "uid-b", "second"}
+
+
+async def test_what_a_stale_relist_did_not_know_is_not_forgotten():
+    """Pods b and c end while the watch is lost a second time: only who remembers them can tell (sim, seed 7310044)."""
+    async with (
+        misbehaving(
+            watch(
+                added(pod("a", 3), pod("c", 4), pod("d", 5)),
+                bookmark(9, ends_initial=True),
+                event("ADDED", pod("b", 12)),
+                event("DELETED", pod("c", 13)),
+                event("ADDED", pod("c", 14, uid="second")),
+                event("DELETED", pod("d", 15)),
+                event("ADDED", pod("d", 16, uid="second-d")),
+            ),
+            status(410, "Expired", "too old resource version"),
+            watch(
+                added(pod("a", 3), pod("c", 4), pod("d", 5)),
+                bookmark(8, ends_initial=True),
+                event("DELETED", pod("d", 15)),
+            ),
+            status(410, "Expired", "too old resource version"),
+            watch(added(pod("a", 3)), bookmark(20, ends_initial=True), then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted(3)
+
+        rig = Rig(is_listed=False)
+        for given in running.told.inputs:
+            rig.tell(given)
+        assert {one.uid for one in rig.machine.store.pods.values()} == {"uid-a"}
+        assert running.reflector.stats.objects == 1
 
 
 async def test_old_objects_stay_until_a_broken_relist_is_complete():

@@ -75,6 +75,13 @@ def fold(state: dict[object, Input], event: Input) -> None:
             state.pop(key, None)
 
 
+def fold_newer(state: dict[object, Input], event: Input) -> None:
+    """The same of a watch that tells again what it had told: nothing older replaces or ends what is newer."""
+    before = dict(state)
+    fold(state, event)
+    state.update({name: known for name, known in before.items() if revision_of(known) > revision_of(event)})
+
+
 def revision_of(event: Input) -> int:
     match event:
         case PodObserved(pod):

@@ -49,6 +49,7 @@ from tests.sim.records import (
     brief,
     deletion_of,
     fold,
+    fold_newer,
     is_foreign,
     is_foreign_claim,
     object_of,
@@ -277,7 +278,7 @@ class World(ForeignScheduler, TaintRuleActions):
 
     def watch(self, kind: str) -> None:
         event = self.unwatched[kind].popleft()
-        fold(self.known[kind], event)
+        fold_newer(self.known[kind], event)
         self.watched.append(event)
         self.tell(event)
 
@@ -302,7 +303,12 @@ class World(ForeignScheduler, TaintRuleActions):
                 if KIND_OF.get(type(event)) == kind:
                     fold(state, event)
         gone = [event for name, event in self.known[kind].items() if name not in state]
-        self.known[kind] = dict(state)
+        newer = {
+            name: event
+            for name, event in self.known[kind].items()
+            if revision_of(event) > (revision_of(state[name]) if name in state else revision)
+        }
+        self.known[kind] = state | newer  # the reflector forgets nothing that the machine keeps
         deletions = self.shuffled([deletion_of(event, revision) for event in gone])
         for event in [*deletions, *sorted(state.values(), key=revision_of)]:
             self.tell(event)
