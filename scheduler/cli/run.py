@@ -37,6 +37,16 @@ def _check_selector(_: click.Context, parameter: click.Parameter, text: str | No
     return text
 
 
+def _writable(_context: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
+    """A file that is written at the end is tried at the start: hours of profile must not end in an error."""
+    if path is not None:
+        try:
+            path.open("a").close()
+        except OSError as error:
+            raise click.BadParameter(f"cannot be written: {error.strerror}: '{path}'") from error
+    return path
+
+
 @click.command()
 @click.option(
     "--kubeconfig",
@@ -83,12 +93,14 @@ def _check_selector(_: click.Context, parameter: click.Parameter, text: str | No
     "--profile",
     "profile_path",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    callback=_writable,
     help="Write where the time went (deciding, decoding, writing, waiting) into this file when stopped.",
 )
 @click.option(
     "--profile-calls",
     "calls_path",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    callback=_writable,
     help="Write a profile of all calls, for Python's pstats. Makes everything two to three times slower.",
 )
 @click.option("--paranoid", is_flag=True, help="Compare every remembered verdict with a fresh one (slow).")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from scheduler.cli.run import find_configuration
+from scheduler.cli.run import find_configuration, run
 from scheduler.embedded import EmbeddedCluster
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -220,3 +221,12 @@ def test_a_scheduler_name_that_is_none_of_several_profiles_is_refused(tmp_path: 
 
     with pytest.raises(click.BadParameter, match="third: the file's profiles are from-file, second"):
         find_configuration(path, {}, ["third"])
+
+
+@pytest.mark.parametrize("option", ["--profile", "--profile-calls"])
+def test_a_profile_that_cannot_be_written_is_told_before_anything_starts(option: str, tmp_path: Path) -> None:
+    given = [option, str(tmp_path / "missing" / "profile"), "--kubeconfig", str(tmp_path / "none")]
+    result = CliRunner().invoke(run, given)
+
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}': cannot be written: No such file or directory" in result.output
