@@ -12,7 +12,6 @@ from allocator.in_use import InUse
 from allocator.inventory import Inventory
 from allocator.last_answer import last_answer, remember_answer
 from allocator.model import AllocationError, Claim, NodeView
-from allocator.node_pools import NodePools
 from allocator.observer import SILENT, Observer
 from allocator.outcome import Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
 from allocator.paused import Paused
@@ -123,13 +122,13 @@ def _allocate(
 ) -> Outcome | Unfinished:
     pools = inventory.node_pools(node, features)
     plan = inventory.plan([claim.spec for claim in claims], features)
+    state = gather_use(pools, in_use, features).state
     may_remember = shortcuts.last_answer and observer is SILENT
     if may_remember:
-        last = last_answer(pools, plan, in_use, node.name, budget_steps=budget_steps, share_ids=share_ids)
+        last = last_answer(pools, plan, state, node.name, budget_steps=budget_steps, share_ids=share_ids)
         if last is not None:
             return last
     paused = inventory.paused.take(plan, node.name) if pause_after is not None else None
-    state = _state(pools, in_use, features)
     if paused is not None and paused.pools is pools and paused.state == state:
         search, lost = paused.search, paused.lost
         search.problem.claims = claims
@@ -156,14 +155,8 @@ def _allocate(
         return Unsatisfiable(blame(problem), search.steps, pools.has_invalid)
     outcome = Allocated(build_allocations(problem, search.picks(), node.name, share_ids), search.steps)
     if may_remember:
-        remember_answer(problem, node.name, outcome, spent=search.spent)
+        remember_answer(problem, state, node.name, outcome, spent=search.spent)
     return outcome
-
-
-def _state(pools: NodePools, in_use: InUse, features: Features) -> tuple[int, int]:
-    """What the ledger says of the node's pools, as two numbers that change when it says something else."""
-    use = gather_use(pools, in_use, features)
-    return use.serial, use.version
 
 
 def explain(

@@ -4,8 +4,8 @@ A scheduler asks twice: whether a node fits, and a moment later which devices to
 one when the plan and the node's pools are the same objects and the ledger says of these pools what it said then.
 
 Rules of this module
-  1. What is compared is everything the search reads: plan (classes and specs), pools (slices), and `NodeUse.version`,
-     which grows when the ledger's entry of one of the node's pools changes.
+  1. What is compared is everything the search reads: plan (classes and specs), pools (slices), and `NodeUse.state`,
+     which changes when the ledger's entry of one of the node's pools changes.
   2. Only solutions are kept. Share ids are new for each allocation, in the order of claims and results.
   3. Nodes that share their pools share the answer, unless it names the node.
 
@@ -18,10 +18,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from allocator.in_use import InUse
 from allocator.node_pools import NodePools
 from allocator.outcome import Allocated
-from allocator.problem import Problem, gather_use
+from allocator.problem import Problem
 from allocator.requests import Plan
 
 _KEY: Final = "last answer"
@@ -30,25 +29,23 @@ _KEY: Final = "last answer"
 class _Last(NamedTuple):
     plan: Plan
     node_name: str | None
-    serial: int
-    version: int
+    state: tuple[int, int]
     spent: int
     has_shares: bool
     outcome: Allocated
 
 
 def last_answer(
-    pools: NodePools, plan: Plan, in_use: InUse, node_name: str, *, budget_steps: int, share_ids: Iterator[str]
+    pools: NodePools, plan: Plan, state: tuple[int, int], node_name: str, *, budget_steps: int, share_ids: Iterator[str]
 ) -> Allocated | None:
-    """What was found for this plan, if it would be found again within the budget."""
+    """What was found for this plan, if it would be found again within the budget; `state` is that of `NodeUse`."""
     last = pools.derived.get(_KEY)
     if last is None or last.plan is not plan or last.spent > budget_steps:
         return None
     if last.node_name is not None and last.node_name != node_name:
         return None
     assert isinstance(last, _Last)
-    use = gather_use(pools, in_use, plan.features)
-    if use.version != last.version or use.serial != last.serial:
+    if state != last.state:
         return None
     return _with_new_ids(last.outcome, share_ids) if last.has_shares else last.outcome
 
@@ -69,10 +66,11 @@ def _with_new_ids(outcome: Allocated, share_ids: Iterator[str]) -> Allocated:
     return Allocated(allocations, outcome.steps)
 
 
-def remember_answer(problem: Problem, node_name: str, outcome: Allocated, *, spent: int) -> None:
+def remember_answer(
+    problem: Problem, state: tuple[int, int], node_name: str, outcome: Allocated, *, spent: int
+) -> None:
     """Keep a solution that took `spent` of the budget."""
     has_shares = any(result.share_id is not None for allocation in outcome.allocations for result in allocation.results)
-    use = gather_use(problem.pools, problem.in_use, problem.features)
     # The only thing a node has that its pools have not is its name. A slice may ask for a name itself: no harm done.
     names_node = any(
         field.key == "metadata.name"
@@ -81,4 +79,4 @@ def remember_answer(problem: Problem, node_name: str, outcome: Allocated, *, spe
         for field in term.match_fields
     )
     own_name = node_name if names_node else None
-    problem.pools.derived[_KEY] = _Last(problem.plan, own_name, use.serial, use.version, spent, has_shares, outcome)
+    problem.pools.derived[_KEY] = _Last(problem.plan, own_name, state, spent, has_shares, outcome)

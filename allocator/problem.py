@@ -134,6 +134,11 @@ class NodeUse:
         self.dedicated = 0
         self.sharing = 0
 
+    @property
+    def state(self) -> tuple[int, int]:
+        """Two numbers that change when the ledger says something else."""
+        return self.serial, self.version
+
 
 def gather_use(pools: NodePools, in_use: InUse, features: Features) -> NodeUse:
     """The ledger's entries for the node. Kept with the node: a further call looks at what changed since."""
