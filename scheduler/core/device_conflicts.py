@@ -28,7 +28,7 @@ from scheduler.core.contests import Rival
 from scheduler.core.inputs import WriteConflicted
 from scheduler.core.outbox import Outbox
 from scheduler.core.store import Store, claims_of
-from scheduler.framework.decisions import RecordEvent, WriteClaimStatus
+from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
@@ -253,15 +253,4 @@ class DeviceConflicts:
             None: "",
         }
         note = f"{what} is given to ResourceClaim {other.key} too{follows[fate]}"
-        self._outbox.tell(
-            RecordEvent(
-                "ResourceClaim",
-                claim.key.namespace,
-                claim.key.name,
-                claim.uid,
-                "Warning",
-                REASON,
-                "Allocating",
-                note,
-            )
-        )
+        self._outbox.tell_about_claim(claim, REASON, "Allocating", note)

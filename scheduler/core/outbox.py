@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, get_args
 
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import Answered, Decision, RecordEvent, WriteId
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.objects import Pod
 
 Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
@@ -33,6 +34,10 @@ def _numbering(kind: type[Answered]) -> Callable[[Any, WriteId], Answered]:
 
 
 _NUMBERED: Final = {kind: _numbering(kind) for kind in get_args(Answered)}
+
+
+def _cut(note: str) -> str:
+    return note if len(note) <= NOTE_LENGTH_MAX else note[: NOTE_LENGTH_MAX - 4] + " ..."
 
 
 class Outbox:
@@ -56,10 +61,13 @@ class Outbox:
 
     def tell_about_pod(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
         """An event about `pod`; `kind` is "Normal" or "Warning". Long notes are cut as upstream cuts them."""
-        if len(note) > NOTE_LENGTH_MAX:
-            note = note[: NOTE_LENGTH_MAX - 4] + " ..."
         meta = pod.metadata
-        self.tell(RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, note))
+        self.tell(RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, _cut(note)))
+
+    def tell_about_claim(self, claim: ResourceClaim, reason: str, action: str, note: str) -> None:
+        """A warning about `claim`, cut likewise."""
+        namespace, name = claim.key
+        self.tell(RecordEvent("ResourceClaim", namespace, name, claim.uid, "Warning", reason, action, _cut(note)))
 
     def deliver(self, answer: Answer) -> None:
         """Hand `answer` to whoever waits for it."""

@@ -26,7 +26,6 @@ from scheduler.core.outbox import Outbox
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store, claims_of
 from scheduler.core.timers import TimerId, Timers
-from scheduler.framework.decisions import RecordEvent
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimUid, PodUid
 from scheduler.model.objects import Pod
@@ -129,16 +128,9 @@ class StrandedClaims:
             f"the pod is on node {pod.node_name} already, so no scheduler allocates its ResourceClaim "
             f"{claim.key.name} and it cannot start. {advice}",
         )
-        self._outbox.tell(
-            RecordEvent(
-                "ResourceClaim",
-                claim.key.namespace,
-                claim.key.name,
-                claim.uid,
-                "Warning",
-                REASON,
-                "Scheduling",
-                f"nobody allocates this claim: its pod {pod.metadata.name} is on node {pod.node_name} already. "
-                f"{advice}",
-            )
+        self._outbox.tell_about_claim(
+            claim,
+            REASON,
+            "Scheduling",
+            f"nobody allocates this claim: its pod {pod.metadata.name} is on node {pod.node_name} already. {advice}",
         )
