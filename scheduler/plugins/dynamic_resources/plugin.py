@@ -317,23 +317,18 @@ class DynamicResources:
                     return PreBindFailed(Status.error(message), broken_off(slot, cycle, node, message))
                 case ClaimStored(claim):
                     stored.append(claim)
-                case WriteClaimStatus(allocation=Allocation() as planned) if gone := _unpublished(planned, host, view):
-                    return PreBindFailed(Status.error(f"claim {goal.key}: device {gone} is not published any more"))
                 case _:
+                    if refusal := _refusal(step, host, view):
+                        return PreBindFailed(refusal)
                     writes.append(step)
         if slot.special is not None:
             steps = slot.special.next_steps(view, host, timestamp_ms)
             if isinstance(steps, ClaimLost):
                 return PreBindFailed(Status.error(steps.message))
             for write in steps.writes:
-                match write:
-                    case WriteClaimStatus(allocation=Allocation() as planned) if gone := _unpublished(
-                        planned, host, view
-                    ):
-                        message = f"claim {write.claim}: device {gone} is not published any more"
-                        return PreBindFailed(Status.error(message))
-                    case _:
-                        writes.append(write)
+                if refusal := _refusal(write, host, view):
+                    return PreBindFailed(refusal)
+                writes.append(write)
             if steps.stored is not None:
                 stored.append(steps.stored)
         if writes:
@@ -517,12 +512,24 @@ def _stands_in_the_way(slot: ClaimsSlot, index: int, verdicts: Mapping[NodeName,
     )
 
 
+def _refusal(write: Decision, host: NodeView, view: ClusterView) -> Status | None:
+    """Why a write must not be sent: it would store an allocation of a device that is gone."""
+    match write:
+        case WriteClaimStatus(allocation=Allocation() as planned) if gone := _unpublished(planned, host, view):
+            return Status.error(f"claim {write.claim}: device {gone} is not published any more")
+    return None
+
+
 def _unpublished(allocation: Allocation, host: NodeView, view: ClusterView) -> DeviceId | None:
     """A device that no slice offers to this node any more. A pool that is being updated may still bring it back."""
-    pools = {pool.id: pool for pool in view.inventory.node_pools(host, view.features).pools}
+    pools = view.inventory.node_pools(host, view.features)
     for device in allocation.device_ids():
-        pool = pools.get(device.pool_id)
-        if pool is None or (pool.is_usable and pool.index_of(device.device) is None):
+        number = pools.number_of(device.pool_id)
+        if number is not None:
+            is_offered = pools.usable[number][0].index_of(device.device) is not None
+        else:
+            is_offered = any(pool.id == device.pool_id and not pool.is_usable for pool in pools.pools)
+        if not is_offered:
             return device
     return None
 
