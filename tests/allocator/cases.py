@@ -23,6 +23,7 @@ from allocator import (
     Inventory,
     NodeView,
     Observer,
+    Outcome,
     Shortcuts,
     allocate,
     decode_claim_spec,
@@ -113,6 +114,11 @@ def ask(
         )
     except AllocationError as error:
         return {"outcome": "error", "error": str(error)}
+    return answer_of(outcome)
+
+
+def answer_of(outcome: Outcome) -> dict[str, Any]:
+    """An outcome in the form of `expect`."""
     if isinstance(outcome, Allocated):
         allocations = [encode_allocation(allocation) for allocation in outcome.allocations]
         return {"outcome": "allocated", "allocations": allocations, "steps": outcome.steps}

@@ -12,21 +12,17 @@ from typing import Any
 
 from allocator import (
     ALL_SHORTCUTS,
-    Allocated,
     AllocationError,
-    BudgetExhausted,
     DeviceId,
     InUse,
-    NodeView,
     Shortcuts,
     allocate,
     candidate_nodes,
     decode_class,
     decode_slice,
-    encode_allocation,
 )
 from cel.quantity import Quantity
-from tests.allocator.cases import claims_of, features_of, inventory_of, share_ids
+from tests.allocator.cases import answer_of, claims_of, features_of, inventory_of, node_of, share_ids
 from tests.allocator.generator import NODE, Generator
 
 LENGTH = 20
@@ -83,8 +79,7 @@ class History:
                 self._hold(ours["allocations"])
 
     def _ask(self, case: dict[str, Any]) -> Answer:
-        claims, features, metadata = claims_of(case), features_of(case), case["node"]["metadata"]
-        node = NodeView(metadata["name"], metadata["labels"])
+        claims, features, node = claims_of(case), features_of(case), node_of(case)
         try:
             candidates = candidate_nodes(claims, self._inventory, features)
             outcome = allocate(
@@ -99,15 +94,7 @@ class History:
             )
         except AllocationError as error:
             return {"outcome": "error", "error": str(error), "is_candidate": True}
-        answer: Answer = {"is_candidate": candidates is None or node.name in candidates, "steps": outcome.steps}
-        if isinstance(outcome, Allocated):
-            allocations = [encode_allocation(allocation) for allocation in outcome.allocations]
-            return {**answer, "outcome": "allocated", "allocations": allocations}
-        if isinstance(outcome, BudgetExhausted):
-            return {**answer, "outcome": "exhausted"}
-        if outcome.invalid_pools:
-            return {**answer, "outcome": "error", "error": "invalid resource pools were encountered"}
-        return {**answer, "outcome": "none"}
+        return {**answer_of(outcome), "is_candidate": candidates is None or node.name in candidates}
 
     # --- changes ----------------------------------------------------------------------------------------
 
