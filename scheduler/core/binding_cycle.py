@@ -24,10 +24,11 @@ See docs/adr/0006-level-triggered-prebind.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from scheduler.core.claim_writes import GONE, ClaimWrites, Settlement
 from scheduler.core.claims import ClaimOverlay
@@ -78,8 +79,7 @@ class Stage(Enum):
     UNRESERVE = "Unreserve"
 
 
-@dataclass(slots=True, eq=False)
-class BindingCycle:
+class BindingCycle(Struct, eq=False):
     """One pod on its way to `node`.
 
     Args:
@@ -109,7 +109,7 @@ class BindingCycle:
     unreserve_rounds: int = 0
     failure: Status | None = None
     retry_ms: int | None = None
-    refusal: WriteRejected | None = field(default=None)
+    refusal: WriteRejected | None = None
 
     @property
     def is_given_up(self) -> bool:

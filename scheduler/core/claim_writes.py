@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
+from msgspec import Struct
+
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.settings import CoreSettings, backoff_ms
@@ -47,8 +49,7 @@ Settlement: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | Overta
 OVERTAKEN: Final = Overtaken()
 
 
-@dataclass(slots=True, eq=False)
-class PendingWrite:
+class PendingWrite(Struct, eq=False):
     """One write under way.
 
     Args:

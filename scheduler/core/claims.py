@@ -21,8 +21,9 @@ See docs/adr/0005-held-and-doubtful-writes.md, docs/adr/0014-hold-before-uid.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from allocator import Allocation, DeviceId, InUse
 from scheduler.core.contests import Contests
@@ -35,8 +36,7 @@ from scheduler.model.special_claim import stands_for
 Footprint: TypeAlias = tuple[tuple[DeviceId, str | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """Devices of `held.allocation` are kept for `pod`."""
 
     held: Held
@@ -107,7 +107,7 @@ class ClaimOverlay:
         if provisional is None or hold is None or hold.held.claim != claim.key:
             return
         self._drop(provisional)
-        self._hold_by_claim[claim.uid] = Hold(replace(hold.held, uid=claim.uid), hold.pod)
+        self._hold_by_claim[claim.uid] = Hold(Held(hold.held.claim, claim.uid, hold.held.allocation), hold.pod)
         self._holds_by_pod.setdefault(hold.pod, {})[claim.uid] = None
         # What is counted stays counted; `observe` brings it in line with what the claim says itself.
         self._counted[claim.uid] = self._counted.pop(provisional) + self._counted.get(claim.uid, ())

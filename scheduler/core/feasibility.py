@@ -28,6 +28,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from msgspec import Struct
+
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
 from scheduler.framework.api import ClusterView
@@ -45,8 +47,7 @@ class RememberedVerdictError(AssertionError):
     """A remembered answer differs from a fresh one: a plugin's `shape` or `dependence` lies, or we missed it."""
 
 
-@dataclass(slots=True)
-class Fit:
+class Fit(Struct):
     """A node that fits: how good it is, and when that was found out."""
 
     vector: ScoreVector
@@ -162,8 +163,7 @@ class ShapeRecord:
         bucket[name] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """A node fits, and this is the best of those known."""
 
     node: NodeName

@@ -31,6 +31,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Plugin, Resource, TargetedHints
 from scheduler.framework.runner import Runner, Shape
@@ -46,8 +48,7 @@ class Place(Enum):
     IN_FLIGHT = "in flight"  # popped: being tried or bound
 
 
-@dataclass(slots=True, eq=False)
-class QueuedPod:
+class QueuedPod(Struct, eq=False):
     """One pod of ours that is not bound yet.
 
     Args:

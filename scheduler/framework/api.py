@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from msgspec import Struct
+
 from allocator import Allocation, Features, InUse, Inventory
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
@@ -103,8 +105,7 @@ class Action(Flag):
     UPDATE = auto()  # of claims, slices, classes
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEvent:
+class ClusterEvent(Struct, frozen=True):
     """One change that may wake pods: `old` is None for ADD, `new` for DELETE. Of the resource's model type."""
 
     resource: Resource
@@ -141,16 +142,14 @@ class Dependence:
 ON_NODE = Dependence(Scope.NODE)
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterResult:
+class PreFilterResult(Struct, frozen=True):
     """Verdict of PreFilter and, if it could tell, the only nodes worth filtering (None: all)."""
 
     status: Status
     node_names: frozenset[NodeName] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilterResult:
+class PostFilterResult(Struct, frozen=True):
     """SUCCESS with a nominated node, or UNSCHEDULABLE; decisions (de-allocation, later: preemption) either way."""
 
     status: Status
@@ -158,8 +157,7 @@ class PostFilterResult:
     decisions: tuple[Decision, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """What Reserve wants counted as taken until the claim is observed with it: the claim and its allocation."""
 
     claim: ClaimKey
@@ -167,28 +165,24 @@ class Held:
     allocation: Allocation
 
 
-@dataclass(frozen=True, slots=True)
-class ReserveResult:
+class ReserveResult(Struct, frozen=True):
     status: Status
     held: tuple[Held, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PreBindDone:
+class PreBindDone(Struct, frozen=True):
     """Everything this plugin owes before the binding is stored on the API server."""
 
     events: tuple[RecordEvent, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PreBindWrite:
+class PreBindWrite(Struct, frozen=True):
     """Send these decisions (usually one); pre_bind is called again when all are answered."""
 
     decisions: tuple[Decision, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PreBindWait:
+class PreBindWait(Struct, frozen=True):
     """Nothing to send; call again when one of `claims` is observed anew, at the latest at `deadline_ms`."""
 
     deadline_ms: int
@@ -196,8 +190,7 @@ class PreBindWait:
     events: tuple[RecordEvent, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PreBindFailed:
+class PreBindFailed(Struct, frozen=True):
     """Give up: unreserve, and queue the pod again according to the status."""
 
     status: Status
@@ -207,8 +200,7 @@ class PreBindFailed:
 PreBindStep: TypeAlias = PreBindDone | PreBindWrite | PreBindWait | PreBindFailed
 
 
-@dataclass(frozen=True, slots=True)
-class PermitResult:
+class PermitResult(Struct, frozen=True):
     status: Status  # SUCCESS, WAIT or a rejection
     timeout_ms: int = 0
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NewType, TypeAlias
 
+from msgspec import Struct
+
 from allocator import Allocation
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
@@ -22,8 +24,7 @@ WriteId = NewType("WriteId", int)
 UNSENT = WriteId(0)  # plugins build decisions with this id; the machine numbers them
 
 
-@dataclass(frozen=True, slots=True)
-class AddClaimFinalizer:
+class AddClaimFinalizer(Struct, frozen=True):
     """PATCH the claim: add our delete-protection finalizer, provided it still has `expect_revision`."""
 
     claim: ClaimKey
@@ -33,8 +34,7 @@ class AddClaimFinalizer:
     id: WriteId = UNSENT
 
 
-@dataclass(frozen=True, slots=True)
-class CreateClaim:
+class CreateClaim(Struct, frozen=True):
     """POST the special claim of a pod's extended resources, with our finalizer. 409 when its name is taken.
 
     Args:
@@ -51,8 +51,7 @@ class CreateClaim:
     id: WriteId = UNSENT
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveClaimFinalizer:
+class RemoveClaimFinalizer(Struct, frozen=True):
     """PATCH the claim: take our delete-protection finalizer away, provided it still has `expect_revision`."""
 
     claim: ClaimKey
@@ -62,8 +61,7 @@ class RemoveClaimFinalizer:
     id: WriteId = UNSENT
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteClaim:
+class DeleteClaim(Struct, frozen=True):
     """DELETE a claim that this scheduler made, provided it still has `expect_revision`."""
 
     claim: ClaimKey
@@ -72,8 +70,7 @@ class DeleteClaim:
     id: WriteId = UNSENT
 
 
-@dataclass(frozen=True, slots=True)
-class WriteClaimStatus:
+class WriteClaimStatus(Struct, frozen=True):
     """PATCH the claim's status, provided it still has `expect_revision`.
 
     Args:
@@ -93,16 +90,14 @@ class WriteClaimStatus:
     id: WriteId = UNSENT
 
 
-@dataclass(frozen=True, slots=True)
-class ReadClaim:
+class ReadClaim(Struct, frozen=True):
     """GET the claim, past any cache: after a conflict, or to learn what became of a write."""
 
     claim: ClaimKey
     id: WriteId = UNSENT
 
 
-@dataclass(frozen=True, slots=True)
-class BindPod:
+class BindPod(Struct, frozen=True):
     """POST the pod's binding. The API server refuses (409) when the pod is bound already or has another uid."""
 
     pod: PodKey
@@ -111,16 +106,14 @@ class BindPod:
     id: WriteId = UNSENT
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPod:
+class ReadPod(Struct, frozen=True):
     """GET the pod: to learn what became of a binding."""
 
     pod: PodKey
     id: WriteId = UNSENT
 
 
-@dataclass(frozen=True, slots=True)
-class PatchPodStatus:
+class PatchPodStatus(Struct, frozen=True):
     """PATCH the pod's status: the PodScheduled condition, and the nominated node ("" clears it, None leaves it)."""
 
     pod: PodKey
@@ -131,8 +124,7 @@ class PatchPodStatus:
     id: WriteId = UNSENT
 
 
-@dataclass(frozen=True, slots=True)
-class PatchExtendedResources:
+class PatchExtendedResources(Struct, frozen=True):
     """PATCH the pod's `status.extendedResourceClaimStatus`, provided it still has `expect_revision`.
 
     Args:
@@ -165,8 +157,7 @@ class BindingWait:
     waited_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEvent:
+class RecordEvent(Struct, frozen=True):
     """Create (or aggregate into) an events.k8s.io Event about a pod or claim. Best effort, never answered."""
 
     kind: str  # "Pod" or "ResourceClaim"

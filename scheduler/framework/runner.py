@@ -15,8 +15,9 @@ Source: pkg/scheduler/framework/runtime/framework.go v1.36.3.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
 
 from scheduler.framework.api import (
     ON_NODE,
@@ -61,8 +62,7 @@ _SKIPPED: Final = "skipped"  # stands for a plugin that has nothing to do for a 
 _ON_CLUSTER: Final = Dependence(Scope.CLUSTER)
 
 
-@dataclass(frozen=True, slots=True)
-class PreFiltered:
+class PreFiltered(Struct, frozen=True):
     """What PreFilter of all plugins came to.
 
     Args:
@@ -104,8 +104,7 @@ class Shape:
         return f"Shape({self.scheduler_name}, {self._parts})"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Which plugins take part in one cycle, and how long their answers hold.
 
     Args:
@@ -381,7 +380,7 @@ class Runner:
                 case PreBindFailed():
                     return PreBindFailed(step.status.by(plugin.name), events + step.events)
                 case PreBindWait():
-                    return replace(step, events=events + step.events)
+                    return PreBindWait(step.deadline_ms, step.claims, events + step.events)
                 case PreBindWrite():
                     return PreBindWrite(events + step.decisions)
         return PreBindDone(events)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from allocator import Allocation, ClaimSpec
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 from scheduler.model.objects import OwnerReference
@@ -14,8 +16,7 @@ EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 RESERVED_FOR_MAX = 256  # resource.k8s.io ResourceClaimReservedForMaxSize
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
+class Consumer(Struct, frozen=True):
     """One entry of `status.reservedFor`. Pods have an empty `api_group` and resource "pods"."""
 
     resource: str

@@ -163,7 +163,7 @@ def test_an_unknown_write_is_repeated_unchanged():
     assert free_devices(rig) == 0
     rig.tick(200)
     again = rig.take(WriteClaimStatus)
-    assert replace(again, id=lost.id) == lost
+    assert msgspec.structs.replace(again, id=lost.id) == lost
     rig.tell(rig.server.execute(again))
     rig.settle()
     assert rig.node_of("p") == "a"

@@ -109,7 +109,7 @@ def test_a_create_whose_reply_is_lost_is_repeated_and_made_once():
     assert in_use(rig) == ["gpu-0"]
     rig.tick(200)
     again = rig.take(CreateClaim)
-    assert replace(again, id=lost.id) == lost
+    assert msgspec.structs.replace(again, id=lost.id) == lost
     rig.tell(rig.server.execute(again))  # 409: the name is taken
     rig.settle()
     assert rig.node_of("p") == "a"
@@ -301,7 +301,7 @@ def test_a_lost_note_to_the_pod_is_repeated_until_it_cannot_land_any_more():
     assert rig.node_of("p") is None
     rig.tick(200)
     again = rig.take(PatchExtendedResources)
-    assert replace(again, id=lost.id) == lost
+    assert msgspec.structs.replace(again, id=lost.id) == lost
     rig.tell(rig.server.execute(again))
     assert type(rig.server.execute(lost)).__name__ == "WriteConflicted"
     rig.settle()
@@ -333,7 +333,7 @@ def test_a_server_that_drops_the_pods_field_is_named():
     key = wants(rig)
     patch = until(rig, PatchExtendedResources)
     rig.execute()
-    rig.tell(replace(rig.server.execute(replace(patch, status=None)), id=patch.id))
+    rig.tell(replace(rig.server.execute(msgspec.structs.replace(patch, status=None)), id=patch.id))
     rig.settle()
     assert f"FailedScheduling: the API server refuses: Dropped: {DROPPED}" in rig.events
     assert rig.node_of("p") is None

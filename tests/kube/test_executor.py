@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 
+import msgspec
 import pytest
 
 from allocator import Allocation, DeviceResult
@@ -345,7 +345,7 @@ async def test_fields_that_an_accepted_allocation_lost_are_reported_with_an_even
     stored = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
     answer = {**CLAIM_OBJECT, "status": {"allocation": {"devices": {"results": [stored]}}}}
     async with misbehaving(reply(answer), reply({}, 201)) as server, executing(server) as running:
-        (accepted,) = await running.answers(replace(ALLOCATE, allocation=Allocation(results=(share,))))
+        (accepted,) = await running.answers(msgspec.structs.replace(ALLOCATE, allocation=Allocation(results=(share,))))
         await server.asked_for(2)
 
         assert isinstance(accepted, WriteAccepted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -359,7 +360,7 @@ def test_pre_bind_waits_for_binding_conditions_and_says_so_once() -> None:
         "Scheduling",
         "waiting for binding conditions for device on node node",
     )
-    assert binding.step(NOW_MS + 1000) == replace(step, events=())
+    assert binding.step(NOW_MS + 1000) == msgspec.structs.replace(step, events=())
 
 
 @pytest.mark.parametrize(
@@ -467,7 +468,7 @@ def test_a_wait_that_ends_badly_is_a_warning_with_its_reason(change, later_ms, r
 def test_waits_are_counted_under_upstreams_names_per_device_that_had_to_be_waited_for() -> None:
     metrics = Metrics()
     event = RecordEvent("Pod", "d", "p", "u", "Normal", "r", "a", "n", BindingWait("mine", ("x", "x"), "timeout", 700))
-    metrics.count_decisions([event, replace(event, measured=None)])
+    metrics.count_decisions([event, msgspec.structs.replace(event, measured=None)])
     text = metrics.text().decode()
     labels = '{driver="x",profile="mine",status="timeout"}'
     assert f"scheduler_dra_bindingconditions_allocations_total{labels} 2.0" in text

@@ -9,7 +9,7 @@ Cost: one entry in `found` for each node that Filter (or Score) asked the alloca
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from allocator import Allocation, Claim, ClaimSpec
 from scheduler.model.claim import ResourceClaim
@@ -20,8 +20,7 @@ from scheduler.plugins.dynamic_resources.special_slot import SpecialClaim
 FIRST_AVAILABLE_MAX = 8  # resource.k8s.io FirstAvailableDeviceRequestMaxSize
 
 
-@dataclass(slots=True)
-class ClaimsSlot:
+class ClaimsSlot(Struct):
     """One pod's claims in one cycle.
 
     Attributes:

@@ -15,7 +15,7 @@ named by two entries counts once (upstream allocates it twice and fails when it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from scheduler.framework.api import ClusterView
 from scheduler.model.claim import ResourceClaim
@@ -24,8 +24,7 @@ from scheduler.model.objects import Pod, PodResourceClaim, PodResourceClaimStatu
 from scheduler.model.pod_group import PodGroup, group_key, is_group_owner
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimWalk:
+class ClaimWalk(Struct, frozen=True):
     """The pod's claims, complete unless `problem` says why the pod has to wait (then `claims` is cut off there).
 
     `is_generation_pending`: the problem is a claim not generated yet, so this pod has never come past PreEnqueue.

@@ -16,8 +16,9 @@ Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (bi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from allocator import Allocation, NodeView, match_node_selector
 from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
@@ -27,15 +28,13 @@ from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimStored:
+class ClaimStored(Struct, frozen=True):
     """Nothing left to write for this claim; `claim` is its stored state."""
 
     claim: ResourceClaim
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimLost:
+class ClaimLost(Struct, frozen=True):
     """The claim cannot be had any more; the text says what happened."""
 
     message: str
@@ -44,8 +43,7 @@ class ClaimLost:
 ClaimStep: TypeAlias = AddClaimFinalizer | WriteClaimStatus | ClaimStored | ClaimLost
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimGoal:
+class ClaimGoal(Struct, frozen=True):
     """What this pod needs of a claim.
 
     Args:
