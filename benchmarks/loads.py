@@ -177,14 +177,18 @@ async def claims_generated(api: Api, count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """Pods arrive at `rate` a second for `seconds`, each goes when it is bound."""
+    """Pods arrive at `rate` a second for `seconds`; each goes when it is bound, or stays.
+
+    To delete a pod and its claim costs the cluster about as much as to schedule it.
+    """
 
     rate: float
     seconds: float
+    stay: bool = False
 
     @property
     def label(self) -> str:
-        return f" at {self.rate:g}/s"
+        return f" at {self.rate:g}/s" + (", pods stay" if self.stay else "")
 
     async def __call__(
         self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
@@ -196,14 +200,15 @@ class Steady:
             await _warm_up(api, fleet, one, bound)
             usage, begin = _Usage(cluster, one), time.monotonic()
             async with asyncio.TaskGroup() as group:
-                remover = group.create_task(_remove_bound(api, bound))
+                remover = None if self.stay else group.create_task(_remove_bound(api, bound))
                 for number in range(count):
                     await asyncio.sleep(max(begin + number / self.rate - time.monotonic(), 0))
                     created[_name(number)] = time.monotonic()
                     group.create_task(api.create("pods", fleet.pod(_name(number), one.scheduler_name)))
                 with suppress(TimeoutError):
                     await bound.wait_names(created, seconds=TAIL_SECONDS, check=one.check_alive)
-                remover.cancel()
+                if remover is not None:
+                    remover.cancel()
             took = time.monotonic() - begin
             usage.stop()
             times = [bound.at[name] - at for name, at in created.items() if name in bound.at]

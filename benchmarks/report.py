@@ -17,7 +17,11 @@ BASELINE, LIMIT = "kube-scheduler", "bare writes"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """All rounds of one contender on one workload: medians, and the spread of pods/s. `pods`: of one run."""
+    """All rounds of one contender on one workload: medians, and the spread of pods/s. `pods`: of one run.
+
+    Attributes:
+        cluster_ms_per_pod: CPU of API server, etcd and kube-controller-manager, which share the machine.
+    """
 
     workload: str
     contender: str
@@ -28,6 +32,7 @@ class Row:
     pods_per_s_max: float
     cpu_s: float
     cpu_ms_per_pod: float
+    cluster_ms_per_pod: float
     p50_s: float
     p99_s: float
     times_baseline: float | None
@@ -58,6 +63,7 @@ def summarize(measured: Sequence[Measured]) -> list[Row]:
                     pods_per_s_max=max(one.pods_per_s for one in whole),
                     cpu_s=statistics.median(one.cpu_s for one in whole),
                     cpu_ms_per_pod=statistics.median(one.cpu_ms_per_pod for one in whole),
+                    cluster_ms_per_pod=statistics.median(1000 * one.cluster_cpu_s / max(one.bound, 1) for one in whole),
                     p50_s=statistics.median(one.p50_s for one in whole),
                     p99_s=statistics.median(one.p99_s for one in whole),
                     times_baseline=None,
@@ -91,6 +97,7 @@ def markdown(rows: Sequence[Row]) -> str:
         "(min-max)",
         "CPU s",
         "CPU ms/pod",
+        "cluster ms/pod",
         "p50 s",
         "p99 s",
         "x kube",
@@ -119,15 +126,20 @@ def cells_of(row: Row) -> tuple[str, ...]:
         row.contender,
         str(row.rounds),
         str(row.pods),
-        f"{row.pods_per_s:.0f}",
-        f"({row.pods_per_s_min:.0f}-{row.pods_per_s_max:.0f})",
+        _speed(row.pods_per_s),
+        f"({_speed(row.pods_per_s_min)}-{_speed(row.pods_per_s_max)})",
         f"{row.cpu_s:.1f}",
         f"{row.cpu_ms_per_pod:.2f}",
+        f"{row.cluster_ms_per_pod:.1f}",
         f"{row.p50_s:.3f}",
         f"{row.p99_s:.3f}",
         "" if row.times_baseline is None else f"{row.times_baseline:.1f}",
         "" if row.share_of_limit is None else f"{row.share_of_limit:.0%}",
     )
+
+
+def _speed(pods_per_s: float) -> str:
+    return f"{pods_per_s:.0f}" if pods_per_s >= 10 else f"{pods_per_s:.2g}"
 
 
 class Record:

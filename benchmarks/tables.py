@@ -26,6 +26,7 @@ class Entry:
     Attributes:
         name: As in the table.
         expect: pods/s of kube-scheduler, for the estimate; 0 when the load fixes the time.
+        kube_pods: kube-scheduler gets at most so many pods of it; None: all.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Entry:
     load: Load
     contenders: tuple[str, ...]
     expect: float = 0.0
+    kube_pods: int | None = None
 
     def seconds(self, contender: str) -> float:
         """About how long one run takes."""
@@ -63,7 +65,7 @@ class Entry:
         share = size.taken / (size.nodes * size.devices)
         taken = min(int(nodes * size.devices * share), nodes * size.devices - (pods if not is_shared else 8))
         if isinstance(load, Steady):
-            load = Steady(min(load.rate, 10), 2)
+            load = Steady(min(load.rate, 10), 2, load.stay)
         elif isinstance(load, Loop):
             load = Loop(min(load.pods, 2), 2)
         elif isinstance(load, Arriving):
@@ -88,15 +90,15 @@ def _entries(given: Mapping[str, Any]) -> Iterator[Entry]:
         size = Size(given.get("nodes", 500), given.get("devices", 8), given.get("pods", 1000), given.get("taken", 0))
         label = f"{name}{load.label}{given.get('label', '')}"
         fleet = Fleet(workloads()[name], size)
-        yield Entry(label, fleet, load, tuple(given["contenders"]), given.get("expect", 0.0))
+        yield Entry(label, fleet, load, tuple(given["contenders"]), given.get("expect", 0.0), given.get("kube_pods"))
 
 
 def _load(given: str | Mapping[str, Any]) -> Load:
     match given:
         case "backlog":
             return Backlog()
-        case {"steady": rate, "seconds": seconds}:
-            return Steady(rate, seconds)
+        case {"steady": rate, "seconds": seconds, **more}:
+            return Steady(rate, seconds, bool(more.get("stay")))
         case {"loop": pods, "seconds": seconds}:
             return Loop(pods, seconds)
         case {"waiting": waiting}:
@@ -121,5 +123,6 @@ def runs(
                     continue
                 if contender == "bare" and not entry.fleet.can_write_bare():
                     continue
-                cut = entry.with_pods(kube_pods) if contender == "kube" and kube_pods is not None else entry
+                limits = [limit for limit in (kube_pods, entry.kube_pods) if limit is not None]
+                cut = entry.with_pods(min(limits)) if contender == "kube" and limits else entry
                 yield round_number, cut, contender

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.compare import main, parse, planned
 from benchmarks.fleet import Fleet, Size, workloads
-from benchmarks.loads import Backlog, Measured, quantile
+from benchmarks.loads import Backlog, Measured, Steady, quantile
 from benchmarks.report import Record, markdown, summarize
 from benchmarks.tables import Entry, table, table_names
 from tests.controlplane.build import built_or_skip
@@ -83,6 +83,8 @@ def test_a_tables_entry_has_room_for_its_pods(entry: Entry) -> None:
             a_device = 4 if "share" in workload.bare else 1
             needed = workload.bare.get("take", 0) * size.pods / max(workload.sharing, 1) / a_device
             assert needed <= size.nodes * size.devices - size.taken
+        if isinstance(one.load, Steady) and one.load.stay:
+            assert one.load.rate * one.load.seconds <= size.nodes * size.devices - size.taken
 
 
 def test_pools_that_are_not_tied_to_nodes_are_as_scheduler_perf_says() -> None:
@@ -124,6 +126,13 @@ def test_rounds_alternate_and_kube_scheduler_can_be_cut() -> None:
         (2, "ours", 1000),
         (2, "bare", 1000),
     ]
+
+
+def test_an_entry_says_how_many_pods_kube_scheduler_gets() -> None:
+    chosen = planned(parse(["--table", "goals", "--workload", "partition", "--rounds", "1"]))
+    sizes = {short: entry.fleet.size.pods for _, entry, short in chosen}
+
+    assert sizes == {"kube": 10, "ours": 1000, "bare": 1000}
 
 
 def test_an_estimate_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
