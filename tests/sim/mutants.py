@@ -8,11 +8,11 @@ rare in a random world that a test of the core is named that fails under them.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from scheduler.core import (
@@ -376,7 +376,7 @@ def _provisional_holds_do_not_count(patch):
         if provisional in self._hold_by_claim:
             hold = self._hold_by_claim[provisional]
             self._drop(provisional)
-            self._hold_by_claim[claim.uid] = claims.Hold(dataclasses.replace(hold.held, uid=claim.uid), hold.pod)
+            self._hold_by_claim[claim.uid] = claims.Hold(msgspec.structs.replace(hold.held, uid=claim.uid), hold.pod)
             self._holds_by_pod.setdefault(hold.pod, {})[claim.uid] = None
 
     patch.setattr(claims.ClaimOverlay, "_take_over_provisional", take_over)
