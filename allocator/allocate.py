@@ -10,6 +10,7 @@ from allocator.explain import Census, Explanation, blame, report_candidates, sum
 from allocator.features import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
 from allocator.in_use import InUse
 from allocator.inventory import Inventory
+from allocator.known_picks import KnownPicks, is_plain, known_picks, remember_picks
 from allocator.last_answer import last_answer, remember_answer
 from allocator.model import AllocationError, Claim, NodeView
 from allocator.observer import SILENT, Observer
@@ -139,6 +140,10 @@ def _allocate(
         problem = Problem(claims, plan, pools, in_use)
         if observer is not SILENT:
             report_candidates(problem, observer)
+        elif shortcuts.known_picks and is_plain(problem):
+            known = known_picks(problem)
+            if known is not None and known.spent <= min(budget_steps - lost, pause_after or budget_steps):
+                return _conclude(problem, known, state, node.name, share_ids, is_kept=shortcuts.last_answer)
         search = Search(problem, budget_steps=budget_steps - lost, observer=observer, shortcuts=shortcuts)
     try:
         found = search.run() if pause_after is None else search.run(search.spent + pause_after)
@@ -150,12 +155,27 @@ def _allocate(
     if found is None:
         is_kept = inventory.paused.keep(Paused(plan, node.name, pools, state, search, lost, 0))
         return Unfinished(search.steps) if is_kept else BudgetExhausted(search.steps)
-    problem = search.problem
-    if not found:
-        return Unsatisfiable(blame(problem), search.steps, pools.has_invalid)
-    outcome = Allocated(build_allocations(problem, search.picks(), node.name, share_ids), search.steps)
-    if may_remember:
-        remember_answer(problem, state, node.name, outcome, spent=search.spent)
+    answer = KnownPicks(tuple(search.picks()) if found else None, search.steps, search.spent)
+    if observer is SILENT and shortcuts.known_picks and is_plain(search.problem):
+        remember_picks(search.problem, answer)
+    return _conclude(search.problem, answer, state, node.name, share_ids, is_kept=may_remember)
+
+
+def _conclude(
+    problem: Problem,
+    answer: KnownPicks,
+    state: tuple[int, int],
+    node_name: str,
+    share_ids: Iterator[str],
+    *,
+    is_kept: bool,
+) -> Allocated | Unsatisfiable:
+    """Put a search's answer into words; with `is_kept` Reserve finds it again."""
+    if answer.picks is None:
+        return Unsatisfiable(blame(problem), answer.steps, problem.pools.has_invalid)
+    outcome = Allocated(build_allocations(problem, answer.picks, node_name, share_ids), answer.steps)
+    if is_kept:
+        remember_answer(problem, state, node_name, outcome, spent=answer.spent)
     return outcome
 
 

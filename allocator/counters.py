@@ -13,7 +13,7 @@ Source: `checkAvailableCounters` of structured/internal/incubating/allocator_inc
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from allocator.in_use import InUse, PoolUse
 from allocator.journal import Journal
@@ -23,14 +23,23 @@ from allocator.pools import PoolView
 Amounts: TypeAlias = tuple[tuple[int, int], ...]
 """(counter index in the pool, amount in units of 10^-9)."""
 
+_LEFT: Final = "left of counters"
+
+
+class _Left(NamedTuple):
+    """What was left when the pool's entry in the ledger had this version."""
+
+    entry: PoolUse
+    version: int
+    amounts: tuple[int, ...]
+
 
 def available_counters(view: PoolView, use: PoolUse | None) -> tuple[int, ...]:
     """What is left of each counter of the pool, in the order of `view.counters`."""
     if use is None or not view.counters:
         return view.counters
-    derived = use.derived.setdefault(view, {})
-    known: tuple[int, ...] | None = derived.get("counters")
-    if known is None:
+    known: _Left | None = view.derived.get(_LEFT)
+    if known is None or known.entry is not use or known.version != use.version:
         left = list(view.counters)
         for name in use.held():
             index = view.index_of(name)
@@ -38,8 +47,8 @@ def available_counters(view: PoolView, use: PoolUse | None) -> tuple[int, ...]:
             for amounts in (*charges, *view.elsewhere.get(name, ())):
                 for counter, amount in amounts:
                     left[counter] -= amount
-        known = derived["counters"] = tuple(left)
-    return known
+        known = view.derived[_LEFT] = _Left(use, use.version, tuple(left))
+    return known.amounts
 
 
 class CounterLedger:

@@ -6,7 +6,7 @@ flags are for matching an upstream scheduler whose gates were changed, and for u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,16 @@ class Features:
     list_type_attributes: bool = False
     extended_resource: bool = True
     kubernetes: str = "1.36"
+    _hash: int = field(init=False, repr=False, compare=False)  # asked for with every look-up of a node's pools
 
     def __post_init__(self) -> None:
         if self.kubernetes not in ("1.36", "1.37"):
             raise ValueError(f"Features.kubernetes: {self.kubernetes!r} is not supported; use '1.36' or '1.37'")
+        flags = tuple(getattr(self, one.name) for one in fields(self) if one.compare)
+        object.__setattr__(self, "_hash", hash(flags))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def is_137(self) -> bool:
@@ -57,6 +63,7 @@ class Shortcuts:
         matching: Give up a branch when the remaining requests cannot all get different devices.
         counter_bounds: Give up a branch when the cheapest remaining devices exceed the counters.
         last_answer: What was found for a node is found again without a search while nothing changed there.
+        known_picks: What was found for one node is found for others that have the same candidates.
     """
 
     bulk: bool = True
@@ -67,7 +74,8 @@ class Shortcuts:
     matching: bool = True
     counter_bounds: bool = True
     last_answer: bool = True
+    known_picks: bool = True
 
 
 ALL_SHORTCUTS = Shortcuts()
-NO_SHORTCUTS = Shortcuts(False, False, False, False, False, False, False, False)
+NO_SHORTCUTS = Shortcuts(False, False, False, False, False, False, False, False, False)

@@ -5,8 +5,8 @@ Rules of this module
   2. Results with admin access hold nothing.
   3. Keys are complete: driver, pool and device.
 
-What is derived from it for a pool (masks, available counters) is kept with the pool's entry until that
-entry changes, so a search never copies the ledger and never visits pools nobody uses.
+What readers derive from a pool's entry (masks, available counters) they keep until its version changes, so a
+search never copies the ledger and never visits pools nobody uses.
 
 Cost: `add` and `remove` O(results). Not here: what a search picks (`search`).
 
@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import count
-from typing import Any, Final
-from weakref import WeakKeyDictionary
+from typing import Final
 
 from allocator.model import Allocation, DeviceId, DeviceResult, PoolId
 from cel.quantity import Quantity
@@ -37,18 +36,17 @@ class PoolUse:
         shares: Device name -> share id -> how many allocations hold that share.
         consumed: Device name -> capacity name -> sum of what shares consume, in units of 10^-9.
         consumers: Device name -> number of shares that recorded a consumption.
-        derived: What readers computed from this entry for a view of the pool; emptied by every change, and an
-            entry goes with its view.
+        version: Grows with every change of this entry.
     """
 
-    __slots__ = ("consumed", "consumers", "dedicated", "derived", "shares")
+    __slots__ = ("consumed", "consumers", "dedicated", "shares", "version")
 
     def __init__(self) -> None:
         self.dedicated: Final[dict[str, int]] = {}
         self.shares: Final[dict[str, dict[str, int]]] = {}
         self.consumed: Final[dict[str, dict[str, int]]] = {}
         self.consumers: Final[dict[str, int]] = {}
-        self.derived: Final[WeakKeyDictionary[Any, dict[Any, Any]]] = WeakKeyDictionary()
+        self.version = 0
 
     def holds(self, device: str) -> bool:
         """Whether any allocation holds the device or a share of it (IsDeviceAllocated)."""
@@ -173,8 +171,7 @@ class InUse:
         pool = self._pools.get(pool_id)
         if pool is None:
             pool = self._pools[pool_id] = PoolUse()
-        elif pool.derived:
-            pool.derived.clear()
+        pool.version += 1
         return pool
 
     def _forget_if_empty(self, pool_id: PoolId, pool: PoolUse) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from allocator.capacity import NOTHING, CapacityError, Consumption
 from allocator.features import Features
 from allocator.in_use import InUse, PoolUse
-from allocator.model import AllocationError, Claim, PoolId
+from allocator.model import AllocationError, Claim
 from allocator.node_pools import NodePools
 from allocator.pools import PoolView
 from allocator.requests import Plan, Slot, claim_error, count_problem
@@ -44,14 +44,23 @@ class ViewUse(NamedTuple):
     consumed: Mapping[int, Mapping[str, int]]
 
 
+class _KnownUse(NamedTuple):
+    """What the pool's entry in the ledger said when it had this version."""
+
+    entry: PoolUse
+    version: int
+    use: ViewUse
+
+
 _UNUSED: Final = ViewUse(0, 0, {})
+_FEW_POOLS: Final = 4
 
 
 def view_use(view: PoolView, use: PoolUse, features: Features) -> ViewUse:
     """Masks of a pool's devices that are held; kept until the pool's entry changes."""
-    derived = use.derived.setdefault(view, {})
-    known = derived.get(features.is_137)
-    if known is None:
+    key = "use 1.37" if features.is_137 else "use"
+    known = view.derived.get(key)
+    if known is None or known.entry is not use or known.version != use.version:
         dedicated = sharing = 0
         consumed: dict[int, Mapping[str, int]] = {}
         for index in _held_positions(view, use.dedicated):
@@ -60,9 +69,9 @@ def view_use(view: PoolView, use: PoolUse, features: Features) -> ViewUse:
         for index in _held_positions(view, {*use.consumers, *use.shares} if features.is_137 else use.consumers):
             sharing |= 1 << index
             consumed[index] = use.consumed.get(view.devices[index].name, {})
-        known = derived[features.is_137] = ViewUse(dedicated, sharing, consumed)
-    assert isinstance(known, ViewUse)
-    return known
+        known = view.derived[key] = _KnownUse(use, use.version, ViewUse(dedicated, sharing, consumed))
+    assert isinstance(known, _KnownUse)
+    return known.use
 
 
 def _held_positions(view: PoolView, held: Collection[str]) -> list[int]:
@@ -147,20 +156,24 @@ def gather_use(pools: NodePools, in_use: InUse, features: Features) -> NodeUse:
         known = pools.derived["use"] = NodeUse(in_use.serial)
     assert isinstance(known, NodeUse)
     if known.position != in_use.revision:
-        known.position, changed = in_use.changed_since(known.position)
+        changed = None
+        if len(pools.usable) > _FEW_POOLS:
+            _, changed = in_use.changed_since(known.position)
+        known.position = in_use.revision
         if changed is None or len(changed) >= len(pools.usable):
-            changed = [view.id for view, _ in pools.usable]
-        for pool_id in changed:
-            _update_use(known, pools, pool_id, in_use, features)
+            for number in range(len(pools.usable)):
+                _update_use(known, pools, number, in_use, features)
+        else:
+            for pool_id in changed:
+                numbered = pools.number_of(pool_id)
+                if numbered is not None:
+                    _update_use(known, pools, numbered, in_use, features)
     return known
 
 
-def _update_use(node_use: NodeUse, pools: NodePools, pool_id: PoolId, in_use: InUse, features: Features) -> None:
-    number = pools.number_of(pool_id)
-    if number is None:
-        return
+def _update_use(node_use: NodeUse, pools: NodePools, number: int, in_use: InUse, features: Features) -> None:
     view, start = pools.usable[number]
-    entry = in_use.pools.get(pool_id)
+    entry = in_use.pools.get(view.id)
     old = node_use.used.pop(number, _UNUSED)
     new = _UNUSED
     if entry is not None:

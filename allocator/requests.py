@@ -138,10 +138,11 @@ class ClaimPlan:
 class Plan:
     """Everything that can be known about claims without looking at devices.
 
-    `is_exact` tells that no slot wants all devices and nothing is wrong: `claims[].checks` are empty.
+    `is_exact` tells that no slot wants all devices and nothing is wrong: `claims[].checks` are empty;
+    `is_unconstrained` that in addition no slot is under a constraint.
     """
 
-    __slots__ = ("claims", "derived", "features", "is_exact", "requests", "slots")
+    __slots__ = ("claims", "derived", "features", "is_exact", "is_unconstrained", "requests", "slots")
 
     def __init__(self, claims: tuple[ClaimPlan, ...], features: Features) -> None:
         self.claims: Final = claims
@@ -149,6 +150,7 @@ class Plan:
         self.requests: Final = tuple(request for claim in claims for request in claim.requests)
         self.slots: Final = tuple(slot for request in self.requests for slot in request.slots)
         self.is_exact: Final = not any(claim.checks for claim in claims)
+        self.is_unconstrained: Final = self.is_exact and not any(claim.constraints for claim in claims)
         self.derived: Final[dict[object, object]] = {}
 
 

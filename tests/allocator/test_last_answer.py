@@ -27,7 +27,7 @@ from tests.allocator.cases import claims_of, features_of, in_use_of, inventory_o
 from tests.allocator.generator import Generator
 
 CI = settings(max_examples=150, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
-WITHOUT = replace(ALL_SHORTCUTS, last_answer=False)
+WITHOUT = replace(ALL_SHORTCUTS, last_answer=False, known_picks=False)
 
 
 def answer(case: dict[str, Any], inventory: Inventory, in_use: InUse, budget_steps: int = 20_000, **how: Any) -> object:
