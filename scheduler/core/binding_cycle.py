@@ -23,6 +23,7 @@ See docs/adr/0006-level-triggered-prebind.md.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
@@ -126,7 +127,7 @@ class Surroundings(Protocol):
     def write_refused(self, refusal: WriteRejected) -> None: ...
     def devices_released(self, held: Iterable[Held]) -> None: ...
     def pod_unassumed(self, pod: Pod, node: NodeName) -> None: ...
-    def is_barred(self, binding: BindingCycle) -> Status | None: ...
+    def is_barred(self, binding: BindingCycle, claims: Iterable[ClaimKey]) -> Status | None: ...
     def withdrawals(self, binding: BindingCycle) -> tuple[WriteClaimStatus, ...]: ...
     def pod_bound(self, binding: BindingCycle) -> None: ...
     def pod_failed(self, binding: BindingCycle) -> None: ...
@@ -159,7 +160,9 @@ class BindingCycles:
         self._by_pod: Final[dict[PodUid, BindingCycle]] = {}
         self._awakened: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
         self._watched_revision = 0
-        self._awaiting_watch: Final[dict[PodUid, None]] = {}
+        # A heap by the revision they await; an entry whose cycle awaits something else by now is void.
+        self._awaiting_watch: Final[list[tuple[int, PodUid]]] = []
+        self._awaiting_permit: Final[dict[PodUid, None]] = {}
 
     def __len__(self) -> int:
         return len(self._by_pod)
@@ -188,13 +191,17 @@ class BindingCycles:
 
     def reconsider_permits(self) -> None:
         """Ask Permit again for the pods that wait for it: another pod has reserved, or time has passed."""
-        for binding in tuple(self._by_pod.values()):
-            if binding.stage is Stage.PERMIT:
+        for uid in tuple(self._awaiting_permit):
+            binding = self._by_pod.get(uid)
+            if binding is not None and binding.stage is Stage.PERMIT:
                 self._permit(binding)
+            else:
+                del self._awaiting_permit[uid]
 
     def claim_changed(self, key: ClaimKey) -> None:
         """A claim was observed anew, or a write on it was settled."""
-        for uid in tuple(self._awakened.get(key, ())):
+        waiting = self._awakened.get(key)
+        for uid in tuple(waiting) if waiting else ():
             binding = self._by_pod.get(uid)
             if binding is not None and key in binding.awakened_by and not self._has_weighed(binding, key):
                 self._wake(binding)
@@ -218,9 +225,10 @@ class BindingCycles:
         if revision <= self._watched_revision:
             return
         self._watched_revision = revision
-        for uid in tuple(self._awaiting_watch):
-            binding = self._by_pod[uid]
-            if binding.awaits_revision is not None and binding.awaits_revision <= revision:
+        while self._awaiting_watch and self._awaiting_watch[0][0] <= revision:
+            awaited, uid = heapq.heappop(self._awaiting_watch)
+            binding = self._by_pod.get(uid)
+            if binding is not None and binding.awaits_revision == awaited:
                 self._wake(binding)
 
     def stage_of(self, uid: PodUid) -> Stage | None:
@@ -250,6 +258,8 @@ class BindingCycles:
     # Permit
 
     def _wait_for_permit(self, binding: BindingCycle, permit: PermitResult) -> None:
+        self._awaiting_permit.pop(binding.pod.uid, None)  # a leftover of an earlier attempt has no place in the order
+        self._awaiting_permit[binding.pod.uid] = None
         if binding.permit_deadline_ms is None:
             binding.permit_deadline_ms = self._timers.now_ms + permit.timeout_ms
             self._set_timer(binding, binding.permit_deadline_ms, self._permit)
@@ -272,9 +282,9 @@ class BindingCycles:
     def _pre_bind(self, binding: BindingCycle) -> None:
         uid = binding.pod.uid
         claims = self._store.claims_of(uid)
-        in_doubt = [key for key in claims if self._writes.is_unsettled(key, except_owner=uid)]
+        in_doubt = tuple([key for key in claims if self._writes.is_unsettled(key, except_owner=uid)])
         if in_doubt:
-            self._sleep(binding, tuple(in_doubt), None)
+            self._sleep(binding, in_doubt, None)
             return
         binding.cycle.now_ms = self._timers.wall_ms
         step = binding.runner.pre_bind(binding.cycle, binding.node, self._view)
@@ -298,15 +308,15 @@ class BindingCycles:
             self._outbox.tell(event)
 
     def _bind_unless_barred(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> None:
-        stored = (self._store.claim(key) for key in claims)
-        revision = max((claim.revision for claim in stored if claim is not None), default=0)
+        stored = [self._store.claim(key) for key in claims]
+        revision = max([claim.revision for claim in stored if claim is not None], default=0)
         if revision > self._watched_revision:
             # Our write was answered before the watch told of it. What others stored before it is on its way to us.
             self._sleep(binding, claims, None)
             binding.awaits_revision = revision
-            self._awaiting_watch[binding.pod.uid] = None
+            heapq.heappush(self._awaiting_watch, (revision, binding.pod.uid))
             return
-        barred = self._around.is_barred(binding)
+        barred = self._around.is_barred(binding, claims)
         if barred is not None:
             self._give_up(binding, barred)
             return
@@ -331,7 +341,6 @@ class BindingCycles:
                 del self._awakened[key]
         binding.awakened_by = ()
         binding.awaits_revision = None
-        self._awaiting_watch.pop(binding.pod.uid, None)
 
     def _wake(self, binding: BindingCycle) -> None:
         self._rouse(binding)

@@ -118,9 +118,8 @@ class ClaimWrites:
 
     def is_unsettled(self, claim: ClaimKey, *, except_owner: PodUid) -> bool:
         """Whether a write on `claim` by anyone but `except_owner` may still land."""
-        return any(
-            write.owner != except_owner for uid in self._uids_by_key.get(claim, ()) for write in self._by_claim[uid]
-        )
+        uids = self._uids_by_key.get(claim)
+        return uids is not None and any(write.owner != except_owner for uid in uids for write in self._by_claim[uid])
 
     def is_doubtful(self, claim: ClaimUid) -> bool:
         return any(write.is_doubtful for write in self._by_claim.get(claim, ()))

@@ -25,7 +25,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from allocator import Allocation, DeviceId, InUse
+from allocator import Allocation, DeviceId, InUse, PoolId
 from scheduler.core.contests import Contests
 from scheduler.core.store import Store
 from scheduler.framework.api import Held
@@ -68,7 +68,7 @@ class ClaimOverlay:
     def is_held_for(self, claim: ClaimUid, pod: PodUid, allocation: Allocation) -> bool:
         """Whether exactly this allocation is held for `pod`, so that it may be written."""
         hold = self._hold_by_claim.get(claim)
-        return hold is not None and hold.pod == pod and footprint(hold.held.allocation) == footprint(allocation)
+        return hold is not None and hold.pod == pod and is_same_taking(hold.held.allocation, allocation)
 
     def hold(self, pod: PodUid, helds: Iterable[Held]) -> None:
         """Count these allocations until they are observed or released. No claim may be held already."""
@@ -96,7 +96,10 @@ class ClaimOverlay:
         self._take_over_provisional(claim)
         hold = self._hold_by_claim.get(claim.uid)
         allocation = claim.allocation
-        if hold is not None and allocation is not None and footprint(allocation) == footprint(hold.held.allocation):
+        if allocation is None:
+            if claim.uid not in self._counted:
+                return False
+        elif hold is not None and is_same_taking(allocation, hold.held.allocation):
             self._drop(claim.uid)
         return self._count(claim.uid)
 
@@ -130,7 +133,7 @@ class ClaimOverlay:
         held = hold.held.allocation
         if stored is None:
             return (held,)
-        return (stored,) if footprint(stored) == footprint(held) else (stored, held)
+        return (stored,) if is_same_taking(stored, held) else (stored, held)
 
     def _drop(self, claim: ClaimUid) -> None:
         hold = self._hold_by_claim.pop(claim)
@@ -145,9 +148,7 @@ class ClaimOverlay:
         after = self.wanted(claim)
         if before == after == ():
             return False
-        if len(before) == len(after) and all(
-            one is other or footprint(one) == footprint(other) for one, other in zip(before, after, strict=True)
-        ):
+        if len(before) == len(after) and all(map(is_same_taking, before, after)):
             return False
         if after:
             self._counted[claim] = after
@@ -157,12 +158,19 @@ class ClaimOverlay:
             self.in_use.remove(allocation)
         for allocation in after:
             self.in_use.add(allocation)
-        pools = {result.device_id.pool_id: None for allocation in (*before, *after) for result in allocation.results}
-        for pool in pools:
-            self._store.touch_pool(pool)
+        pools = {
+            (result.driver, result.pool): None for allocation in (*before, *after) for result in allocation.results
+        }
+        for driver, pool in pools:
+            self._store.touch_pool(PoolId(driver, pool))
         self.contests.recount(claim, after)
         known = [footprint(allocation) for allocation in before]
         return any(footprint(allocation) not in known for allocation in after)
+
+
+def is_same_taking(one: Allocation, other: Allocation) -> bool:
+    """Whether both take the same."""
+    return one is other or footprint(one) == footprint(other)
 
 
 def footprint(allocation: Allocation) -> Footprint:

@@ -66,10 +66,11 @@ class ShapeRecord:
         fits: Nodes that fit.
         buckets: The same by score vector, each in order of `stamp`.
         normalized: For each Score plugin the weighted normalized score by raw score.
-        totals: Their sum for each vector; true while `is_ranked`.
+        totals: Their sum for each vector, and `best` the vectors with the largest; true while `is_ranked`.
     """
 
     __slots__ = (
+        "best",
         "buckets",
         "changed",
         "cursor",
@@ -98,6 +99,7 @@ class ShapeRecord:
         self.buckets: dict[ScoreVector, OrderedDict[NodeName, None]] = {}
         self.normalized: list[dict[int, int]] = []
         self.totals: dict[ScoreVector, int] = {}
+        self.best: list[ScoreVector] = []
         self.is_ranked = False
 
     @property
@@ -361,9 +363,9 @@ class Feasibility:
             failure = self._rank(runner, cycle, plan, record)
             if failure is not None:
                 return failure
-        best = max(record.totals.values())
-        heads = [next(iter(record.buckets[vector])) for vector, total in record.totals.items() if total == best]
-        return Chosen(heads[0] if len(heads) == 1 else min(heads, key=lambda name: record.fits[name].stamp), best)
+        heads = [next(iter(record.buckets[vector])) for vector in record.best]
+        node = heads[0] if len(heads) == 1 else min(heads, key=lambda name: record.fits[name].stamp)
+        return Chosen(node, record.totals[record.best[0]])
 
     def _rank(self, runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord) -> Status | None:
         """Bring `totals` in line with the vectors there are. Only changed sets of raw scores are normalized again."""
@@ -382,6 +384,8 @@ class Feasibility:
             vector: sum(scores[raw] for scores, raw in zip(normalized, vector, strict=True))
             for vector in record.buckets
         }
+        largest = max(record.totals.values())
+        record.best = [vector for vector, total in record.totals.items() if total == largest]
         record.is_ranked = True
         return None
 

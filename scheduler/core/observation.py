@@ -183,6 +183,8 @@ class Observations:
     # Claims
 
     def claim_observed(self, claim: ResourceClaim) -> None:
+        if self._store.has_seen_claim(claim):
+            return
         replaced = self._store.claim_replaced_by(claim)
         if replaced is not None:
             self.claim_deleted(replaced.uid, claim.revision)
@@ -246,8 +248,8 @@ class Observations:
         was = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         self._change(Resource.ASSIGNED_POD, Action.DELETE, was, None)
 
-    def is_barred(self, binding: BindingCycle) -> Status | None:
-        return self._conflicts.is_barred(binding.pod, claims_of(binding.pod))
+    def is_barred(self, binding: BindingCycle, claims: Iterable[ClaimKey]) -> Status | None:
+        return self._conflicts.is_barred(binding.pod, claims)
 
     def withdrawals(self, binding: BindingCycle) -> tuple[WriteClaimStatus, ...]:
         return self._conflicts.withdrawals(binding.pod.uid, claims_of(binding.pod))

@@ -64,6 +64,8 @@ class Outbox:
 
     def drain(self) -> tuple[Decision, ...]:
         """The decisions since the last call, in order."""
+        if not self._decisions:
+            return ()
         decisions = tuple(self._decisions)
         self._decisions.clear()
         return decisions

@@ -16,7 +16,7 @@ named nodes touches all nodes.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -78,16 +78,17 @@ class Store:
 
         The caller first deletes the pod of `pod_replaced_by`.
         """
-        uid = pod.uid
-        namesake = self._pod_uid_by_key.get(pod.key)
-        if namesake is not None and namesake != uid and self.pods[namesake].metadata.revision > pod.metadata.revision:
+        uid, key = pod.uid, pod.key
+        namesake = self._pod_uid_by_key.get(key)
+        revision = pod.metadata.revision
+        if namesake is not None and namesake != uid and self.pods[namesake].metadata.revision > revision:
             return False
-        if not self._pod_versions.observe(uid, pod.metadata.revision):
+        if not self._pod_versions.observe(uid, revision):
             return False
         old = self.pods.get(uid)
         self.pods[uid] = pod
         if old is None:
-            self._pod_uid_by_key[pod.key] = uid
+            self._pod_uid_by_key[key] = uid
             self._link_claims(pod)
         elif old.status.resource_claim_statuses != pod.status.resource_claim_statuses:
             self._unlink_claims(uid)
@@ -127,8 +128,9 @@ class Store:
         if self.assumed.pop(uid, None) is not None:
             self._count(uid)
 
-    def pods_using(self, claim: ClaimKey) -> Iterable[Pod]:
-        return [self.pods[uid] for uid in self._pods_by_claim.get(claim, ())]
+    def pods_using(self, claim: ClaimKey) -> Sequence[Pod]:
+        users = self._pods_by_claim.get(claim)
+        return [self.pods[uid] for uid in users] if users else []
 
     def claims_of(self, uid: PodUid) -> tuple[ClaimKey, ...]:
         """The claims that a known pod refers to by name, as far as they have names yet."""
@@ -269,23 +271,32 @@ class Store:
 
     def claim_replaced_by(self, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim of the same name and another uid that cannot exist any more, given that `claim` was observed."""
-        known = self.claim(claim.key)
-        return known if known is not None and known.uid != claim.uid and known.revision < claim.revision else None
+        uid = self._claim_uid_by_key.get(claim.key)
+        if uid is None or uid == claim.uid:
+            return None
+        known = self.claims[uid]
+        return known if known.revision < claim.revision else None
 
     def observe_claim(self, claim: ResourceClaim) -> ResourceClaim | bool | None:
         """The state this one replaces, None for a new claim, False when this is nothing new.
 
         The caller first deletes the claim of `claim_replaced_by`.
         """
-        known = self.claim(claim.key)
-        if known is not None and known.uid != claim.uid and known.revision > claim.revision:
+        uid = claim.uid
+        namesake = self._claim_uid_by_key.get(claim.key)
+        if namesake is not None and namesake != uid and self.claims[namesake].revision > claim.revision:
             return False
-        if not self._claim_versions.observe(claim.uid, claim.revision):
+        if not self._claim_versions.observe(uid, claim.revision):
             return False
-        old = self.claims.get(claim.uid)
-        self.claims[claim.uid] = claim
-        self._claim_uid_by_key[claim.key] = claim.uid
+        old = self.claims.get(uid)
+        self.claims[uid] = claim
+        self._claim_uid_by_key[claim.key] = uid
         return old
+
+    def has_seen_claim(self, claim: ResourceClaim) -> bool:
+        """Whether this state, or a newer one, is known: each of our writes is told twice, by answer and by watch."""
+        known = self.claims.get(claim.uid)
+        return known is not None and claim.revision <= known.revision
 
     def delete_claim(self, uid: ClaimUid, revision: int) -> ResourceClaim | None:
         """The last state of the claim, None when it was not known or the deletion is older than what is."""
@@ -417,9 +428,14 @@ def claims_of(pod: Pod) -> tuple[ClaimKey, ...]:
     special = (special_claim_key(pod),) if asks_extended_resources(pod) else ()
     if not entries:
         return special
+    namespace = pod.metadata.namespace
     generated = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
-    names = (entry.resource_claim_name or generated.get(entry.name) for entry in entries)
-    return (*dict.fromkeys(ClaimKey(pod.metadata.namespace, name) for name in names if name), *special)
+    claims: dict[ClaimKey, None] = {}
+    for entry in entries:
+        name = entry.resource_claim_name or generated.get(entry.name)
+        if name:
+            claims[ClaimKey(namespace, name)] = None
+    return (*claims, *special)
 
 
 def _looks_alike(before: Pod, after: Pod) -> bool:

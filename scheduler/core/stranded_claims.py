@@ -24,7 +24,7 @@ from typing import Final
 
 from scheduler.core.outbox import Outbox
 from scheduler.core.settings import CoreSettings
-from scheduler.core.store import Store, claims_of
+from scheduler.core.store import Store
 from scheduler.core.timers import TimerId, Timers
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimUid, PodUid
@@ -69,7 +69,7 @@ class StrandedClaims:
             return
         unallocated = self._unallocated(pod)
         self._forget_told(pod.uid, unallocated)
-        if any(claim.uid not in self._told.get(pod.uid, ()) for claim in unallocated):
+        if unallocated and any(claim.uid not in self._told.get(pod.uid, ()) for claim in unallocated):
             self._arm(pod.uid, self._settings.unallocated_ms_silent)
 
     def claim_changed(self, claim: ResourceClaim) -> None:
@@ -84,7 +84,7 @@ class StrandedClaims:
         self._told.pop(uid, None)
 
     def _unallocated(self, pod: Pod) -> list[ResourceClaim]:
-        claims = (self._store.claim(key) for key in claims_of(pod))
+        claims = [self._store.claim(key) for key in self._store.claims_of(pod.uid)]
         return [claim for claim in claims if claim is not None and claim.allocation is None]
 
     def _forget_told(self, uid: PodUid, unallocated: list[ResourceClaim]) -> None:

@@ -30,7 +30,7 @@ from msgspec import Struct
 from allocator import Allocation, Features, InUse, Inventory
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
-from scheduler.framework.status import Status
+from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -149,6 +149,10 @@ class PreFilterResult(Struct, frozen=True):
     node_names: frozenset[NodeName] | None = None
 
 
+PRE_FILTERED = PreFilterResult(SUCCESS)
+PRE_FILTER_SKIPPED = PreFilterResult(SKIP)
+
+
 class PostFilterResult(Struct, frozen=True):
     """SUCCESS with a nominated node, or UNSCHEDULABLE; decisions (de-allocation, later: preemption) either way."""
 
@@ -174,6 +178,9 @@ class PreBindDone(Struct, frozen=True):
     """Everything this plugin owes before the binding is stored on the API server."""
 
     events: tuple[RecordEvent, ...] = ()
+
+
+PRE_BIND_DONE = PreBindDone()
 
 
 class PreBindWrite(Struct, frozen=True):
@@ -203,6 +210,9 @@ PreBindStep: TypeAlias = PreBindDone | PreBindWrite | PreBindWait | PreBindFaile
 class PermitResult(Struct, frozen=True):
     status: Status  # SUCCESS, WAIT or a rejection
     timeout_ms: int = 0
+
+
+PERMITTED = PermitResult(SUCCESS)
 
 
 class Plugin(Protocol):

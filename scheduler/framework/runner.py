@@ -21,6 +21,8 @@ from msgspec import Struct
 
 from scheduler.framework.api import (
     ON_NODE,
+    PERMITTED,
+    PRE_BIND_DONE,
     ClusterEvent,
     ClusterView,
     Dependence,
@@ -59,6 +61,7 @@ from scheduler.model.objects import Pod
 
 NODE_SCORE_MAX: Final = 100
 _SKIPPED: Final = "skipped"  # stands for a plugin that has nothing to do for a pod in the pod's shape
+_PLANS_MAX: Final = 16_384
 _ON_CLUSTER: Final = Dependence(Scope.CLUSTER)
 
 
@@ -227,13 +230,17 @@ class Runner:
             # Nearly all are this one, and a bool is hashed faster.
             dependences.append(dependence is ON_NODE or dependence)
         known = tuple(dependences)
-        plan = self._plans.get(known)
+        if not is_remembered:
+            return self._sort(known, None)
+        parts = (known, tuple(shapes))
+        plan = self._plans.get(parts)
         if plan is None:
-            plan = self._plans[known] = self._sort(known)
-        key = Shape(self.scheduler_name, known, tuple(shapes)) if is_remembered else None
-        return Plan(key, plan.filters, plan.live_filters, plan.scorers, plan.live_scorers, plan.domains)
+            if len(self._plans) >= _PLANS_MAX:
+                self._plans.clear()
+            plan = self._plans[parts] = self._sort(known, Shape(self.scheduler_name, *parts))
+        return plan
 
-    def _sort(self, dependences: tuple[Dependence | bool | None, ...]) -> Plan:
+    def _sort(self, dependences: tuple[Dependence | bool | None, ...], shape: Shape | None) -> Plan:
         filters: tuple[list[FilterPlugin], list[FilterPlugin]] = ([], [])
         scorers: tuple[list[ScorePlugin], list[ScorePlugin]] = ([], [])
         domains: dict[str, None] = {}
@@ -249,7 +256,7 @@ class Runner:
                 filters[is_live].append(plugin)
             if isinstance(plugin, ScorePlugin):
                 scorers[is_live].append(plugin)
-        return Plan(None, tuple(filters[0]), tuple(filters[1]), tuple(scorers[0]), tuple(scorers[1]), tuple(domains))
+        return Plan(shape, tuple(filters[0]), tuple(filters[1]), tuple(scorers[0]), tuple(scorers[1]), tuple(domains))
 
     def filter(self, plugins: Sequence[FilterPlugin], cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         """SUCCESS, or the first verdict against `node`."""
@@ -364,7 +371,7 @@ class Runner:
                     waiting = PermitResult(result.status.by(plugin.name), result.timeout_ms)
             elif result.status.code is not Code.SUCCESS:
                 return PermitResult(result.status.by(plugin.name))
-        return waiting or PermitResult(SUCCESS)
+        return waiting or PERMITTED
 
     def pre_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PreBindStep:
         """The first step that is not done, so that all are done at the same instant when this says done."""
@@ -376,14 +383,15 @@ class Runner:
                 step = PreBindFailed(self._broken(plugin, "PreBind", error))
             match step:
                 case PreBindDone():
-                    events += step.events
+                    if step.events:
+                        events += step.events
                 case PreBindFailed():
                     return PreBindFailed(step.status.by(plugin.name), events + step.events)
                 case PreBindWait():
                     return PreBindWait(step.deadline_ms, step.claims, events + step.events)
                 case PreBindWrite():
-                    return PreBindWrite(events + step.decisions)
-        return PreBindDone(events)
+                    return PreBindWrite(events + step.decisions) if events else step
+        return PreBindDone(events) if events else PRE_BIND_DONE
 
     def post_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
         """Run PostBind; nothing can fail any more, a plugin that breaks is passed over."""

@@ -73,7 +73,13 @@ class ResourceClaim:
 
     @property
     def controller(self) -> OwnerReference | None:
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
 
     def is_reserved_for(self, pod: PodUid) -> bool:
-        return any(consumer.uid == pod and consumer.pod_uid is not None for consumer in self.reserved_for)
+        for consumer in self.reserved_for:  # noqa: SIM110 - asked with every step of a binding
+            if consumer.uid == pod and consumer.pod_uid is not None:
+                return True
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from allocator import NodeView
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Node, Pod
 from scheduler.model.resources import PODS, node_allocatable, pod_amounts
@@ -22,6 +23,8 @@ class NodeInfo:
     __slots__ = (
         "_allocatable",
         "_allocatable_of",
+        "_host",
+        "_host_of",
         "generation",
         "name",
         "node",
@@ -42,6 +45,16 @@ class NodeInfo:
         self.scoring_requested: dict[str, int] = {}
         self._allocatable: dict[str, int] = {}
         self._allocatable_of: Node | None = None
+        self._host = NodeView(self.name)
+        self._host_of: Node | None = None
+
+    @property
+    def host(self) -> NodeView:
+        """The node as the allocator sees it; made once per node object."""
+        if self._host_of is not self.node:
+            self._host = NodeView(self.name, self.node.labels)
+            self._host_of = self.node
+        return self._host
 
     @property
     def allocatable(self) -> dict[str, int]:
@@ -53,8 +66,9 @@ class NodeInfo:
 
     def add_pod(self, pod: Pod) -> None:
         """Count `pod` on this node, replacing an earlier state of the same pod. Does not touch `generation`."""
-        self.remove_pod(pod.uid)
-        self.pods[pod.uid] = pod
+        uid = pod.uid
+        self.remove_pod(uid)
+        self.pods[uid] = pod
         self._count(pod, 1)
 
     def remove_pod(self, uid: PodUid) -> Pod | None:

@@ -52,7 +52,9 @@ def is_for_group(consumer: Consumer, pod: Pod) -> bool:
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether `pod` may use the claim: it is reserved for the pod, or for its group."""
-    return claim.is_reserved_for(pod.uid) or any(is_for_group(consumer, pod) for consumer in claim.reserved_for)
+    if claim.is_reserved_for(pod.uid):
+        return True
+    return pod.spec.scheduling_group is not None and any(is_for_group(one, pod) for one in claim.reserved_for)
 
 
 def is_group_owner(owner: OwnerReference | None, pod: Pod) -> bool:

@@ -102,12 +102,10 @@ def pod_amounts(pod: Pod) -> PodAmounts:
     """
     spec = pod.spec
     return _amounts(
-        _Asked(
-            tuple([_items(container) for container in spec.containers or ()]),
-            tuple([(one.restart_policy == "Always", _items(one)) for one in spec.init_containers or ()]),
-            tuple((spec.resources.requests or {}).items()) if spec.resources is not None else (),
-            tuple(spec.overhead.items()) if spec.overhead else (),
-        )
+        tuple([_items(container) for container in spec.containers or ()]),
+        tuple([(one.restart_policy == "Always", _items(one)) for one in spec.init_containers or ()]),
+        tuple((spec.resources.requests or {}).items()) if spec.resources is not None else (),
+        tuple(spec.overhead.items()) if spec.overhead else (),
     )
 
 
@@ -141,7 +139,13 @@ def _items(container: Container) -> _Amounts:
 
 
 @lru_cache(maxsize=16_384)
-def _amounts(asked: _Asked) -> PodAmounts:
+def _amounts(
+    containers: tuple[_Amounts, ...],
+    init_containers: tuple[tuple[bool, _Amounts], ...],
+    pod_level: _Amounts,
+    overhead: _Amounts,
+) -> PodAmounts:
+    asked = _Asked(containers, init_containers, pod_level, overhead)
     requests = _rounded(_sum_nano(asked, {}))
     needed = [(name, amount) for name, amount in requests.items() if amount > 0]
     needed.sort(key=lambda item: (_ORDER.get(item[0], len(_ORDER)), item[0]))

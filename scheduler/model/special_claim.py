@@ -73,8 +73,10 @@ def is_provisional(claim: ClaimUid) -> bool:
 
 def stands_for(claim: ResourceClaim) -> ClaimUid | None:
     """The provisional uid that this claim's own takes the place of; None for claims that are not special."""
+    if (EXTENDED_RESOURCE_ANNOTATION, "true") not in claim.annotations:
+        return None
     owner = claim.controller
-    if owner is None or owner.kind != "Pod" or (EXTENDED_RESOURCE_ANNOTATION, "true") not in claim.annotations:
+    if owner is None or owner.kind != "Pod":
         return None
     return provisional_uid(PodUid(owner.uid))
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from scheduler.framework.api import (
     ON_NODE,
+    PRE_FILTER_SKIPPED,
     Action,
     ClusterEvent,
     ClusterView,
@@ -62,7 +63,7 @@ class NodeAffinity:
         required = terms.required if terms is not None else None
         preferred = terms.preferred if terms is not None else None
         if required is None and not preferred and not cycle.pod.spec.node_selector:
-            return PreFilterResult(SKIP)
+            return PRE_FILTER_SKIPPED
         cycle.put(NodeAffinitySlot(required_node_affinity(cycle.pod), compile_preferred_terms(preferred or ())))
         node_names = required_node_names(required) if required is not None else None
         if node_names is not None and not node_names:

@@ -19,6 +19,7 @@ from typing import Final
 from allocator import DeviceClass
 from scheduler.framework.api import (
     ON_NODE,
+    PRE_FILTERED,
     Action,
     ClusterEvent,
     ClusterView,
@@ -72,7 +73,7 @@ class NodeResourcesFit:
         if amounts.problems:
             return PreFilterResult(Status.unresolvable(*amounts.problems))
         cycle.put(amounts)
-        return PreFilterResult(SUCCESS)
+        return PRE_FILTERED
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         amounts = cycle.get(PodAmounts)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from scheduler.framework.api import PreBindDone, PreFilterResult, Profile
+from scheduler.framework import runner as runner_module
+from scheduler.framework.api import ON_NODE, Dependence, PreBindDone, PreFilterResult, Profile, Scope
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.registry import ProfileError, Registry, extension_points
-from scheduler.framework.runner import Runner
+from scheduler.framework.runner import PreFiltered, Runner
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugins import plugin_factories
 from tests import builders
@@ -127,6 +128,34 @@ def test_a_hint_that_breaks_wakes_rather_than_strands(point):
     rig.add_nodes("b")
     rig.wait(1_000)
     assert {rig.node_of("pc"), rig.node_of("pd")} == {"a", "b"}
+
+
+@dataclass(frozen=True)
+class Shaped(Says):
+    """A plugin whose shape is the pod's labels; with a label `live` its answers depend on the whole cluster."""
+
+    def shape(self, cycle, view):
+        return tuple(sorted((cycle.pod.metadata.labels or {}).items())) or None
+
+    def dependence(self, cycle):
+        return Dependence(Scope.CLUSTER) if "live" in (cycle.pod.metadata.labels or {}) else ON_NODE
+
+
+def test_a_remembered_plan_is_the_one_that_would_be_made(monkeypatch):
+    remembering, forgetful = runner(Shaped("A"), Shaped("B")), runner(Shaped("A"), Shaped("B"))
+    pods = [builders.pod(labels=labels) for labels in ({}, {"a": "1"}, {"a": "2"}, {"live": "1"})]
+    for pod in (*pods, *pods):
+        for skipped in (frozenset(), frozenset("A")):
+            filtered = PreFiltered(SUCCESS, skipped)
+            plan = remembering.plan(Cycle(pod, 0), None, filtered)
+            with monkeypatch.context() as patch:
+                patch.setattr(runner_module, "_PLANS_MAX", 0)
+                assert plan == forgetful.plan(Cycle(pod, 0), None, filtered)
+    kept = [remembering.plan(Cycle(pod, 0), None, PreFiltered(SUCCESS)) for pod in pods]
+    assert [plan.shape is None for plan in kept] == [True, False, False, False]
+    assert kept[1] is remembering.plan(Cycle(pods[1], 0), None, PreFiltered(SUCCESS))
+    assert kept[1].shape != kept[2].shape
+    assert kept[3].live_filters == tuple(remembering.plugins.values())
 
 
 def test_a_cycle_keeps_slots_by_type():

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindStep, PreBindWait
+from scheduler.framework.api import PRE_BIND_DONE, PreBindDone, PreBindFailed, PreBindStep, PreBindWait
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import BindingWait, RecordEvent, WaitStatus
 from scheduler.framework.status import Status
@@ -37,7 +37,7 @@ def await_binding_conditions(
     """The next step of a pod whose claims are all `stored`: go on waiting, give up, or done."""
     conditioned = [claim for claim in stored if has_binding_conditions(claim)]
     if not conditioned:
-        return PreBindDone()
+        return PRE_BIND_DONE
     waiting: list[ResourceClaim] = []
     for claim in conditioned:
         state = binding_state(claim)

@@ -47,6 +47,9 @@ from allocator import (
 )
 from scheduler.framework.api import (
     ON_NODE,
+    PRE_BIND_DONE,
+    PRE_FILTER_SKIPPED,
+    PRE_FILTERED,
     Action,
     ClusterEvent,
     ClusterView,
@@ -54,7 +57,6 @@ from scheduler.framework.api import (
     Held,
     Hint,
     PostFilterResult,
-    PreBindDone,
     PreBindFailed,
     PreBindStep,
     PreBindWrite,
@@ -117,14 +119,14 @@ class DynamicResources:
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
         special = find_special_claim(cycle.pod, view)
         if not cycle.pod.spec.resource_claims and special is None:
-            return PreFilterResult(SKIP)
+            return PRE_FILTER_SKIPPED
         walk = walk_claims(cycle.pod, view)
         if walk.problem is not None:
             return PreFilterResult(Status.unresolvable(walk.problem))
         if isinstance(special, Status):
             return PreFilterResult(special)
         if not walk.claims and special is None:
-            return PreFilterResult(SKIP)
+            return PRE_FILTER_SKIPPED
         if special is not None and special.stored is not None and special.stored.allocation is not None:
             verdict = _refuse_allocated(special.stored, cycle.pod)
             if verdict is not None:
@@ -148,7 +150,7 @@ class DynamicResources:
                 special=special,
             )
         )
-        return PreFilterResult(SUCCESS)
+        return PRE_FILTERED
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         """The specs to allocate; of allocated claims which, where they can be used, and how much they please."""
@@ -173,13 +175,13 @@ class DynamicResources:
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         slot = cycle.get(ClaimsSlot)
-        host = _node_view(node)
+        host = node.host
         wanted = _wanted_on(slot, node)
         if isinstance(wanted, Status):
             return wanted
         if wanted:
             # Even when another claim is unavailable here: freeing that one must not look helpful where this one fails.
-            refusal = _rule_out(slot, wanted, host, view, self._no_solution())
+            refusal = self._rule_out(slot, wanted, host, view)
             outcome = refusal or self._search(slot, wanted, host, view, _placeholder_share_ids(), cycle=cycle)
             if isinstance(outcome, Status):
                 return outcome
@@ -231,7 +233,7 @@ class DynamicResources:
             # The verdict was remembered from another pod of this shape, so nothing was searched in this cycle.
             wanted = _wanted_on(slot, node)
             if not isinstance(wanted, Status):
-                self._search(slot, wanted, _node_view(node), view, _placeholder_share_ids())
+                self._search(slot, wanted, node.host, view, _placeholder_share_ids())
         found = slot.found.get(node.name)
         if found is None:
             return 0
@@ -254,7 +256,7 @@ class DynamicResources:
         if isinstance(wanted, Status):
             return ReserveResult(Status.error(f"claim allocation not found for node: {wanted.message}"))
         if wanted:
-            outcome = self._search(slot, wanted, _node_view(node), view, _share_ids(view))
+            outcome = self._search(slot, wanted, node.host, view, _share_ids(view))
             if isinstance(outcome, Status):
                 return ReserveResult(Status.error(f"claim allocation not found for node: {outcome.message}"))
             held = tuple(
@@ -296,10 +298,10 @@ class DynamicResources:
     def pre_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PreBindStep:
         slot = cycle.find(ClaimsSlot)
         if slot is None:
-            return PreBindDone()
+            return PRE_BIND_DONE
         assert len(slot.goals) == len(slot.claims), f"pod {cycle.pod.key}: PreBind without Reserve"
         info = view.node_infos.get(node)
-        host = _node_view(info) if info is not None else NodeView(node)
+        host = info.host if info is not None else NodeView(node)
         timestamp_ms = cycle.now_ms if view.features.device_binding_and_status else None
         writes: list[Decision] = []
         stored: list[ResourceClaim] = []
@@ -334,7 +336,7 @@ class DynamicResources:
         if writes:
             return PreBindWrite(tuple(writes))
         if not view.features.device_binding_and_status:
-            return PreBindDone()
+            return PRE_BIND_DONE
         return await_binding_conditions(slot, stored, cycle, node, timeout_ms=self.binding_timeout_ms)
 
     # --- allocation ---------------------------------------------------------------------------------------------------
@@ -386,6 +388,24 @@ class DynamicResources:
                 return Status.unresolvable(INVALID_POOLS)
             case Unsatisfiable():
                 return self._no_solution()
+
+    def _rule_out(
+        self, slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView
+    ) -> Status | None:
+        """The allocator's refusal without asking it, for a node whose slices could never serve the claims; else None.
+
+        Worth it for a shape that is new, when thousands of nodes are asked about, and not for the few that changed.
+        """
+        slot.asked_count += 1
+        if slot.asked_count < _MANY_NODES:
+            return None
+        if wanted not in slot.candidates:
+            slot.candidates[wanted] = candidate_nodes(wanted, view.inventory, view.features)
+        candidates = slot.candidates[wanted]
+        if candidates is None or host.name in candidates:
+            return None
+        has_invalid = view.inventory.node_pools(host, view.features).has_invalid
+        return Status.unresolvable(INVALID_POOLS) if has_invalid else self._no_solution()
 
     def _no_solution(self) -> Status:
         where = f" from slices of --slices '{self.slices}'" if self.slices else ""
@@ -457,25 +477,6 @@ def _wanted_on(slot: ClaimsSlot, node: NodeInfo) -> tuple[Claim, ...] | Status:
     return slot.wanted if needed.wanted is None else (*slot.wanted, needed.wanted)
 
 
-def _rule_out(
-    slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, no_solution: Status
-) -> Status | None:
-    """The allocator's refusal without asking it, for a node whose slices could never serve the claims; else None.
-
-    Worth it for a shape that is new, when thousands of nodes are asked about, and not for the few that changed.
-    """
-    slot.asked_count += 1
-    if slot.asked_count < _MANY_NODES:
-        return None
-    if wanted not in slot.candidates:
-        slot.candidates[wanted] = candidate_nodes(wanted, view.inventory, view.features)
-    candidates = slot.candidates[wanted]
-    if candidates is None or host.name in candidates:
-        return None
-    has_invalid = view.inventory.node_pools(host, view.features).has_invalid
-    return Status.unresolvable(INVALID_POOLS) if has_invalid else no_solution
-
-
 def _is_unavailable(slot: ClaimsSlot, index: int, host: NodeView) -> bool:
     """Whether an allocated claim cannot be used on this node (or, given up, on any)."""
     allocation = slot.claims[index].allocation
@@ -507,7 +508,7 @@ def _stands_in_the_way(slot: ClaimsSlot, index: int, verdicts: Mapping[NodeName,
         status.plugin == NAME
         and REASON_UNAVAILABLE in status.reasons
         and (info := view.node_infos.get(name)) is not None
-        and _is_unavailable(slot, index, _node_view(info))
+        and _is_unavailable(slot, index, info.host)
         for name, status in verdicts.items()
     )
 
@@ -532,10 +533,6 @@ def _unpublished(allocation: Allocation, host: NodeView, view: ClusterView) -> D
         if not is_offered:
             return device
     return None
-
-
-def _node_view(node: NodeInfo) -> NodeView:
-    return NodeView(node.name, node.node.labels)
 
 
 def _placeholder_share_ids() -> Iterator[str]:

@@ -90,7 +90,10 @@ def _resolve(pod: Pod, entry: PodResourceClaim, view: ClusterView) -> ResourceCl
 
 
 def _status_entry(pod: Pod, entry: PodResourceClaim) -> PodResourceClaimStatus | None:
-    return next((status for status in pod.status.resource_claim_statuses or () if status.name == entry.name), None)
+    for status in pod.status.resource_claim_statuses or ():
+        if status.name == entry.name:
+            return status
+    return None
 
 
 def _is_generation_pending(pod: Pod, entry: PodResourceClaim) -> bool:

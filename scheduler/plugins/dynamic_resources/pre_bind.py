@@ -105,7 +105,7 @@ def next_step(
 
 def is_same_allocation(left: Allocation, right: Allocation) -> bool:
     """Whether both give the same devices (and shares of devices) to the same requests."""
-    return _devices(left) == _devices(right)
+    return left is right or _devices(left) == _devices(right)
 
 
 def _devices(allocation: Allocation) -> list[tuple[object, ...]]:

@@ -148,10 +148,9 @@ class SpecialClaim:
         if found is None:
             return Status.unresolvable(REASON_STALE)
         allocation = self.stored.allocation if self.stored is not None else None
-        if allocation is not None and allocation.node_selector is not None:
-            host = NodeView(node.name, node.node.labels)
-            if not match_node_selector(allocation.node_selector, host):
-                return Status.unresolvable(REASON_STALE)
+        selector = allocation.node_selector if allocation is not None else None
+        if selector is not None and not match_node_selector(selector, node.host):
+            return Status.unresolvable(REASON_STALE)
         return found
 
     def _work_out(self, served: tuple[str, ...]) -> OnNode | None:
