@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from allocator.constraints import ConstraintState, in_reach
+from allocator.masks import mask_of, positions_of
 from allocator.matching import can_match
 from allocator.model import RESULTS_MAX
 from allocator.problem import Problem
@@ -36,11 +37,10 @@ class Bounds:
         self._is_admin: Final = [any(slot.is_admin for slot in request.slots) for request in requests]
         self._counts: Final = [problem.count(slot) for slot in problem.plan.slots]
         self._candidates: Final = [self._candidates_of(request) for request in requests]
-        self._pools: Final = [self._counter_pools(request) for request in requests]
+        self._pools: Final[dict[int, frozenset[int]]] = {}
         self._neighbours: Final = [self._gather_neighbours(request) for request in requests]
         self._relevant: Final = self._gather_relevant()
         self._candidates_from: Final = self._gather_candidates_from()
-        self._pools_from: Final = self._gather_pools_from()
         self._is_limited: Final = [
             sum(max((problem.count(slot) for slot in request.slots), default=0) for request in claim.requests)
             > RESULTS_MAX
@@ -52,7 +52,7 @@ class Bounds:
             for index, state in enumerate(of_claim)
             if not state.is_match
         ]
-        self._twins: dict[int, int] | None = None
+        self._twins: Final[dict[int, int]] = {}
 
     # --- relations --------------------------------------------------------------------------------------
 
@@ -64,16 +64,17 @@ class Bounds:
                 mask |= 1 << position
         return mask
 
-    def _counter_pools(self, request: RequestPlan) -> frozenset[int]:
+    def _counter_pools(self, request: int) -> frozenset[int]:
         """Pools (by index) whose counters devices of the request consume."""
-        counting = self._candidates[request.index] & self._problem.static.counting
-        if not counting:
-            return frozenset()
-        return frozenset(
-            number
-            for number, (view, start) in enumerate(self._problem.pools.usable)
-            if view.consumption and counting >> start & ((1 << len(view.devices)) - 1)
-        )
+        pools = self._pools.get(request)
+        if pools is None:
+            counting = self._candidates[request] & self._problem.static.counting
+            pools = self._pools[request] = frozenset(
+                number
+                for number, (view, start) in enumerate(self._problem.pools.usable if counting else ())
+                if view.consumption and counting >> start & ((1 << len(view.devices)) - 1)
+            )
+        return pools
 
     def _gather_neighbours(self, request: RequestPlan) -> int:
         mask = 0
@@ -85,7 +86,7 @@ class Bounds:
                 common &= self._problem.static.shareable
             is_neighbour = (
                 common
-                or self._pools[request.index] & self._pools[other.index]
+                or self._counter_pools(request.index) & self._counter_pools(other.index)
                 or (other.claim == request.claim and any(scope.intersection(slot.constraints) for slot in other.slots))
             )
             if is_neighbour:
@@ -113,12 +114,6 @@ class Bounds:
             candidates[index] = candidates[index + 1] | self._candidates[index]
         return candidates
 
-    def _gather_pools_from(self) -> list[tuple[int, ...]]:
-        pools: list[tuple[int, ...]] = [()] * (len(self._pools) + 1)
-        for index in reversed(range(len(self._pools))):
-            pools[index] = tuple(sorted({*pools[index + 1], *self._pools[index]}))
-        return pools
-
     def neighbours(self, request: int) -> int:
         """Earlier requests (bits) whose picks can matter to this one."""
         return self._neighbours[request]
@@ -135,9 +130,9 @@ class Bounds:
         """Devices whose shares this request or a later one can notice."""
         return self._candidates_from[request] & self._problem.static.shareable
 
-    def counter_pools_from(self, request: int) -> tuple[int, ...]:
-        """Pools whose counters this request or a later one consumes."""
-        return self._pools_from[request]
+    def counters_that_matter(self, request: int) -> int:
+        """Devices whose counters this request or a later one consumes."""
+        return self._candidates_from[request] & self._problem.static.counting
 
     def is_limited(self, claim: int) -> bool:
         """Whether the claim could reach its limit of results."""
@@ -150,44 +145,52 @@ class Bounds:
 
         Devices of which this search already picked a share are nobody's twins.
         """
-        if self._twins is None:
-            self._twins = self._gather_twins()
-        if self._shares.shared >> position & 1:
-            return 1 << position
-        return self._twins.get(position, 1 << position) & ~self._shares.shared
+        bit = 1 << position
+        if self._shares.shared & bit:
+            return bit
+        mask = self._twins.get(position)
+        if mask is None:
+            mask = self._gather_twins(position, bit)
+            self._twins.update(dict.fromkeys(positions_of(mask), mask))
+        return mask & ~self._shares.shared
 
-    def _gather_twins(self) -> dict[int, int]:
-        masks: dict[Hashable, int] = {}
-        signatures: dict[int, Hashable] = {}
-        rest = self._candidates_from[0]
-        while rest:
-            bit = rest & -rest
-            rest ^= bit
-            position = bit.bit_length() - 1
+    def _gather_twins(self, position: int, bit: int) -> int:
+        """Sieved with masks: an inventory of thousands of pools is not looked at device by device."""
+        problem = self._problem
+        mask = self._candidates_from[0]
+        for special in (problem.static.counting, problem.static.shareable, problem.sharing):
+            mask &= _side(special, bit)
+        if problem.static.counting & bit:
+            # Counters belong to a pool, so only devices of one pool can consume the same.
+            _, view, index = problem.pools.locate(position)
+            mask &= ((1 << len(view.devices)) - 1) << (position - index)
+        for slot in problem.plan.slots:
+            mask &= _side(problem.reachable[slot.index], bit)
+            mask &= _side(problem.doubtful[slot.index], bit)
+        for listed in problem.listed.values():
+            mask &= _side(mask_of(listed), bit)
+        for states in self._states:
+            for state in states:
+                mask &= state.index.alike(position)
+        if bit & (problem.static.counting | problem.static.shareable | problem.sharing):
             signature = self._signature(position, bit)
-            signatures[position] = signature
-            masks[signature] = masks.get(signature, 0) | bit
-        return {position: masks[signature] for position, signature in signatures.items()}
+            for other in positions_of(mask & ~bit):
+                if self._signature(other, 1 << other) != signature:
+                    mask ^= 1 << other
+        return mask | bit
 
     def _signature(self, position: int, bit: int) -> Hashable:
+        """What cannot be told by masks."""
         problem = self._problem
         number, view, index = problem.pools.locate(position)
-        is_shareable = bool(problem.static.shareable & bit)
-        slots = problem.plan.slots
         return (
-            tuple([bool(problem.reachable[slot.index] & bit) for slot in slots]),
-            tuple([bool(problem.doubtful[slot.index] & bit) for slot in slots]),
-            tuple([position in problem.listed.get(slot.index, ()) for slot in slots if slot.is_all]),
-            tuple([state.index.values_of(position) for states in self._states for state in states]),
-            tuple([bool(state.index.present & bit) for states in self._states for state in states]),
             (number, view.consumption[index]) if problem.static.counting & bit else None,
-            self._share_signature(position, bit) if is_shareable or problem.sharing & bit else None,
+            self._share_signature(position) if (problem.static.shareable | problem.sharing) & bit else None,
         )
 
-    def _share_signature(self, position: int, bit: int) -> Hashable:
+    def _share_signature(self, position: int) -> Hashable:
         problem = self._problem
         return (
-            bool(problem.sharing & bit),
             tuple(sorted(problem.consumed(position).items())),
             tuple([problem.consumption(slot, position).nanos for slot in problem.plan.slots]),
         )
@@ -291,3 +294,8 @@ class Bounds:
             if not self._problem.consumption(slot, position).fits(self._problem.consumed(position), used):
                 left ^= bit
         return left
+
+
+def _side(mask: int, bit: int) -> int:
+    """The devices on the same side of the mask as `bit`."""
+    return mask if mask & bit else ~mask

@@ -16,10 +16,11 @@ pass), and undoing restores the running intersection of lists.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Final, TypeAlias
 
 from allocator.journal import Journal
+from allocator.masks import positions_of
 from allocator.model import Attribute, Constraint, Device
 from allocator.node_pools import NodePools
 from allocator.pools import PoolView
@@ -30,6 +31,9 @@ Value: TypeAlias = Hashable
 _SCALAR_KINDS: Final = ("string", "int", "bool", "version")
 _MASKS_MAX: Final = 1024
 """Masks kept per attribute and node; a device of a large inventory can have a value of its own."""
+
+_CHANGES_MAX: Final = 8
+"""So many changed candidates are counted again one by one; more only where there are many pools."""
 
 _KIND_OF_LIST: Final = {"strings": "string", "ints": "int", "bools": "bool", "versions": "version"}
 
@@ -82,6 +86,23 @@ def _values(attribute: Attribute, lists: bool) -> frozenset[Value]:
 _NOTHING: Final[frozenset[Value]] = frozenset()
 
 
+class _LargeGroups:
+    """What `in_large_groups` found last for one need.
+
+    Attributes:
+        candidates: Those it was asked about; all have the attribute.
+        counts: How many of them have each value.
+        result: Those with a value of enough of them.
+    """
+
+    __slots__ = ("candidates", "counts", "result")
+
+    def __init__(self) -> None:
+        self.candidates = 0
+        self.counts: Final[dict[Value, int]] = {}
+        self.result = 0
+
+
 class AttributeIndex:
     """Values of one attribute over a node's devices.
 
@@ -90,10 +111,11 @@ class AttributeIndex:
         unknown: Those whose value has no kind this version can compare.
     """
 
-    __slots__ = ("_masks", "_numbers", "_pools", "_views", "present", "unknown")
+    __slots__ = ("_groups", "_lists", "_masks", "_numbers", "_pools", "_seen_in", "_views", "present", "unknown")
 
     def __init__(self, pools: NodePools, name: str, lists: bool) -> None:
         self._pools: Final = pools
+        self._lists: Final = lists
         self._views: Final[list[tuple[_ViewIndex, int]]] = []
         self._masks: Final[dict[Value, int]] = {}
         self._numbers: Final[dict[Value, int]] = {}
@@ -108,6 +130,8 @@ class AttributeIndex:
             unknown |= index.unknown << start
         self.present: Final = present
         self.unknown: Final = unknown
+        self._seen_in: dict[Value, list[int]] | None = None
+        self._groups: Final[dict[int, _LargeGroups]] = {}
 
     def values_of(self, position: int) -> frozenset[Value]:
         """The values of a device: one, several with lists, none when unknown."""
@@ -119,13 +143,35 @@ class AttributeIndex:
         mask = self._masks.get(value)
         if mask is None:
             mask = 0
-            for index, start in self._views:
-                part = index.masks.get(value)
-                if part:
-                    mask |= part << start
+            for number in self._pools_with(value):
+                index, start = self._views[number]
+                mask |= index.masks[value] << start
             if len(self._masks) >= _MASKS_MAX:
                 self._masks.clear()
             self._masks[value] = mask
+        return mask
+
+    def _pools_with(self, value: Value) -> Sequence[int]:
+        """Numbers of the pools that have a device with this value."""
+        if self._seen_in is None:
+            self._seen_in = {}
+            for number, (index, _) in enumerate(self._views):
+                for known in index.masks:
+                    self._seen_in.setdefault(known, []).append(number)
+        return self._seen_in.get(value, ())
+
+    def alike(self, position: int) -> int:
+        """Devices that have the same values as this one, or as it none; and like it the attribute or not."""
+        values = self.values_of(position)
+        if not values:
+            return self.unknown if self.unknown >> position & 1 else ~self.present
+        mask = -1
+        for value in values:
+            mask &= self.mask_of(value)
+        if self._lists:
+            for other in positions_of(mask):
+                if self.values_of(other) != values:
+                    mask ^= 1 << other
         return mask
 
     def mask_of_any(self, values: frozenset[Value]) -> int:
@@ -138,11 +184,27 @@ class AttributeIndex:
     def in_large_groups(self, candidates: int, need: int) -> int:
         """The candidates that share a value with at least `need - 1` others.
 
-        One pass over the pools' values: with thousands of pools a mask per value would be too much.
+        Counted by value: with thousands of pools a mask per value would be too much. The last count is kept, and
+        brought up to date where the candidates are nearly the same.
         """
         if need <= 1:
             return candidates & self.present
-        counts: dict[Value, int] = {}
+        groups = self._groups.get(need)
+        if groups is None:
+            groups = self._groups[need] = _LargeGroups()
+        candidates &= self.present
+        changed = groups.candidates ^ candidates
+        if changed:
+            if changed.bit_count() > max(_CHANGES_MAX, len(self._views) // 8):
+                self._count_groups(groups, candidates, need)
+            else:
+                self._recount_groups(groups, candidates, need, changed)
+            groups.candidates = candidates
+        return groups.result
+
+    def _count_groups(self, groups: _LargeGroups, candidates: int, need: int) -> None:
+        groups.counts.clear()
+        counts = groups.counts
         parts: list[tuple[_ViewIndex, int, int]] = []
         for index, start in self._views:
             part = candidates >> start & index.present
@@ -160,7 +222,27 @@ class AttributeIndex:
                 if value in large:
                     enough |= mask & part
             result |= enough << start
-        return result
+        groups.result = result
+
+    def _recount_groups(self, groups: _LargeGroups, candidates: int, need: int, changed: int) -> None:
+        """Only groups of the changed candidates can have become large or small."""
+        counts = groups.counts
+        before: dict[Value, int] = {}
+        for position in positions_of(changed):
+            step = 1 if candidates >> position & 1 else -1
+            for value in self.values_of(position):
+                count = counts.get(value, 0)
+                before.setdefault(value, count)
+                counts[value] = count + step
+        doubtful = changed
+        for value, count in before.items():
+            if (count >= need) != (counts[value] >= need):
+                doubtful |= self.mask_of(value)
+        result = groups.result & ~doubtful
+        for position in positions_of(doubtful & candidates):
+            if any(counts[value] >= need for value in self.values_of(position)):
+                result |= 1 << position
+        groups.result = result
 
     def values_among(self, candidates: int) -> int:
         """The candidates' values as a mask, each value a bit of its own; one more bit for all unknown ones."""

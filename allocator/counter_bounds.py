@@ -10,17 +10,43 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from allocator.counters import CounterLedger
+from allocator.masks import mask_of
+from allocator.node_pools import NodePools
+from allocator.pools import PoolView
 from allocator.problem import Problem
 from allocator.requests import RequestPlan, Slot
 
 
 class _Costs(NamedTuple):
-    """One counter: devices that consume it, and what each consumes, cheapest first."""
+    """One counter of a pool: devices that consume it, and what each consumes, cheapest first."""
 
-    pool: int
     counter: int
     consumers: int
     by_amount: tuple[tuple[int, int], ...]
+
+
+def _costs_of(view: PoolView) -> tuple[_Costs, ...]:
+    """By counter; kept with the view. Masks are over the pool."""
+    known: tuple[_Costs, ...] | None = view.derived.get("costs")
+    if known is None:
+        amounts: dict[int, list[tuple[int, int]]] = {}
+        for index, consumption in view.consumption.items():
+            for counter, amount in consumption:
+                amounts.setdefault(counter, []).append((amount, 1 << index))
+        known = view.derived["costs"] = tuple(
+            _Costs(counter, mask_of(bit.bit_length() - 1 for _, bit in entries), tuple(sorted(entries)))
+            for counter, entries in amounts.items()
+        )
+    return known
+
+
+def _most_consumers(pools: NodePools) -> int:
+    """The largest number of devices of one pool that consume counters; kept with the pools."""
+    known: int | None = pools.derived.get("most consumers")
+    if known is None:
+        known = max((len(view.consumption) for view, _ in pools.usable), default=0)
+        pools.derived["most consumers"] = known
+    return known
 
 
 class CounterBounds:
@@ -30,7 +56,7 @@ class CounterBounds:
         self._problem: Final = problem
         self._counters: Final = counters
         self._later: Final = self._gather_later()
-        self._costs: Final = self._gather_costs()
+        self._most_consumers: Final = _most_consumers(problem.pools)
 
     def _gather_later(self) -> list[tuple[int, int]]:
         """By request: candidates and number of devices of the requests after it, as far as they must differ."""
@@ -52,29 +78,6 @@ class CounterBounds:
                 return 0, 0
         return mask, min((problem.count(slot) for slot in request.slots), default=0)
 
-    def _gather_costs(self) -> tuple[_Costs, ...]:
-        problem = self._problem
-        relevant = 0
-        for mask in problem.usable:
-            relevant |= mask
-        relevant &= problem.static.counting & ~problem.static.shareable
-        amounts: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for number, (view, start) in enumerate(problem.pools.usable):
-            if not relevant >> start & ((1 << len(view.devices)) - 1):
-                continue
-            for index, consumption in view.consumption.items():
-                bit = 1 << (start + index)
-                if bit & relevant:
-                    for counter, amount in consumption:
-                        amounts.setdefault((number, counter), []).append((amount, bit))
-        costs = []
-        for (pool, counter), entries in amounts.items():
-            consumers = 0
-            for _, bit in entries:
-                consumers |= bit
-            costs.append(_Costs(pool, counter, consumers, tuple(sorted(entries))))
-        return tuple(costs)
-
     def suffice(self, slot: Slot, need: int, allowed: int, picked: int) -> bool:
         """Whether the counters could hold `need` of `allowed` for the slot, and what later requests need."""
         mask = allowed
@@ -84,17 +87,26 @@ class CounterBounds:
             need += more
         if need <= 1 or mask & self._problem.static.shareable:
             return True
-        for costs in self._costs:
-            paying = need - (mask & ~costs.consumers).bit_count()
-            if paying > 0 and not self._can_pay(costs, paying, mask):
-                return False
+        size = mask.bit_count()
+        if size < need:
+            return False
+        if size - self._most_consumers >= need:
+            return True  # whichever pool is too small, enough devices are elsewhere
+        pools = self._problem.pools
+        for pool in pools.numbers_among(mask & self._problem.static.counting):
+            local = pools.among(mask, pool)
+            elsewhere = size - local.bit_count()
+            for costs in _costs_of(pools.usable[pool][0]):
+                paying = need - elsewhere - (local & ~costs.consumers).bit_count()
+                if paying > 0 and not self._can_pay(pool, costs, paying, local):
+                    return False
         return True
 
-    def _can_pay(self, costs: _Costs, paying: int, mask: int) -> bool:
-        available = self._counters.available(costs.pool)
+    def _can_pay(self, pool: int, costs: _Costs, paying: int, mask: int) -> bool:
+        available = self._counters.available(pool)
         if available is None:
             return False
-        used = self._counters.used.get(costs.pool)
+        used = self._counters.used.get(pool)
         left = available[costs.counter] - (used[costs.counter] if used is not None else 0)
         for amount, bit in costs.by_amount:
             if bit & mask:

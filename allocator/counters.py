@@ -12,7 +12,7 @@ Source: `checkAvailableCounters` of structured/internal/incubating/allocator_inc
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from allocator.in_use import InUse, PoolUse
@@ -95,6 +95,10 @@ class CounterLedger:
         for counter, amount in amounts:
             used[counter] -= amount
 
-    def state(self, pools: Sequence[int]) -> Hashable:
-        """What the picks took of these pools."""
-        return tuple(tuple(self.used[pool]) if pool in self.used else None for pool in pools)
+    def state(self, relevant: int) -> Hashable:
+        """What the picks took of the pools of the relevant devices."""
+        return tuple(
+            (pool, tuple(used))
+            for pool, used in sorted(self.used.items())
+            if any(used) and self._pools.among(relevant, pool)
+        )

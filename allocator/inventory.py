@@ -15,7 +15,7 @@ Source: `NewAllocator` and `GatherPools` of structured/internal/incubating v0.36
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from allocator.features import Features
@@ -281,6 +281,15 @@ class Inventory:
         pools = self._gather(node, features)
         entries[node.name] = _NodeEntry(node.labels, pools)
         return pools
+
+    def shared_sight(self, node: NodeView, features: Features) -> Hashable | None:
+        """Equal for nodes that `allocate` answers alike, but for names in node selectors; None: nothing is known."""
+        if not self.has_shared_slices or node.name in self._pools_of_node:
+            return None
+        try:
+            return self.node_pools(node, features)
+        except AllocationError:
+            return None
 
     def _gather(self, node: NodeView, features: Features) -> NodePools:
         key = self._shared_key(node, features)

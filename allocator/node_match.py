@@ -7,6 +7,7 @@ structured/internal/incubating/pools_incubating.go (`NodeMatches`), all 0.36.3.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from allocator.model import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeView
@@ -121,6 +122,7 @@ def _label_problem(requirement: NodeSelectorRequirement) -> str:
     return ""
 
 
+@lru_cache(maxsize=1024)  # the same few keys are in the selectors of thousands of slices
 def _is_label_key(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):

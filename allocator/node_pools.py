@@ -10,7 +10,7 @@ Source: end of `GatherPools`, structured/internal/incubating/pools_incubating.go
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from allocator.model import Device, NodeView, PoolId, ResourceSlice
@@ -75,6 +75,20 @@ class NodePools:
         index = bisect_right(self._starts, position) - 1
         view, start = self.usable[index]
         return index, view, position - start
+
+    def among(self, mask: int, number: int) -> int:
+        """The part of a mask over the node that is devices of one pool, as a mask over the pool."""
+        view, start = self.usable[number]
+        return mask >> start & ((1 << len(view.devices)) - 1)
+
+    def numbers_among(self, mask: int) -> Iterator[int]:
+        """Indices into `usable` of the pools that have devices in the mask, in order."""
+        while mask:
+            number = bisect_right(self._starts, (mask & -mask).bit_length() - 1) - 1
+            yield number
+            view, start = self.usable[number]
+            end = start + len(view.devices)
+            mask = mask >> end << end
 
     def device(self, position: int) -> Device:
         """The device at a position."""

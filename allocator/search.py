@@ -478,7 +478,7 @@ class Search:
             bounds.picks_that_matter(request, self._picked, self._picked_of_claim[slot.claim]),
             self._results[slot.claim] if bounds.is_limited(slot.claim) else 0,
             tuple([state.state() for state in self._states[slot.claim]]),
-            self._counters.state(bounds.counter_pools_from(slot.request)),
+            self._counters.state(bounds.counters_that_matter(slot.request)),
             self._shares.state(bounds.shares_that_matter(slot.request)),
         )
 

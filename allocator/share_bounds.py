@@ -8,9 +8,9 @@ A necessary condition: what it refuses has no solution. It may let hopeless ques
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
+from allocator.masks import positions_of
 from allocator.problem import Problem
 from allocator.requests import RequestPlan
 
@@ -43,7 +43,7 @@ def _demand(problem: Problem, request: RequestPlan) -> _Demand | None:
         if usable.bit_count() < count:
             continue
         counts.append(count)
-        for position in _positions(usable):
+        for position in positions_of(usable):
             amounts = {name: amount for name, amount, _ in problem.consumption(slot, position).nanos}
             known = needs.get(position)
             if known is not None:
@@ -62,7 +62,7 @@ def _has_room(problem: Problem, demands: list[_Demand], name: str) -> bool:
         devices = 0
         for demand in large:
             devices |= demand.devices
-        for position in _positions(devices):
+        for position in positions_of(devices):
             asked -= max(0, _free(problem, position, name)) // size
             if asked <= 0:
                 break
@@ -74,10 +74,3 @@ def _has_room(problem: Problem, demands: list[_Demand], name: str) -> bool:
 def _free(problem: Problem, position: int, name: str) -> int:
     device = problem.pools.device(position)
     return device.capacity[name].value.nano - problem.consumed(position).get(name, 0)
-
-
-def _positions(mask: int) -> Iterator[int]:
-    while mask:
-        bit = mask & -mask
-        mask ^= bit
-        yield bit.bit_length() - 1

@@ -573,3 +573,40 @@ def test_filter_keeps_what_it_found_per_claim_for_score_and_changes_nothing_else
     slot = made.cycle.get(ClaimsSlot)
     assert [[str(d) for d in found.device_ids()] for found in slot.found["node"]] == [["gpu.example.com/node/gpu-0"]]
     assert (view.uids, list(view.in_use.devices())) == (0, [])
+
+
+def test_nodes_that_see_the_very_same_pools_are_answered_by_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    search = DynamicResources._search
+
+    def spy(plugin, slot, wanted, host, *rest, **more):
+        asked.append(host.name)
+        return search(plugin, slot, wanted, host, *rest, **more)
+
+    monkeypatch.setattr(DynamicResources, "_search", spy)
+    pool = {
+        "metadata": {"name": "everywhere"},
+        "spec": {
+            "driver": DRIVER,
+            "pool": {"name": "everywhere", "generation": 1, "resourceSliceCount": 1},
+            "allNodes": True,
+            "devices": [gpu("gpu-0")],
+        },
+    }
+    nodes = [node_info(name) for name in "abcd"]
+    view = Cluster(*nodes, slices=[node_slice("b", gpu("own")), pool], claims=[claim(), claim("two", exactly(count=2))])
+
+    made = attempt(view, pod_with("claim"))
+    assert made.texts() == dict.fromkeys("abcd", "ok")
+    assert asked == ["a", "b"]
+    found = made.cycle.get(ClaimsSlot).found
+    assert {name: [str(d) for one in found[name] for d in one.device_ids()] for name in found} == {
+        "a": [f"{DRIVER}/everywhere/gpu-0"],
+        "b": [f"{DRIVER}/b/own"],
+        "c": [f"{DRIVER}/everywhere/gpu-0"],
+        "d": [f"{DRIVER}/everywhere/gpu-0"],
+    }
+
+    asked.clear()
+    assert attempt(view, pod_with("two")).texts() == {"a": NO_SOLUTION, "b": "ok", "c": NO_SOLUTION, "d": NO_SOLUTION}
+    assert asked == ["a", "b"]

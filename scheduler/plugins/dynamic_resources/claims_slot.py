@@ -2,7 +2,8 @@
 
 Rules of this module
   1. The slot is put at the end of a PreFilter that found claims; a cycle without it has nothing to do with devices.
-  2. Results are kept per claim, in the order of `unallocated`.
+  2. Results are kept per claim, in the order of `unallocated`. Where nodes share an answer, its node selector may name
+     another of them.
 
 Cost: one entry in `found` for each node that Filter (or Score) asked the allocator about in this cycle.
 """
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from allocator import Allocation, Claim, ClaimSpec
+from allocator import Allocated, Allocation, Claim, ClaimSpec
+from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName
 from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal
@@ -29,6 +31,7 @@ class ClaimsSlot(Struct):
         given_up: Keys' positions in `claims` whose binding conditions failed or took too long.
         special: The claim behind the pod's extended resources; None when it asks for none that devices could serve.
         found: What the allocator found per node, in the order of `unallocated`, the special claim's last.
+        answers: What the allocator said of nodes without devices of their own, by what they see.
         asked_count: Nodes that Filter asked the allocator about.
         candidates: The only nodes worth asking about, None for all, for each set of claims; computed when many nodes
             are asked about.
@@ -44,6 +47,7 @@ class ClaimsSlot(Struct):
     given_up: frozenset[int]
     special: SpecialClaim | None = None
     found: dict[NodeName, tuple[Allocation, ...]] = field(default_factory=dict)
+    answers: dict[object, Allocated | Status] = field(default_factory=dict)
     asked_count: int = 0
     candidates: dict[tuple[Claim, ...], frozenset[str] | None] = field(default_factory=dict)
     goals: tuple[ClaimGoal, ...] = ()

@@ -182,7 +182,7 @@ class DynamicResources:
         if wanted:
             # Even when another claim is unavailable here: freeing that one must not look helpful where this one fails.
             refusal = self._rule_out(slot, wanted, host, view)
-            outcome = refusal or self._search(slot, wanted, host, view, _placeholder_share_ids(), cycle=cycle)
+            outcome = refusal or self._ask(slot, wanted, host, view, cycle)
             if isinstance(outcome, Status):
                 return outcome
         has_allocated = len(slot.unallocated) < len(slot.claims)
@@ -340,6 +340,22 @@ class DynamicResources:
         return await_binding_conditions(slot, stored, cycle, node, timeout_ms=self.binding_timeout_ms)
 
     # --- allocation ---------------------------------------------------------------------------------------------------
+
+    def _ask(
+        self, slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, cycle: Cycle
+    ) -> Allocated | Status:
+        """Filter's question. Nodes that see the very same pools are given the answer of the first of them."""
+        sight = view.inventory.shared_sight(host, view.features) if slot.special is None else None
+        if sight is None:
+            return self._search(slot, wanted, host, view, _placeholder_share_ids(), cycle=cycle)
+        outcome = slot.answers.get(sight)
+        if outcome is None:
+            outcome = self._search(slot, wanted, host, view, _placeholder_share_ids(), cycle=cycle)
+            if outcome is not UNFINISHED:
+                slot.answers[sight] = outcome
+        elif isinstance(outcome, Allocated):
+            slot.found[NodeName(host.name)] = outcome.allocations
+        return outcome
 
     def _search(
         self,
