@@ -8,7 +8,8 @@ Rules of this module
   1. A verdict holds until its node changes (scope NODE) or any node that shares a domain with it (scope DOMAIN).
      Answers of scope CLUSTER are never kept: such plugins are asked in every cycle, after the others.
   2. Looking for nodes that fit stops when enough are known (`CoreSettings.feasible_nodes_enough`); changed nodes are
-     looked at first, then unknown ones round robin. "No node fits" is said only when all were looked at, which may take
+     looked at first, then unknown ones round robin; where a plugin knows the only nodes that can fit (`only_hope`),
+     those come first, and one of them is enough. "No node fits" is said only when all were looked at, which may take
      several ticks: what was found out is remembered, and the pod is asked for again.
   3. Which node is chosen follows from the order of inputs alone: best score, then the one whose last change is longest
      ago, then the order in which it was looked at. No hash order, no randomness.
@@ -220,6 +221,7 @@ class Feasibility:
         plan: Plan,
         *,
         node_names: frozenset[NodeName] | None,
+        only_hope: frozenset[NodeName] | None,
         preferred: str,
         looks_max: int,
     ) -> Chosen | NoneFits | Unfinished | Status:
@@ -227,6 +229,7 @@ class Feasibility:
 
         Args:
             node_names: The only nodes worth looking at, None for all; part of the shape.
+            only_hope: No other node fits; looked at first, and the others when none of these fits. None: not known.
             preferred: A node to take if it fits at all (the nominated one), or "".
             looks_max: Nodes to look at now, at least 1. A pod whose verdicts are not remembered looks at all it needs.
 
@@ -242,8 +245,13 @@ class Feasibility:
         steps_left = cycle.steps_left
         try:
             self._read_changes(record, plan, node_names)
+            if only_hope is not None:
+                # Live filters may reject what fits so far, so with them all are looked at.
+                only_hope = None if plan.live_filters else only_hope if node_names is None else only_hope & node_names
             budget = looks_max if plan.shape is not None else len(self._store.node_infos)
-            failure = self._look(runner, cycle, plan, record, preferred=NodeName(preferred), looks_max=budget)
+            failure = self._look(
+                runner, cycle, plan, record, only_hope, preferred=NodeName(preferred), looks_max=budget
+            )
         finally:
             self.steps += steps_left - cycle.steps_left
             cycle.steps_left = UNLIMITED_STEPS
@@ -253,7 +261,7 @@ class Feasibility:
                 self._bound()
         if failure is not None:
             return failure
-        if preferred not in record.fits and len(record.fits) < self._enough(plan) and record.has_unknown:
+        if preferred not in record.fits and not self._is_enough(plan, record, only_hope, len(record.fits)):
             return Unfinished()
         if self._settings.is_paranoid:
             self._compare(runner, cycle, plan, record, node_names)
@@ -301,21 +309,44 @@ class Feasibility:
         # Live filters may reject what fits so far, so with them there is never enough.
         return self._settings.feasible_nodes_enough if not plan.live_filters else len(self._store.node_infos)
 
+    def _is_enough(self, plan: Plan, record: ShapeRecord, only_hope: frozenset[NodeName] | None, fits: int) -> bool:
+        """Whether no more nodes must be looked at, when `fits` are known to fit."""
+        if fits >= self._enough(plan) or not record.has_unknown:
+            return True
+        # Those that could fit are put first, so with one of them no longer to look at next, they all were looked at.
+        return only_hope is not None and fits > 0 and not (record.changed and next(iter(record.changed)) in only_hope)
+
+    def _put_first(self, record: ShapeRecord, names: frozenset[NodeName]) -> None:
+        """Look at these next, those of them that were not looked at."""
+        unknown = [name for name in sorted(names) if name not in record.fits and name not in record.rejected]
+        if unknown:
+            first = dict.fromkeys(name for name in unknown if name in self._store.node_infos)
+            record.changed = {**first, **record.changed}
+
     def _look(
-        self, runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord, *, preferred: NodeName, looks_max: int
+        self,
+        runner: Runner,
+        cycle: Cycle,
+        plan: Plan,
+        record: ShapeRecord,
+        only_hope: frozenset[NodeName] | None,
+        *,
+        preferred: NodeName,
+        looks_max: int,
     ) -> Status | None:
         """Ask the plugins about unknown nodes until enough are known to fit; the ERROR status of a plugin."""
-        enough = self._enough(plan)
         last = self.asked + looks_max
         node_infos = self._store.node_infos
         is_known = preferred in record.fits or preferred in record.rejected
         if preferred and not is_known and preferred in record.order:
             record.changed = {preferred: None, **record.changed}
+        if only_hope:
+            self._put_first(record, only_hope)
         found: list[NodeInfo] = []
         failure = None
         unknown = record.unknown()
         while (
-            len(record.fits) + len(found) < enough
+            not self._is_enough(plan, record, only_hope, len(record.fits) + len(found))
             and self.asked < last
             and cycle.steps_left > 0
             and (name := next(unknown, None)) is not None

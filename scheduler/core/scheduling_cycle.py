@@ -107,6 +107,7 @@ class SchedulingCycles:
             cycle,
             plan,
             node_names=filtered.node_names,
+            only_hope=filtered.only_hope,
             preferred=queued.pod.status.nominated_node_name,
             looks_max=looks_max,
         )

@@ -143,10 +143,16 @@ ON_NODE = Dependence(Scope.NODE)
 
 
 class PreFilterResult(Struct, frozen=True):
-    """Verdict of PreFilter and, if it could tell, the only nodes worth filtering (None: all)."""
+    """Verdict of PreFilter and, if it could tell, the only nodes worth filtering (None: all).
+
+    Args:
+        only_hope: All nodes that the plugin's Filter could pass, None when it cannot tell; must follow from the shape.
+            Unlike others than `node_names`, others than these are filtered too, for their verdicts, when none fits.
+    """
 
     status: Status
     node_names: frozenset[NodeName] | None = None
+    only_hope: frozenset[NodeName] | None = None
 
 
 PRE_FILTERED = PreFilterResult(SUCCESS)

@@ -72,12 +72,14 @@ class PreFiltered(Struct, frozen=True):
         skipped: Names of plugins whose filter and score are not called in this cycle.
         node_names: The only nodes worth filtering, None for all.
         narrowing: Names of the plugins that named nodes, sorted.
+        only_hope: No other node fits; None when that is not known.
     """
 
     status: Status
     skipped: frozenset[str] = frozenset()
     node_names: frozenset[NodeName] | None = None
     narrowing: tuple[str, ...] = ()
+    only_hope: frozenset[NodeName] | None = None
 
 
 class Shape:
@@ -183,16 +185,19 @@ class Runner:
         skipped: set[str] = set()
         narrowing: list[str] = []
         node_names: frozenset[NodeName] | None = None
+        only_hope: frozenset[NodeName] | None = None
         rejection: Status | None = None
         for plugin in self._pre_filter:
             try:
                 result = plugin.pre_filter(cycle, view)
-                status, names = result.status, result.node_names
+                status, names, hope = result.status, result.node_names, result.only_hope
                 if status.code is Code.ERROR:
                     status = _prefixed(status, f'running PreFilter plugin "{plugin.name}"')
             except Exception as error:
-                status, names = self._broken(plugin, "PreFilter", error), None
+                status, names, hope = self._broken(plugin, "PreFilter", error), None, None
             if status.code is Code.SUCCESS:
+                if hope is not None:
+                    only_hope = hope if only_hope is None else only_hope & hope
                 if names is not None:
                     narrowing.append(plugin.name)
                     node_names = names if node_names is None else node_names & names
@@ -204,7 +209,7 @@ class Runner:
                 rejection = rejection or status.by(plugin.name)
             else:
                 return PreFiltered(status.by(plugin.name))
-        return PreFiltered(rejection or SUCCESS, frozenset(skipped), node_names, tuple(sorted(narrowing)))
+        return PreFiltered(rejection or SUCCESS, frozenset(skipped), node_names, tuple(sorted(narrowing)), only_hope)
 
     def plan(self, cycle: Cycle, view: ClusterView, filtered: PreFiltered) -> Plan | Status:
         """Sort the plugins of this cycle by what their answers depend on. An ERROR status when a plugin fails."""

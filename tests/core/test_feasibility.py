@@ -217,6 +217,50 @@ def test_pre_filter_node_names_narrow_the_search_and_the_rest_is_accounted_for()
     )
 
 
+class Hope(Slots):
+    """Fits on b and c alone, as long as there is room, and says so."""
+
+    def pre_filter(self, cycle, view):
+        return PreFilterResult(SUCCESS, only_hope=frozenset({"b", "c", "gone"}))
+
+    def filter(self, cycle, node, view):
+        status = super().filter(cycle, node, view)
+        return status if node.name in ("b", "c") else Status.unresolvable("elsewhere")
+
+
+def test_where_only_some_nodes_can_fit_the_others_are_asked_only_when_none_of_these_does():
+    hope = Hope(1)
+    rig = Rig(hope, is_paranoid=False)
+    rig.add_nodes(*"abcdefgh")
+    rig.add_pod("p")
+    rig.settle()
+    assert hope.calls == ["b", "c"]  # both, as one of them may be better
+    rig.add_pod("q")
+    rig.settle()
+    assert {rig.node_of("p"), rig.node_of("q")} == {"b", "c"}
+    assert hope.calls == ["b", "c", rig.node_of("p")]
+    rig.add_pod("r")
+    rig.settle()
+    assert sorted(hope.calls[3:]) == sorted([rig.node_of("q"), *"adefgh"])
+    assert rig.condition_of("r") == (
+        "Unschedulable",
+        "0/8 nodes are available: 2 Too many pods, 6 elsewhere.",
+    )
+
+
+def test_hope_does_not_keep_live_plugins_from_seeing_every_node():
+    live = Reject(lambda pod, info: info.name == "b", reason="live", dependence_=Dependence(Scope.CLUSTER))
+    rig = Rig(Hope(1), live, is_paranoid=False)
+    rig.add_nodes("a", "b", "c", "d")
+    rig.add_pod("p")
+    rig.settle()
+    rig.add_pod("q")
+    rig.settle()
+    assert rig.node_of("p") == "c"
+    text = "0/4 nodes are available: 1 Too many pods, 1 live, 2 elsewhere."
+    assert rig.condition_of("q") == ("Unschedulable", text)
+
+
 def test_pre_filters_that_name_no_node_in_common_reject():
     class Narrow(Reject):
         def pre_filter(self, cycle, view):

@@ -610,3 +610,21 @@ def test_nodes_that_see_the_very_same_pools_are_answered_by_one_search(monkeypat
     asked.clear()
     assert attempt(view, pod_with("two")).texts() == {"a": NO_SOLUTION, "b": "ok", "c": NO_SOLUTION, "d": NO_SOLUTION}
     assert asked == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "want"),
+    [
+        pytest.param([allocation("a", "gpu-0")], {"a"}, id="on-one-node"),
+        pytest.param([allocation("a", "gpu-0"), allocation("b", "gpu-0")], set(), id="on-two-nodes-at-once"),
+        pytest.param([allocation("a", "gpu-0"), allocation("", "gpu-0")], {"a"}, id="one-of-them-anywhere"),
+        pytest.param([allocation("", "gpu-0")], None, id="anywhere"),
+        pytest.param([None], None, id="nowhere-yet"),
+        pytest.param([allocation("a", "gpu-0"), None], {"a"}, id="one-of-them-nowhere-yet"),
+    ],
+)
+def test_pre_filter_names_the_only_nodes_on_which_allocated_claims_can_be_used(stored, want) -> None:
+    view = two_nodes(claims=[claim(f"claim-{index}", allocation=one) for index, one in enumerate(stored)])
+    result = DynamicResources().pre_filter(cycle_of(pod_with(*(f"claim-{i}" for i in range(len(stored))))), view)
+    assert result.only_hope == want
+    assert result.node_names is None

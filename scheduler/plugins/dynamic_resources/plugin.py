@@ -76,7 +76,7 @@ from scheduler.plugins.dynamic_resources.binding_conditions import has_binding_c
 from scheduler.plugins.dynamic_resources.binding_wait import await_binding_conditions, broken_off
 from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot, preference
 from scheduler.plugins.dynamic_resources.hints import WAKES_ON, concerned_pods, hint_for
-from scheduler.plugins.dynamic_resources.pod_claims import group_of_claim, walk_claims
+from scheduler.plugins.dynamic_resources.pod_claims import group_of_claim, named_nodes, walk_claims
 from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal, ClaimLost, ClaimStored, next_step
 from scheduler.plugins.dynamic_resources.special_slot import REASON_STALE, find_special_claim, removal
 from scheduler.plugins.normalize import normalize
@@ -150,7 +150,8 @@ class DynamicResources:
                 special=special,
             )
         )
-        return PRE_FILTERED
+        only_hope = named_nodes(walk.claims)
+        return PRE_FILTERED if only_hope is None else PreFilterResult(SUCCESS, only_hope=only_hope)
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         """The specs to allocate; of allocated claims which, where they can be used, and how much they please."""

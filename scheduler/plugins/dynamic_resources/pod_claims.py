@@ -15,11 +15,14 @@ named by two entries counts once (upstream allocates it twice and fails when it 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
+from allocator import NodeSelector
 from scheduler.framework.api import ClusterView
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey
+from scheduler.model.keys import ClaimKey, NodeName
 from scheduler.model.objects import Pod, PodResourceClaim, PodResourceClaimStatus
 from scheduler.model.pod_group import PodGroup, group_key, is_group_owner
 
@@ -45,6 +48,28 @@ def walk_claims(pod: Pod, view: ClusterView) -> ClaimWalk:
         if found is not None and found not in claims:
             claims.append(found)
     return ClaimWalk(tuple(claims))
+
+
+def named_nodes(claims: Iterable[ResourceClaim]) -> frozenset[NodeName] | None:
+    """The only nodes on which the allocated ones of these claims can all be used; None when they do not name nodes."""
+    common: frozenset[NodeName] | None = None
+    for claim in claims:
+        selector = claim.allocation.node_selector if claim.allocation is not None else None
+        names = _names_of(selector) if selector is not None else None
+        if names is not None:
+            common = names if common is None else common & names
+    return common
+
+
+def _names_of(selector: NodeSelector) -> frozenset[NodeName] | None:
+    """Nodes that one of the terms names; None when a term names none."""
+    names: set[NodeName] = set()
+    for term in selector.terms:
+        named = [field.values for field in term.match_fields if field.key == "metadata.name" and field.operator == "In"]
+        if not named:
+            return None
+        names.update(NodeName(value) for values in named for value in values)
+    return frozenset(names)
 
 
 def group_of_claim(pod: Pod, key: ClaimKey, view: ClusterView) -> PodGroup | None:
