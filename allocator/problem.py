@@ -66,7 +66,8 @@ def view_use(view: PoolView, use: PoolUse, features: Features) -> ViewUse:
         for index in _held_positions(view, use.dedicated):
             dedicated |= 1 << index
         # 1.36 forgets that a share without consumption is a share; 1.37 looks at the share ids, too.
-        for index in _held_positions(view, {*use.consumers, *use.shares} if features.is_137 else use.consumers):
+        shared = {*use.consumers, *use.shares} if features.is_137 else use.consumers
+        for index in _held_positions(view, shared) if shared else ():
             sharing |= 1 << index
             consumed[index] = use.consumed.get(view.devices[index].name, {})
         known = view.derived[key] = _KnownUse(use, use.version, ViewUse(dedicated, sharing, consumed))

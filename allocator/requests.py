@@ -120,10 +120,11 @@ Check: TypeAlias = str | Slot | None
 class ClaimPlan:
     """A claim's requests and constraints.
 
-    `checks` are done in order before the search; a text raises AllocationError("claim NAME" + text).
+    `checks` are done in order before the search; a text raises AllocationError("claim NAME" + text). `has_config` tells
+    whether the claim or a class brings any configuration.
     """
 
-    __slots__ = ("checks", "constraints", "index", "requests", "spec")
+    __slots__ = ("checks", "constraints", "has_config", "index", "requests", "spec")
 
     def __init__(
         self, index: int, spec: ClaimSpec, requests: tuple[RequestPlan, ...], checks: tuple[Check, ...]
@@ -133,6 +134,9 @@ class ClaimPlan:
         self.requests: Final = requests
         self.checks: Final = checks
         self.constraints: Final[tuple[Constraint, ...]] = spec.constraints
+        self.has_config: Final = bool(spec.config) or any(
+            slot.device_class.config for request in requests for slot in request.slots
+        )
 
 
 class Plan:

@@ -7,6 +7,7 @@ changed about configuration entries from v0.37.2.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from allocator.features import Features
 from allocator.model import (
@@ -32,8 +33,8 @@ def build_allocations(
         AllocationError: a slice's node selector has more than one term.
     """
     by_claim: list[list[tuple[Slot, int]]] = [[] for _ in problem.claims]
-    for slot, position in picks:
-        by_claim[slot.claim].append((slot, position))
+    for pick in picks:
+        by_claim[pick[0].claim].append(pick)
     allocations = []
     for claim_plan, picked in zip(problem.plan.claims, by_claim, strict=True):
         results = tuple([_result(problem, slot, position, share_ids) for slot, position in picked])
@@ -65,6 +66,8 @@ def _result(problem: Problem, slot: Slot, position: int, share_ids: Iterator[str
 
 def _config(problem: Problem, claim: ClaimPlan, picked: Sequence[tuple[Slot, int]]) -> tuple[AllocationConfig, ...]:
     """Class entries once per class, then the claim's; only for alternatives that were chosen."""
+    if not claim.has_config:
+        return ()
     chosen = _chosen(claim, picked)
     key = ("config", claim.index, tuple(chosen.values()))
     known = problem.plan.derived.get(key)
@@ -137,6 +140,7 @@ def _node_selector(problem: Problem, picked: Sequence[tuple[Slot, int]], node_na
     return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
 
 
+@lru_cache(maxsize=65_536)
 def _on_node(name: str) -> NodeSelector:
     return NodeSelector((NodeSelectorTerm((), (NodeSelectorRequirement("metadata.name", "In", (name,)),)),))
 

@@ -80,6 +80,10 @@ class Stage(Enum):
     UNRESERVE = "Unreserve"
 
 
+# A member is looked up twenty times for each pod, and through its class that is slow.
+_PERMIT, _PRE_BIND, _BIND, _SETTLE, _UNRESERVE = Stage
+
+
 class BindingCycle(Struct, eq=False):
     """One pod on its way to `node`.
 
@@ -98,7 +102,7 @@ class BindingCycle(Struct, eq=False):
     node: NodeName
     cycle: Cycle
     runner: Runner
-    stage: Stage = Stage.PERMIT
+    stage: Stage = _PERMIT
     awaited: int = 0
     trouble: int = 0
     timer: TimerId | None = None
@@ -114,7 +118,7 @@ class BindingCycle(Struct, eq=False):
 
     @property
     def is_given_up(self) -> bool:
-        return self.stage is Stage.SETTLE or self.stage is Stage.UNRESERVE
+        return self.stage is _SETTLE or self.stage is _UNRESERVE
 
 
 class Surroundings(Protocol):
@@ -186,14 +190,14 @@ class BindingCycles:
         if permit.status.code is Code.WAIT:
             self._wait_for_permit(binding, permit)
         else:
-            binding.stage = Stage.PRE_BIND
+            binding.stage = _PRE_BIND
             self._pre_bind(binding)
 
     def reconsider_permits(self) -> None:
         """Ask Permit again for the pods that wait for it: another pod has reserved, or time has passed."""
         for uid in tuple(self._awaiting_permit):
             binding = self._by_pod.get(uid)
-            if binding is not None and binding.stage is Stage.PERMIT:
+            if binding is not None and binding.stage is _PERMIT:
                 self._permit(binding)
             else:
                 del self._awaiting_permit[uid]
@@ -216,7 +220,7 @@ class BindingCycles:
         binding = self._by_pod.get(uid)
         if binding is None or binding.is_given_up:
             return
-        if binding.stage is Stage.BIND and uid in self._store.pods:
+        if binding.stage is _BIND and uid in self._store.pods:
             return  # the answer to the binding tells; it can still have been bound
         self._give_up(binding, Status.error("pod was deleted"))
 
@@ -239,7 +243,7 @@ class BindingCycles:
     def hold_back(self, uid: PodUid, failure: Status) -> bool:
         """Give the pod up if its binding has not been sent; whether it is given up."""
         binding = self._by_pod.get(uid)
-        if binding is None or binding.stage is Stage.BIND:
+        if binding is None or binding.stage is _BIND:
             return False
         if not binding.is_given_up:
             self._give_up(binding, failure)
@@ -250,7 +254,7 @@ class BindingCycles:
         binding = self._by_pod.get(uid)
         if binding is None or binding.is_given_up:
             return
-        if binding.stage is Stage.BIND and node == binding.node:
+        if binding.stage is _BIND and node == binding.node:
             self._succeed(binding)
         else:
             self._give_up(binding, Status.error(f"pod was bound to {node} by somebody else"))
@@ -270,7 +274,7 @@ class BindingCycles:
         deadline = binding.permit_deadline_ms
         if result.status.is_success:
             self._timers.cancel(binding.timer)
-            binding.stage = Stage.PRE_BIND
+            binding.stage = _PRE_BIND
             self._pre_bind(binding)
         elif result.status.code is not Code.WAIT:
             self._give_up(binding, result.status)
@@ -320,7 +324,7 @@ class BindingCycles:
         if barred is not None:
             self._give_up(binding, barred)
             return
-        binding.stage = Stage.BIND
+        binding.stage = _BIND
         self._bind(binding)
 
     def _sleep(self, binding: BindingCycle, claims: tuple[ClaimKey, ...], deadline_ms: int | None) -> None:
@@ -344,7 +348,7 @@ class BindingCycles:
 
     def _wake(self, binding: BindingCycle) -> None:
         self._rouse(binding)
-        if binding.stage is Stage.PRE_BIND and not binding.awaited:
+        if binding.stage is _PRE_BIND and not binding.awaited:
             self._pre_bind(binding)
 
     def _send_all(self, binding: BindingCycle, decisions: Iterable[Decision]) -> None:
@@ -428,28 +432,28 @@ class BindingCycles:
         binding.awaited -= 1
         if binding.awaited:
             return
-        if binding.stage is Stage.SETTLE:
+        if binding.stage is _SETTLE:
             self._unreserve(binding)
-        elif binding.stage is Stage.UNRESERVE:
+        elif binding.stage is _UNRESERVE:
             self._unreserve_again(binding)
         elif binding.refusal is not None:
             self._give_up_refused(binding, binding.refusal)
         elif binding.trouble > self._settings.conflicts_max:
             self._give_up(binding, Status.error("too many conflicts while writing claims"))
-        elif binding.stage is Stage.PRE_BIND:
+        elif binding.stage is _PRE_BIND:
             self._pre_bind(binding)
 
     # Bind
 
     def _bind(self, binding: BindingCycle) -> None:
-        if binding.stage is not Stage.BIND:
+        if binding.stage is not _BIND:
             return
         binding.bind_attempts += 1
         pod = binding.pod
         self._outbox.ask(BindPod(pod.key, pod.uid, binding.node), partial(self._bind_answered, binding))
 
     def _bind_answered(self, binding: BindingCycle, answer: Answer) -> None:
-        if binding.stage is not Stage.BIND or self._by_pod.get(binding.pod.uid) is not binding:
+        if binding.stage is not _BIND or self._by_pod.get(binding.pod.uid) is not binding:
             return  # observation has told already
         match answer:
             case WriteAccepted():
@@ -472,7 +476,7 @@ class BindingCycles:
                 self._later(binding, self._read_pod)
 
     def _read_pod(self, binding: BindingCycle) -> None:
-        if binding.stage is Stage.BIND:
+        if binding.stage is _BIND:
             self._outbox.ask(ReadPod(binding.pod.key), partial(self._pod_read, binding))
 
     def _pod_read(self, binding: BindingCycle, answer: Answer) -> None:
@@ -480,7 +484,7 @@ class BindingCycles:
         match answer:
             case WriteAccepted(pod=pod) if pod is not None:
                 self._around.pod_read(pod)
-                if binding.stage is not Stage.BIND or self._by_pod.get(uid) is not binding:
+                if binding.stage is not _BIND or self._by_pod.get(uid) is not binding:
                     return
                 if pod.uid != uid:
                     self._around.pod_missing(binding.pod.key, uid)
@@ -506,7 +510,7 @@ class BindingCycles:
         for decision in binding.runner.post_bind(binding.cycle, node, self._view):
             if isinstance(decision, RecordEvent):
                 self._outbox.tell(decision)
-        note = f"Successfully assigned {pod.key} to {node}"
+        note = f"Successfully assigned {pod.metadata.namespace}/{pod.metadata.name} to {node}"
         self._outbox.tell_about_pod(pod, "Normal", "Scheduled", "Binding", note)
         self._around.pod_bound(binding)
         self._around.devices_released(released)
@@ -521,13 +525,13 @@ class BindingCycles:
     def _give_up(self, binding: BindingCycle, failure: Status) -> None:
         self._rouse(binding)
         binding.failure = failure
-        binding.stage = Stage.SETTLE
+        binding.stage = _SETTLE
         if not binding.awaited:
             self._unreserve(binding)
 
     def _unreserve(self, binding: BindingCycle) -> None:
         """Nothing of this pod can land any more: free what it held, and take back what is stored for nothing."""
-        binding.stage = Stage.UNRESERVE
+        binding.stage = _UNRESERVE
         uid = binding.pod.uid
         released = self._overlay.release(uid)
         self._store.forget_assumed(uid)

@@ -357,7 +357,7 @@ class Feasibility:
             self._start += 1
             self.asked += 1
             status = runner.filter(plan.filters, cycle, info, self._view)
-            if status.code is Code.SUCCESS:
+            if status is SUCCESS:
                 found.append(info)
             elif status.code is Code.UNFINISHED:
                 record.changed = {name: None, **record.changed}  # next, so that one search a shape is under way

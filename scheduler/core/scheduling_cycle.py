@@ -37,7 +37,7 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
 )
 from scheduler.framework.runner import PreFiltered, Shape
-from scheduler.framework.status import Code, Status
+from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 
@@ -83,19 +83,19 @@ class SchedulingCycles:
         """
         cycle = Cycle(queued.pod, self._timers.wall_ms, steps_max)
         filtered = queued.runner.pre_filter(cycle, self._view)
-        if filtered.status.code is Code.UNSCHEDULABLE:
+        if filtered.status is SUCCESS and self._store.node_infos:
+            self._place(queued, cycle, filtered, looks_max)
+        elif filtered.status.code is Code.UNSCHEDULABLE:
             message = self._message(filtered.status.message, {})
             self._reject(queued, cycle, frozenset({filtered.status.plugin}), message=message)
         elif filtered.status.is_rejection:
             message = self._message(filtered.status.message, {})
             self._unschedulable(queued, message, frozenset({filtered.status.plugin}), None)
-        elif not filtered.status.is_success:
+        elif filtered.status is not SUCCESS:
             self.fail(queued, filtered.status)
-        elif not self._store.node_infos:
+        else:
             rejecters = frozenset(queued.runner.plugins)
             self._unschedulable(queued, NO_NODES, rejecters, None)
-        else:
-            self._place(queued, cycle, filtered, looks_max)
 
     def _place(self, queued: QueuedPod, cycle: Cycle, filtered: PreFiltered, looks_max: int) -> None:
         plan = queued.runner.plan(cycle, self._view, filtered)
@@ -140,7 +140,7 @@ class SchedulingCycles:
         self._overlay.hold(uid, held)
         self._store.assume(uid, node)
         permit = runner.permit(cycle, node, self._view)
-        if permit.status.code not in (Code.SUCCESS, Code.WAIT):
+        if permit.status is not SUCCESS and permit.status.code not in (Code.SUCCESS, Code.WAIT):
             self._overlay.release(uid)
             self._store.forget_assumed(uid)
             self._undo(queued, cycle, node)

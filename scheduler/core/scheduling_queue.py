@@ -48,6 +48,10 @@ class Place(Enum):
     IN_FLIGHT = "in flight"  # popped: being tried or bound
 
 
+# Looked up several times for each pod, and through the class that is slow.
+_ACTIVE, _BACKOFF, _UNSCHEDULABLE, _GATED, _IN_FLIGHT = Place
+
+
 class QueuedPod(Struct, eq=False):
     """One pod of ours that is not bound yet.
 
@@ -62,7 +66,7 @@ class QueuedPod(Struct, eq=False):
 
     pod: Pod
     runner: Runner
-    place: Place = Place.ACTIVE
+    place: Place = _ACTIVE
     attempts: int = 0
     rejecters: frozenset[str] = frozenset()
     ready_ms: int = 0
@@ -208,7 +212,7 @@ class SchedulingQueue:
         queued = self._pods[pod.uid]
         queued.pod = pod
         action = pod_changes(old, pod)
-        if queued.place not in (Place.UNSCHEDULABLE, Place.GATED):
+        if queued.place not in (_UNSCHEDULABLE, _GATED):
             return
         if action is not None:
             event = ClusterEvent(Resource.POD, action, old, pod)
@@ -236,7 +240,7 @@ class SchedulingQueue:
             queued = self._first_active()
         if queued is not None:
             self._displace(queued)
-            queued.place = Place.IN_FLIGHT
+            queued.place = _IN_FLIGHT
             queued.attempts += 1
         return queued
 
@@ -259,7 +263,7 @@ class SchedulingQueue:
             self._follow(queued, now_ms)
             led = None
         queued.group = None
-        self._place(queued, Place.UNSCHEDULABLE, now_ms)
+        self._place(queued, _UNSCHEDULABLE, now_ms)
         if shape is None:
             self._index_single(queued)
             return
@@ -323,7 +327,7 @@ class SchedulingQueue:
         queued = self._pods.get(uid)
         if (
             queued is None
-            or queued.place not in (Place.UNSCHEDULABLE, Place.GATED)
+            or queued.place not in (_UNSCHEDULABLE, _GATED)
             or waker.key[0] != queued.runner.scheduler_name
         ):
             return
@@ -350,7 +354,7 @@ class SchedulingQueue:
             return
         queued.rejecters = queued.all_rejecters
         self._displace(queued)
-        self._place(queued, Place.UNSCHEDULABLE, now_ms)
+        self._place(queued, _UNSCHEDULABLE, now_ms)
         self._index_single(queued)
 
     # Time
@@ -401,7 +405,7 @@ class SchedulingQueue:
         self._follow(queued, now_ms)  # who leads must be tried, and this one will not be soon
         if status.is_rejection:
             queued.rejecters = frozenset({status.plugin})
-            self._place(queued, Place.GATED, now_ms)
+            self._place(queued, _GATED, now_ms)
             self._index_single(queued)
             self._gated.append((now_ms + self._settings.gated_ms_silent, queued.ticket, queued))
         else:
@@ -414,7 +418,7 @@ class SchedulingQueue:
 
     def _wake(self, queued: QueuedPod, now_ms: int) -> None:
         """Out of unschedulable or gated, by itself."""
-        was_gated = queued.place is Place.GATED
+        was_gated = queued.place is _GATED
         self._displace(queued)
         self._follow(queued, now_ms)
         if was_gated or queued.ready_ms <= now_ms:
@@ -447,21 +451,19 @@ class SchedulingQueue:
     def _displace(self, queued: QueuedPod) -> None:
         """Take the pod out of the place it is in. A leader still leads."""
         queued.ticket = self._next_ticket()
-        match queued.place:
-            case Place.ACTIVE:
-                self._active_count -= 1
-            case Place.UNSCHEDULABLE | Place.GATED:
-                group = queued.group
-                if group is not None and queued.uid in group.members:
-                    del group.members[queued.uid]
-                    queued.group = None
-                    if not group.members and group.leader is None:
-                        self._forget_group(group)
-                else:
-                    self._unindex_single(queued)
-            case Place.BACKOFF | Place.IN_FLIGHT:
-                pass
-        queued.place = Place.IN_FLIGHT
+        place = queued.place
+        if place is _ACTIVE:
+            self._active_count -= 1
+        elif place is _UNSCHEDULABLE or place is _GATED:
+            group = queued.group
+            if group is not None and queued.uid in group.members:
+                del group.members[queued.uid]
+                queued.group = None
+                if not group.members and group.leader is None:
+                    self._forget_group(group)
+            else:
+                self._unindex_single(queued)
+        queued.place = _IN_FLIGHT
 
     def _place(self, queued: QueuedPod, place: Place, now_ms: int) -> None:
         queued.place = place
@@ -469,12 +471,12 @@ class SchedulingQueue:
         queued.ticket = self._next_ticket()
 
     def _push_active(self, queued: QueuedPod, now_ms: int) -> None:
-        self._place(queued, Place.ACTIVE, now_ms)
+        self._place(queued, _ACTIVE, now_ms)
         self._active_count += 1
         heapq.heappush(self._active, _Entry(-queued.priority, now_ms, queued.ticket, queued))
 
     def _push_backoff(self, queued: QueuedPod, now_ms: int) -> None:
-        self._place(queued, Place.BACKOFF, now_ms)
+        self._place(queued, _BACKOFF, now_ms)
         heap = self._error_backoff if queued.is_error else self._backoff
         heapq.heappush(heap, _Entry(queued.ready_ms, now_ms, queued.ticket, queued))
 

@@ -16,7 +16,7 @@ named nodes touches all nodes.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -348,7 +348,11 @@ class Store:
     def touch_pool(self, pool: PoolId) -> None:
         """Note that devices of `pool` came into or out of use, on every node that can see the pool."""
         nodes: dict[str, None] = {}
-        for slice_ in self.inventory.slices_of_pool(pool).values():
+        slices = self.inventory.slices_of_pool(pool)
+        for slice_ in slices.values():
+            if len(slices) == 1 and slice_.node_name:
+                self._touch_named((slice_.node_name,))
+                return
             if slice_.node_name:
                 nodes[slice_.node_name] = None
             elif slice_.per_device_node_selection and all(device.node_name for device in slice_.devices):
@@ -358,7 +362,7 @@ class Store:
                 return
         self._touch_named(nodes)
 
-    def _touch_named(self, nodes: Iterable[str] | None) -> None:
+    def _touch_named(self, nodes: Collection[str] | None) -> None:
         """Touch these nodes in a fixed order, or all for None."""
         if nodes is None:
             self._generation += 1
@@ -367,7 +371,7 @@ class Store:
             # One entry for all: readers start over, which costs them what they look at and not what there is.
             self.changes.note_all()
             return
-        for name in sorted(nodes):
+        for name in sorted(nodes) if len(nodes) > 1 else nodes:
             info = self.node_infos.get(NodeName(name))
             if info is not None:
                 self._touch(info)

@@ -54,7 +54,7 @@ from scheduler.framework.api import (
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.framework.registry import check_profile
-from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -191,11 +191,13 @@ class Runner:
             try:
                 result = plugin.pre_filter(cycle, view)
                 status, names, hope = result.status, result.node_names, result.only_hope
-                if status.code is Code.ERROR:
+                if status is not SUCCESS and status.code is Code.ERROR:
                     status = _prefixed(status, f'running PreFilter plugin "{plugin.name}"')
             except Exception as error:
                 status, names, hope = self._broken(plugin, "PreFilter", error), None, None
-            if status.code is Code.SUCCESS:
+            if status is SKIP:
+                skipped.add(plugin.name)
+            elif status is SUCCESS or status.code is Code.SUCCESS:
                 if hope is not None:
                     only_hope = hope if only_hope is None else only_hope & hope
                 if names is not None:
@@ -226,14 +228,15 @@ class Runner:
                 continue
             try:
                 dependence = plugin.dependence(cycle)
-                if dependence.scope is not Scope.CLUSTER:
+                # Nearly all are this one, and a bool is hashed faster.
+                dependences.append(dependence is ON_NODE or dependence)
+                if dependence is ON_NODE or dependence.scope is not Scope.CLUSTER:
                     shape = plugin.shape(cycle, view)
-                    is_remembered = is_remembered and shape is not None
                     shapes.append(shape)
+                    if shape is None:
+                        is_remembered = False
             except Exception as error:
                 return self._broken(plugin, "PreFilter", error)
-            # Nearly all are this one, and a bool is hashed faster.
-            dependences.append(dependence is ON_NODE or dependence)
         known = tuple(dependences)
         if not is_remembered:
             return self._sort(known, None)

@@ -38,7 +38,7 @@ class Status:
 
     @property
     def is_success(self) -> bool:
-        return self.code is Code.SUCCESS
+        return self is SUCCESS or self.code is Code.SUCCESS
 
     @property
     def is_skip(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from allocator import Allocated, Allocation, Claim, ClaimSpec
+from allocator import Allocated, Allocation, Claim, ClaimSpec, NodeView
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName
@@ -36,6 +36,7 @@ class ClaimsSlot(Struct):
         candidates: The only nodes worth asking about, None for all, for each set of claims; computed when many nodes
             are asked about.
         goals: What PreBind has to bring about; set by Reserve.
+        offered: The inventory's revision and the node as Reserve saw them: what it took was published then.
         waiting_since_ms: When PreBind began to wait for binding conditions.
         waiting_drivers: The driver of each device it began to wait for.
         has_waited: The wait's end has been told.
@@ -51,6 +52,7 @@ class ClaimsSlot(Struct):
     asked_count: int = 0
     candidates: dict[tuple[Claim, ...], frozenset[str] | None] = field(default_factory=dict)
     goals: tuple[ClaimGoal, ...] = ()
+    offered: tuple[int, NodeView] | None = None
     waiting_since_ms: int | None = None
     waiting_drivers: tuple[str, ...] = ()
     has_waited: bool = False

@@ -270,6 +270,7 @@ class DynamicResources:
         if slot.special is not None:
             needed = slot.special.on(node)
             slot.special.chosen = needed.requests if not isinstance(needed, Status) else None
+        slot.offered = (view.inventory.revision, node.host)
         planned = {one.uid: one.allocation for one in held}
         slot.goals = tuple(
             ClaimGoal(
@@ -321,7 +322,7 @@ class DynamicResources:
                 case ClaimStored(claim):
                     stored.append(claim)
                 case _:
-                    if refusal := _refusal(step, host, view):
+                    if refusal := _refusal(step, slot, host, view):
                         return PreBindFailed(refusal)
                     writes.append(step)
         if slot.special is not None:
@@ -329,7 +330,7 @@ class DynamicResources:
             if isinstance(steps, ClaimLost):
                 return PreBindFailed(Status.error(steps.message))
             for write in steps.writes:
-                if refusal := _refusal(write, host, view):
+                if refusal := _refusal(write, slot, host, view):
                     return PreBindFailed(refusal)
                 writes.append(write)
             if steps.stored is not None:
@@ -530,12 +531,14 @@ def _stands_in_the_way(slot: ClaimsSlot, index: int, verdicts: Mapping[NodeName,
     )
 
 
-def _refusal(write: Decision, host: NodeView, view: ClusterView) -> Status | None:
+def _refusal(write: Decision, slot: ClaimsSlot, host: NodeView, view: ClusterView) -> Status | None:
     """Why a write must not be sent: it would store an allocation of a device that is gone."""
-    match write:
-        case WriteClaimStatus(allocation=Allocation() as planned) if gone := _unpublished(planned, host, view):
-            return Status.error(f"claim {write.claim}: device {gone} is not published any more")
-    return None
+    if not isinstance(write, WriteClaimStatus) or write.allocation is None:
+        return None
+    if slot.offered is not None and slot.offered[0] == view.inventory.revision and slot.offered[1] is host:
+        return None  # neither slices nor node have changed since Reserve took the device
+    gone = _unpublished(write.allocation, host, view)
+    return Status.error(f"claim {write.claim}: device {gone} is not published any more") if gone else None
 
 
 def _unpublished(allocation: Allocation, host: NodeView, view: ClusterView) -> DeviceId | None:
