@@ -98,11 +98,16 @@ class PoolView:
                     if device.consumes_counters:
                         self.elsewhere.setdefault(device.name, []).append(_consumption(device, position))
 
-    def index_of(self, device: str) -> int | None:
-        """Position of the device with this name, None when it is not among the candidates."""
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """Positions of the devices by name."""
         if self._index is None:
             self._index = {device.name: index for index, device in enumerate(self.devices)}
-        return self._index.get(device)
+        return self._index
+
+    def index_of(self, device: str) -> int | None:
+        """Position of the device with this name, None when it is not among the candidates."""
+        return self.positions.get(device)
 
     @property
     def is_usable(self) -> bool:

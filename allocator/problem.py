@@ -37,22 +37,16 @@ class StaticMasks(NamedTuple):
 
 
 class ViewUse(NamedTuple):
-    """What the ledger says about the devices of a pool view."""
+    """What the ledger says about the devices of a pool view, as long as its entry is this one in this version."""
 
     dedicated: int
     sharing: int
     consumed: Mapping[int, Mapping[str, int]]
-
-
-class _KnownUse(NamedTuple):
-    """What the pool's entry in the ledger said when it had this version."""
-
-    entry: PoolUse
+    entry: PoolUse | None
     version: int
-    use: ViewUse
 
 
-_UNUSED: Final = ViewUse(0, 0, {})
+_UNUSED: Final = ViewUse(0, 0, {}, None, 0)
 _FEW_POOLS: Final = 4
 
 
@@ -61,18 +55,16 @@ def view_use(view: PoolView, use: PoolUse, features: Features) -> ViewUse:
     key = "use 1.37" if features.is_137 else "use"
     known = view.derived.get(key)
     if known is None or known.entry is not use or known.version != use.version:
-        dedicated = sharing = 0
+        sharing = 0
         consumed: dict[int, Mapping[str, int]] = {}
-        for index in _held_positions(view, use.dedicated):
-            dedicated |= 1 << index
         # 1.36 forgets that a share without consumption is a share; 1.37 looks at the share ids, too.
         shared = {*use.consumers, *use.shares} if features.is_137 else use.consumers
         for index in _held_positions(view, shared) if shared else ():
             sharing |= 1 << index
             consumed[index] = use.consumed.get(view.devices[index].name, {})
-        known = view.derived[key] = _KnownUse(use, use.version, ViewUse(dedicated, sharing, consumed))
-    assert isinstance(known, _KnownUse)
-    return known.use
+        known = view.derived[key] = ViewUse(_held_mask(view, use.dedicated), sharing, consumed, use, use.version)
+    assert isinstance(known, ViewUse)
+    return known
 
 
 def _held_positions(view: PoolView, held: Collection[str]) -> list[int]:
@@ -80,6 +72,21 @@ def _held_positions(view: PoolView, held: Collection[str]) -> list[int]:
     if len(held) > len(view.devices):
         return [index for index, device in enumerate(view.devices) if device.name in held]
     return [index for name in held if (index := view.index_of(name)) is not None]
+
+
+def _held_mask(view: PoolView, held: Collection[str]) -> int:
+    """The same as a mask."""
+    mask = 0
+    if len(held) > len(view.devices):
+        for index in _held_positions(view, held):
+            mask |= 1 << index
+        return mask
+    positions = view.positions
+    for name in held:
+        position = positions.get(name)
+        if position is not None:
+            mask |= 1 << position
+    return mask
 
 
 def gather_candidates(slot: Slot, pools: NodePools) -> Candidates:

@@ -98,6 +98,7 @@ class BindingCycle(Struct, eq=False):
         retry_ms: Wait before the pod is tried again, None for the usual backoff.
     """
 
+    uid: PodUid
     pod: Pod
     node: NodeName
     cycle: Cycle
@@ -185,8 +186,9 @@ class BindingCycles:
 
     def start(self, pod: Pod, node: NodeName, cycle: Cycle, runner: Runner, permit: PermitResult) -> None:
         """Take over a pod that is assumed on `node` and whose devices are held."""
-        binding = BindingCycle(pod, node, cycle, runner)
-        self._by_pod[pod.uid] = binding
+        uid = pod.uid
+        binding = BindingCycle(uid, pod, node, cycle, runner)
+        self._by_pod[uid] = binding
         if permit.status.code is Code.WAIT:
             self._wait_for_permit(binding, permit)
         else:
@@ -262,8 +264,8 @@ class BindingCycles:
     # Permit
 
     def _wait_for_permit(self, binding: BindingCycle, permit: PermitResult) -> None:
-        self._awaiting_permit.pop(binding.pod.uid, None)  # a leftover of an earlier attempt has no place in the order
-        self._awaiting_permit[binding.pod.uid] = None
+        self._awaiting_permit.pop(binding.uid, None)  # a leftover of an earlier attempt has no place in the order
+        self._awaiting_permit[binding.uid] = None
         if binding.permit_deadline_ms is None:
             binding.permit_deadline_ms = self._timers.now_ms + permit.timeout_ms
             self._set_timer(binding, binding.permit_deadline_ms, self._permit)
@@ -284,7 +286,7 @@ class BindingCycles:
     # PreBind
 
     def _pre_bind(self, binding: BindingCycle) -> None:
-        uid = binding.pod.uid
+        uid = binding.uid
         claims = self._store.claims_of(uid)
         in_doubt = tuple([key for key in claims if self._writes.is_unsettled(key, except_owner=uid)])
         if in_doubt:
@@ -318,7 +320,7 @@ class BindingCycles:
             # Our write was answered before the watch told of it. What others stored before it is on its way to us.
             self._sleep(binding, claims, None)
             binding.awaits_revision = revision
-            heapq.heappush(self._awaiting_watch, (revision, binding.pod.uid))
+            heapq.heappush(self._awaiting_watch, (revision, binding.uid))
             return
         barred = self._around.is_barred(binding, claims)
         if barred is not None:
@@ -330,7 +332,7 @@ class BindingCycles:
     def _sleep(self, binding: BindingCycle, claims: tuple[ClaimKey, ...], deadline_ms: int | None) -> None:
         binding.awakened_by = claims
         for key in claims:
-            self._awakened.setdefault(key, {})[binding.pod.uid] = None
+            self._awakened.setdefault(key, {})[binding.uid] = None
         if deadline_ms is not None:
             self._set_timer(binding, deadline_ms, self._wake)
 
@@ -340,7 +342,7 @@ class BindingCycles:
         binding.timer = None
         for key in binding.awakened_by:
             pods = self._awakened[key]
-            del pods[binding.pod.uid]
+            del pods[binding.uid]
             if not pods:
                 del self._awakened[key]
         binding.awakened_by = ()
@@ -356,7 +358,7 @@ class BindingCycles:
             if (
                 isinstance(decision, WriteClaimStatus)
                 and decision.allocation is not None
-                and not self._overlay.is_held_for(decision.uid, binding.pod.uid, decision.allocation)
+                and not self._overlay.is_held_for(decision.uid, binding.uid, decision.allocation)
             ):
                 # The hold ended when the allocation was observed; since then somebody has removed it, and the devices
                 # may be another pod's by now.
@@ -370,7 +372,7 @@ class BindingCycles:
         match decision:
             case CreateClaim() | AddClaimFinalizer() | WriteClaimStatus() | RemoveClaimFinalizer() | DeleteClaim():
                 binding.awaited += 1
-                self._writes.send(decision, binding.pod.uid, partial(self._settled, binding))
+                self._writes.send(decision, binding.uid, partial(self._settled, binding))
             case ReadClaim(claim):
                 known = self._store.claim(claim)
                 binding.awaited += 1
@@ -453,7 +455,7 @@ class BindingCycles:
         self._outbox.ask(BindPod(pod.key, pod.uid, binding.node), partial(self._bind_answered, binding))
 
     def _bind_answered(self, binding: BindingCycle, answer: Answer) -> None:
-        if binding.stage is not _BIND or self._by_pod.get(binding.pod.uid) is not binding:
+        if binding.stage is not _BIND or self._by_pod.get(binding.uid) is not binding:
             return  # observation has told already
         match answer:
             case WriteAccepted():
@@ -480,7 +482,7 @@ class BindingCycles:
             self._outbox.ask(ReadPod(binding.pod.key), partial(self._pod_read, binding))
 
     def _pod_read(self, binding: BindingCycle, answer: Answer) -> None:
-        uid = binding.pod.uid
+        uid = binding.uid
         match answer:
             case WriteAccepted(pod=pod) if pod is not None:
                 self._around.pod_read(pod)
@@ -532,7 +534,7 @@ class BindingCycles:
     def _unreserve(self, binding: BindingCycle) -> None:
         """Nothing of this pod can land any more: free what it held, and take back what is stored for nothing."""
         binding.stage = _UNRESERVE
-        uid = binding.pod.uid
+        uid = binding.uid
         released = self._overlay.release(uid)
         self._store.forget_assumed(uid)
         self._unreserve_again(binding)
@@ -554,7 +556,7 @@ class BindingCycles:
 
     def _leave(self, binding: BindingCycle) -> None:
         self._rouse(binding)
-        del self._by_pod[binding.pod.uid]
+        del self._by_pod[binding.uid]
 
     # Time
 

@@ -164,6 +164,8 @@ class ClaimOverlay:
         for driver, pool in pools:
             self._store.touch_pool(PoolId(driver, pool))
         self.contests.recount(claim, after)
+        if not before:
+            return True
         known = [footprint(allocation) for allocation in before]
         return any(footprint(allocation) not in known for allocation in after)
 

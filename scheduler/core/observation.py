@@ -252,15 +252,15 @@ class Observations:
         return self._conflicts.is_barred(binding.pod, claims)
 
     def withdrawals(self, binding: BindingCycle) -> tuple[WriteClaimStatus, ...]:
-        return self._conflicts.withdrawals(binding.pod.uid, claims_of(binding.pod))
+        return self._conflicts.withdrawals(binding.uid, claims_of(binding.pod))
 
     def pod_bound(self, binding: BindingCycle) -> None:
         self._problems.succeeded()
-        self._leave(binding.pod.uid)
+        self._leave(binding.uid)
 
     def pod_failed(self, binding: BindingCycle) -> None:
         """The binding cycle ended without a binding: queue the pod again, if it is still there and still ours."""
-        uid = binding.pod.uid
+        uid = binding.uid
         pod = self._store.pods.get(uid)
         queued = self.queue.find(uid)
         if pod is None or pod.node_name is not None or pod.is_deleting or pod.is_terminal:

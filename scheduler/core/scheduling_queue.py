@@ -64,6 +64,7 @@ class QueuedPod(Struct, eq=False):
         group: The pods of the same shape it waits with, or leads.
     """
 
+    uid: PodUid
     pod: Pod
     runner: Runner
     place: Place = _ACTIVE
@@ -74,10 +75,6 @@ class QueuedPod(Struct, eq=False):
     ticket: int = 0
     is_error: bool = False
     group: ShapeGroup | None = None
-
-    @property
-    def uid(self) -> PodUid:
-        return self.pod.uid
 
     @property
     def priority(self) -> int:
@@ -203,8 +200,8 @@ class SchedulingQueue:
 
     def add(self, pod: Pod, runner: Runner, now_ms: int) -> None:
         """A pod that is new to us: gated or active."""
-        queued = QueuedPod(pod, runner)
-        self._pods[pod.uid] = queued
+        uid = pod.uid
+        queued = self._pods[uid] = QueuedPod(uid, pod, runner)
         self._enqueue(queued, now_ms)
 
     def update(self, old: Pod, pod: Pod, now_ms: int) -> None:

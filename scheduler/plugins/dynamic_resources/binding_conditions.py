@@ -42,7 +42,11 @@ _WAITING = BindingState(Readiness.WAITING)
 
 def has_binding_conditions(claim: ResourceClaim) -> bool:
     """Whether any allocated device of `claim` has conditions to wait for."""
-    return claim.allocation is not None and any(result.binding_conditions for result in claim.allocation.results)
+    if claim.allocation is not None:
+        for result in claim.allocation.results:
+            if result.binding_conditions:
+                return True
+    return False
 
 
 def binding_state(claim: ResourceClaim) -> BindingState:
