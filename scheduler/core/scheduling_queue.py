@@ -156,6 +156,7 @@ class SchedulingQueue:
                 for resource, action in plugin.wakes_on:
                     waker = _Waker(action, (runner.scheduler_name, plugin.name), runner, plugin, targeted)
                     self._wakes.setdefault(resource, []).append(waker)
+        self._wakers_by_change: Final[dict[tuple[Resource, Action], tuple[_Waker, ...]]] = {}
         self._flush_ms = 0
         # Gated pods that were not told why yet, with the time to do so; entries with an old ticket are void.
         self._gated: Final[deque[tuple[int, int, QueuedPod]]] = deque()
@@ -213,8 +214,8 @@ class SchedulingQueue:
             return
         if action is not None:
             event = ClusterEvent(Resource.POD, action, old, pod)
-            for waker in self._wakes.get(Resource.POD, ()):
-                if waker.actions & action and self._is_helped(queued, waker, event):
+            for waker in self._wakers(Resource.POD, action):
+                if self._is_helped(queued, waker, event):
                     self._wake(queued, now_ms)
                     return
         if action is not None or old.spec != pod.spec:
@@ -299,9 +300,7 @@ class SchedulingQueue:
 
     def change(self, event: ClusterEvent, now_ms: int) -> None:
         """Wake the pods that `event` could help."""
-        for waker in self._wakes.get(event.resource, ()):
-            if not waker.actions & event.action:
-                continue
+        for waker in self._wakers(event.resource, event.action):
             singles = self._single_by_plugin.get(waker.key)
             groups = self._groups_by_plugin.get(waker.key)
             concerned = None
@@ -318,6 +317,14 @@ class SchedulingQueue:
                 first = group.first() if group.leader is None else None
                 if first is not None and waker.runner.is_helped(waker.plugin, first.pod, event, self._view):
                     self._lead(group, first, now_ms)
+
+    def _wakers(self, resource: Resource, action: Action) -> tuple[_Waker, ...]:
+        """The plugins that such a change may wake pods for. Looked for once: intersecting flags is slow."""
+        wakers = self._wakers_by_change.get((resource, action))
+        if wakers is None:
+            wakers = tuple(waker for waker in self._wakes.get(resource, ()) if waker.actions & action)
+            self._wakers_by_change[resource, action] = wakers
+        return wakers
 
     def _change_for(self, uid: PodUid, waker: _Waker, event: ClusterEvent, now_ms: int) -> None:
         """A change that concerns this very pod."""

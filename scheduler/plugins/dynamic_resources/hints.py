@@ -49,7 +49,7 @@ def concerned_pods(change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] 
         return None
     claim = change.new if change.new is not None else change.old
     assert isinstance(claim, ResourceClaim)
-    return tuple(pod.uid for pod in view.pods_using(claim.key))
+    return [pod.uid for pod in view.pods_using(claim.key)]
 
 
 def hint_for(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
