@@ -44,6 +44,9 @@ ScoreVector: TypeAlias = tuple[int, ...]
 """Raw scores of the remembered Score plugins, in profile order. Nodes with equal vectors are equally good."""
 
 
+_RANKINGS_MAX: Final = 32
+
+
 class RememberedVerdictError(AssertionError):
     """A remembered answer differs from a fresh one: a plugin's `shape` or `dependence` lies, or we missed it."""
 
@@ -68,6 +71,7 @@ class ShapeRecord:
         buckets: The same by score vector, each in order of `stamp`.
         normalized: For each Score plugin the weighted normalized score by raw score.
         totals: Their sum for each vector, and `best` the vectors with the largest; true while `is_ranked`.
+        rankings: Both for sets of vectors that there were; a node of the best often leaves, and another comes.
     """
 
     __slots__ = (
@@ -81,6 +85,7 @@ class ShapeRecord:
         "normalized",
         "order",
         "position",
+        "rankings",
         "reasons",
         "rejected",
         "rejecters",
@@ -101,6 +106,7 @@ class ShapeRecord:
         self.normalized: list[dict[int, int]] = []
         self.totals: dict[ScoreVector, int] = {}
         self.best: list[ScoreVector] = []
+        self.rankings: dict[frozenset[ScoreVector], tuple[dict[ScoreVector, int], list[ScoreVector]]] = {}
         self.is_ranked = False
 
     @property
@@ -399,7 +405,26 @@ class Feasibility:
         return Chosen(node, record.totals[record.best[0]])
 
     def _rank(self, runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord) -> Status | None:
-        """Bring `totals` in line with the vectors there are. Only changed sets of raw scores are normalized again."""
+        """Bring `totals` and `best` in line with the vectors there are."""
+        vectors = frozenset(record.buckets)
+        ranking = record.rankings.get(vectors)
+        if ranking is None or self._settings.is_paranoid:
+            fresh = self._ranking(runner, cycle, plan, record)
+            if isinstance(fresh, Status):
+                return fresh
+            if ranking is not None and ranking[0] != fresh[0]:
+                raise RememberedVerdictError(f"pod {cycle.pod.key}: remembered totals {ranking[0]}, but now {fresh[0]}")
+            if len(record.rankings) >= _RANKINGS_MAX:
+                record.rankings.clear()
+            ranking = record.rankings[vectors] = fresh
+        record.totals, record.best = ranking
+        record.is_ranked = True
+        return None
+
+    def _ranking(
+        self, runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord
+    ) -> tuple[dict[ScoreVector, int], list[ScoreVector]] | Status:
+        """The total of each vector there is, and the best. Only changed sets of raw scores are normalized again."""
         normalized: list[dict[int, int]] = []
         for column, plugin in enumerate(plan.scorers):
             node_by_score = {vector[column]: next(iter(bucket)) for vector, bucket in record.buckets.items()}
@@ -411,14 +436,12 @@ class Feasibility:
                 known = {score: scores[node] for score, node in node_by_score.items()}
             normalized.append(known)
         record.normalized = normalized
-        record.totals = {
+        totals = {
             vector: sum(scores[raw] for scores, raw in zip(normalized, vector, strict=True))
             for vector in record.buckets
         }
-        largest = max(record.totals.values())
-        record.best = [vector for vector, total in record.totals.items() if total == largest]
-        record.is_ranked = True
-        return None
+        largest = max(totals.values())
+        return totals, [vector for vector, total in totals.items() if total == largest]
 
     def _bound(self) -> None:
         while self._verdicts > self._settings.remembered_verdicts_max and len(self._records) > 1:

@@ -88,6 +88,8 @@ class Resource(Enum):
     SLICE = "ResourceSlice"
     CLASS = "DeviceClass"
 
+    __hash__ = object.__hash__  # members are compared by identity, and looked up with every change
+
 
 class Action(Flag):
     """What happened to the object, as in upstream's ClusterEvent."""
@@ -103,6 +105,8 @@ class Action(Flag):
     UPDATE_POD_TOLERATION = auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = auto()
     UPDATE = auto()  # of claims, slices, classes
+
+    __hash__ = object.__hash__
 
 
 class ClusterEvent(Struct, frozen=True):

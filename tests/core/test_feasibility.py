@@ -80,15 +80,6 @@ def test_the_best_score_wins_and_is_seen_to_change():
 
 
 def test_weights_and_normalized_scores_decide_together():
-    class Most(Prefer):
-        def score(self, cycle, node, view):
-            return int(node.node.labels["most"])
-
-        def normalize_score(self, cycle, scores):
-            largest = max(scores.values())
-            for name, score in scores.items():
-                scores[name] = score * 100 // largest
-
     rig = Rig(Prefer(weight=1), Most(name="Most", weight=2), Slots(9))
     rig.add_nodes("a", labels={"score": "60", "most": "1000"})  # 60 + 2 * 50
     rig.add_nodes("b", labels={"score": "0", "most": "2000"})  # 0 + 2 * 100
@@ -99,6 +90,58 @@ def test_weights_and_normalized_scores_decide_together():
     rig.add_pod("q")
     rig.settle()
     assert rig.node_of("q") == "a"
+
+
+class Most(Prefer):
+    """Scores by a label, the largest is 100."""
+
+    def score(self, cycle, node, view):
+        return int(node.node.labels["most"])
+
+    def normalize_score(self, cycle, scores):
+        largest = max(*scores.values(), 1)
+        for name, score in scores.items():
+            scores[name] = score * 100 // largest
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_remembered_rankings_choose_what_fresh_ones_do(seed):
+    """The paranoid machine compares them, too; the other takes them as they are."""
+    chosen, kept = [], []
+    for is_paranoid in (True, False):
+        rnd = random.Random(seed)
+        rig = Rig(Prefer(), Most(name="Most", weight=2), Slots(3), is_paranoid=is_paranoid)
+        for index in range(60):
+            if index % 3 == 0:
+                labels = {"score": str(rnd.randrange(3) * 40), "most": str(rnd.randrange(4) * 50)}
+                rig.add_nodes(f"n{rnd.randrange(6)}", labels=labels)
+            rig.add_pod(f"p{index}")
+            rig.settle()
+        chosen.append(rig.server.bindings)
+        kept.append(max(len(record.rankings) for _, record in rig.machine.feasibility.records()))
+    assert chosen[0] == chosen[1]
+    assert kept[0] > 1
+
+
+def test_a_ranking_that_depends_on_more_than_the_scores_is_found():
+    class Moody(Prefer):
+        def normalize_score(self, cycle, scores):
+            for name in scores:
+                scores[name] = len(self.calls)
+
+    rig = Rig(Moody(), Slots(9))
+    rig.add_nodes("a", "b", labels={"score": "1"})
+    rig.add_pod("p")
+    rig.settle()
+
+    def change_and_return():
+        for score in ("2", "1"):
+            rig.add_nodes("b", labels={"score": score})
+            rig.add_pod(f"q{score}")
+            rig.settle()
+
+    with pytest.raises(RememberedVerdictError, match="remembered totals"):
+        change_and_return()
 
 
 def test_a_score_out_of_range_fails_the_cycle():

@@ -104,7 +104,7 @@ def _resolve(pod: Pod, entry: PodResourceClaim, view: ClusterView) -> ResourceCl
     claim = view.claim(key)
     if claim is None:
         return f'could not find ResourceClaim "{key}"'
-    if claim.is_deleting:
+    if claim.deletion_timestamp is not None:
         return f'resourceclaim "{name}" is being deleted'
     owner = claim.controller
     if is_generated and (owner is None or owner.uid != pod.uid) and not is_group_owner(owner, pod):
