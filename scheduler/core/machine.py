@@ -170,7 +170,8 @@ class Machine:
         Args:
             now_ms: Unix time. May be set back or forward at any time.
         """
-        self.timers.advance(now_ms)
+        if now_ms != self.timers.wall_ms:
+            self.timers.advance(now_ms)
         self._dispatch(given)
         if self.settings.checks_invariants:
             self.check_invariants()
