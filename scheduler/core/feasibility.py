@@ -341,6 +341,7 @@ class Feasibility:
         looks_max: int,
     ) -> Status | None:
         """Ask the plugins about unknown nodes until enough are known to fit; the ERROR status of a plugin."""
+        enough = self._enough(plan)
         last = self.asked + looks_max
         node_infos = self._store.node_infos
         is_known = preferred in record.fits or preferred in record.rejected
@@ -352,7 +353,8 @@ class Feasibility:
         failure = None
         unknown = record.unknown()
         while (
-            not self._is_enough(plan, record, only_hope, len(record.fits) + len(found))
+            (fits := len(record.fits) + len(found)) < enough
+            and (only_hope is None or not self._is_enough(plan, record, only_hope, fits))
             and self.asked < last
             and cycle.steps_left > 0
             and (name := next(unknown, None)) is not None
