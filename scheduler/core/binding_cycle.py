@@ -68,6 +68,7 @@ from scheduler.framework.status import Code, Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
 from scheduler.model.objects import Pod
+from scheduler.model.pod_group import is_reserved_for
 
 _UNRESERVE_ROUNDS_MAX: Final = 6  # taking back a special claim takes two, and each conflict one more
 
@@ -289,7 +290,7 @@ class BindingCycles:
         uid = binding.uid
         claims = self._store.claims_of(uid)
         in_doubt = tuple([key for key in claims if self._writes.is_unsettled(key, except_owner=uid)])
-        if in_doubt:
+        if in_doubt and not all(self._may_join(binding, key) for key in in_doubt):
             self._sleep(binding, in_doubt, None)
             return
         binding.cycle.now_ms = self._timers.wall_ms
@@ -297,7 +298,10 @@ class BindingCycles:
         match step:
             case PreBindDone(events):
                 self._tell(events)
-                self._bind_unless_barred(binding, claims)
+                if in_doubt:
+                    self._sleep(binding, in_doubt, None)
+                else:
+                    self._bind_unless_barred(binding, claims)
             case PreBindWrite(decisions):
                 self._send_all(binding, decisions)
                 if not binding.awaited and not binding.is_given_up:
@@ -308,6 +312,11 @@ class BindingCycles:
             case PreBindFailed(status, events):
                 self._tell(events)
                 self._give_up(binding, status)
+
+    def _may_join(self, binding: BindingCycle, key: ClaimKey) -> bool:
+        """Whether the pod still needs its reservation of the claim, which may go with a write of another pod."""
+        claim = self._store.claim(key)
+        return claim is not None and not is_reserved_for(claim, binding.pod) and self._writes.may_join(claim)
 
     def _tell(self, events: Iterable[RecordEvent]) -> None:
         for event in events:
@@ -372,7 +381,9 @@ class BindingCycles:
         match decision:
             case CreateClaim() | AddClaimFinalizer() | WriteClaimStatus() | RemoveClaimFinalizer() | DeleteClaim():
                 binding.awaited += 1
-                self._writes.send(decision, binding.uid, partial(self._settled, binding))
+                settled = partial(self._settled, binding)
+                if not self._joined(binding, decision, settled):
+                    self._writes.send(decision, binding.uid, settled)
             case ReadClaim(claim):
                 known = self._store.claim(claim)
                 binding.awaited += 1
@@ -387,6 +398,13 @@ class BindingCycles:
                 self._outbox.tell(decision)
             case BindPod() | ReadPod():
                 raise TypeError(f"plugins may not return {type(decision).__name__}: binding is the core's")
+
+    def _joined(self, binding: BindingCycle, decision: Decision, settled: Callable[[Settlement], None]) -> bool:
+        """Whether a write of another pod, which has not left yet, carries this reservation, too."""
+        if not isinstance(decision, WriteClaimStatus):
+            return False
+        claim = self._store.claim(decision.claim)
+        return claim is not None and self._writes.join(claim, decision, binding.uid, settled)
 
     def _settled(self, binding: BindingCycle, settlement: Settlement) -> None:
         if isinstance(settlement, WriteConflicted | WriteRejected):

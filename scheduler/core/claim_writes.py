@@ -11,9 +11,10 @@ Rules of this module
   3. Whoever sent a write is told once, when it is settled. Nobody gives up on a write before that.
   4. While a write on a claim is not settled, nobody else may conclude from the observed claim that nothing is under
      way (`is_unsettled`): a late write could take back a reservation on which a binding relies.
-
   5. A create has no revision to expect; its name stands for it. It has been overtaken when a claim of that name is
      seen, and while its outcome is not known it is sent again: the name makes sure that only one can land at a time.
+  6. Reservations of several pods that are decided together leave as one write: a pod may join one that only adds
+     reservations and has not left yet. Each of them is told what became of it, and each looks at the claim again.
 
 Not here: what to write (plugins) and what follows from the outcome (`binding_cycle`).
 
@@ -27,14 +28,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.timers import TimerId, Timers
-from scheduler.framework.decisions import ClaimWrite, CreateClaim, DeleteClaim, ReadClaim
-from scheduler.model.claim import ResourceClaim
+from scheduler.framework.decisions import (
+    UNSENT,
+    ClaimWrite,
+    CreateClaim,
+    DeleteClaim,
+    ReadClaim,
+    WriteClaimStatus,
+    WriteId,
+)
+from scheduler.model.claim import RESERVED_FOR_MAX, ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 
 GONE: Final = 404
@@ -55,6 +65,8 @@ class PendingWrite(Struct, eq=False):
     Args:
         owner: The pod whose binding cycle sent it, None for one of PostFilter.
         settled: Called once with what became of it.
+        joined: Other pods whose reservations it carries, and what to call for them.
+        sent_as: The number of its last sending.
         is_doubtful: An earlier sending may still land, or may have landed.
         refusal: The conflict or refusal that is settled once the claim has been seen past the expected revision.
         timer: Set while it waits to be sent, or the claim to be read, again.
@@ -67,6 +79,8 @@ class PendingWrite(Struct, eq=False):
     is_doubtful: bool = False
     refusal: WriteConflicted | WriteRejected | None = None
     attempts: int = 0
+    sent_as: WriteId = UNSENT
+    joined: tuple[tuple[PodUid, Callable[[Settlement], None]], ...] = ()
     timer: TimerId | None = None
     is_settled: bool = False
 
@@ -116,10 +130,49 @@ class ClaimWrites:
         self._uids_by_key.setdefault(decision.claim, {})[decision.uid] = None
         self._dispatch(write)
 
+    def may_join(self, claim: ResourceClaim) -> bool:
+        """Whether one more reservation of `claim`, as it is stored, may go with the write that is about to leave."""
+        return self._joinable(claim) is not None
+
+    def join(
+        self, claim: ResourceClaim, decision: WriteClaimStatus, owner: PodUid, settled: Callable[[Settlement], None]
+    ) -> bool:
+        """Let the write that is about to leave carry one more reservation; False when `decision` must go alone.
+
+        Args:
+            claim: What is stored, and what `decision` adds a reservation to.
+        """
+        write = self._joinable(claim)
+        if write is None or not _only_reserves(decision, claim):
+            return False
+        assert isinstance(write.decision, WriteClaimStatus)
+        known, wanted = write.decision.reserved_for or (), decision.reserved_for or ()
+        added = tuple(consumer for consumer in wanted if consumer not in known)
+        write.decision = msgspec.structs.replace(write.decision, reserved_for=known + added)
+        write.joined += ((owner, settled),)
+        self._outbox.amend(write.sent_as, write.decision)
+        return True
+
+    def _joinable(self, claim: ResourceClaim) -> PendingWrite | None:
+        """The only write on the claim, if it has not left, only reserves, and has room for more."""
+        if len(self._uids_by_key.get(claim.key, ())) != 1:
+            return None
+        writes = self._by_claim.get(claim.uid, ())
+        if len(writes) != 1:
+            return None
+        (write,) = writes
+        decision = write.decision
+        if not isinstance(decision, WriteClaimStatus) or not _only_reserves(decision, claim) or write.owner is None:
+            return None
+        has_room = len(decision.reserved_for or ()) < RESERVED_FOR_MAX
+        return write if has_room and write.attempts == 1 and not self._outbox.has_left(write.sent_as) else None
+
     def is_unsettled(self, claim: ClaimKey, *, except_owner: PodUid) -> bool:
         """Whether a write on `claim` by anyone but `except_owner` may still land."""
         uids = self._uids_by_key.get(claim)
-        return uids is not None and any(write.owner != except_owner for uid in uids for write in self._by_claim[uid])
+        return uids is not None and any(
+            write.owner != except_owner or write.joined for uid in uids for write in self._by_claim[uid]
+        )
 
     def is_doubtful(self, claim: ClaimUid) -> bool:
         return any(write.is_doubtful for write in self._by_claim.get(claim, ()))
@@ -155,7 +208,7 @@ class ClaimWrites:
     def _dispatch(self, write: PendingWrite) -> None:
         write.timer = None
         write.attempts += 1
-        self._outbox.ask(write.decision, partial(self._answered, write))
+        write.sent_as = self._outbox.ask(write.decision, partial(self._answered, write))
 
     def _answered(self, write: PendingWrite, answer: Answer) -> None:
         match answer:
@@ -248,4 +301,20 @@ class ClaimWrites:
             if not uids:
                 del self._uids_by_key[decision.claim]
         write.settled(settlement)
+        for _, settled in write.joined:
+            settled(settlement)
         self._freed(decision.claim)
+
+
+def _only_reserves(decision: WriteClaimStatus, claim: ResourceClaim) -> bool:
+    """Whether all that the write does is to add reservations to the claim as it is stored."""
+    reserved, stored = decision.reserved_for, claim.reserved_for
+    return (
+        decision.uid == claim.uid
+        and decision.expect_revision == claim.revision
+        and decision.allocation is None
+        and not decision.clear_allocation
+        and reserved is not None
+        and len(reserved) > len(stored)
+        and reserved[: len(stored)] == stored
+    )

@@ -177,8 +177,9 @@ class Invariants:
                 if binding.pod.uid not in awakened.get(claim, {}):
                     yield f"pod {key}: waits for claim {claim}, which does not know"
         for write in self._writes.pending():
-            if write.owner is not None and write.owner not in self._bindings:
-                yield f"write on {write.decision.claim} belongs to pod {write.owner}, which is not being bound"
+            for owner in (write.owner, *(pod for pod, _ in write.joined)):
+                if owner is not None and owner not in self._bindings:
+                    yield f"write on {write.decision.claim} belongs to pod {owner}, which is not being bound"
 
 
 def _record_problems(record: ShapeRecord, store: Store) -> Iterator[str]:

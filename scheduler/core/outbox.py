@@ -35,12 +35,30 @@ class Outbox:
         self._waiters: Final[dict[WriteId, Waiter]] = {}
         self._next_id = 1
 
-    def ask(self, decision: Answered, waiter: Waiter) -> None:
+    def ask(self, decision: Answered, waiter: Waiter) -> WriteId:
         """Send `decision`; `waiter` is called with its answer."""
         write_id = WriteId(self._next_id)
         self._next_id += 1
         self._waiters[write_id] = waiter
         self._decisions.append(msgspec.structs.replace(decision, id=write_id))
+        return write_id
+
+    def has_left(self, write_id: WriteId) -> bool:
+        """Whether the decision is with the shell already, so that it cannot be amended."""
+        return self._place_of(write_id) is None
+
+    def amend(self, write_id: WriteId, decision: Answered) -> None:
+        """Send `decision` instead of one that has not left; who waits for the answer stays the same."""
+        place = self._place_of(write_id)
+        assert place is not None, f"decision {write_id} has left"
+        self._decisions[place] = msgspec.structs.replace(decision, id=write_id)
+
+    def _place_of(self, write_id: WriteId) -> int | None:
+        for place in range(len(self._decisions) - 1, -1, -1):
+            decision = self._decisions[place]
+            if not isinstance(decision, RecordEvent) and decision.id == write_id:
+                return place
+        return None
 
     def tell(self, decision: RecordEvent) -> None:
         """Send what is never answered."""

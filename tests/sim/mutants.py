@@ -86,6 +86,16 @@ def _conflict_settles_unseen(patch):
     patch.setattr(claim_writes.ClaimWrites, "_await_sight", claim_writes.ClaimWrites._settle)
 
 
+def _who_joined_a_write_is_not_told(patch):
+    original = claim_writes.ClaimWrites._settle
+
+    def settle(self, write, settlement):
+        write.joined = ()
+        original(self, write, settlement)
+
+    patch.setattr(claim_writes.ClaimWrites, "_settle", settle)
+
+
 def _hold_ends_when_pod_is_given_up(patch):
     original = binding_cycle.BindingCycles._give_up
 
@@ -435,6 +445,7 @@ MUTANTS = (
         _conflict_settles_unseen,
         directed=test_binding_cycle.test_devices_of_an_unknown_write_stay_held_though_its_pod_is_gone,
     ),
+    Mutant("who-joined-a-write-is-not-told", _who_joined_a_write_is_not_told, focus={"crowds": 30}),
     Mutant("hold-ends-when-pod-is-given-up", _hold_ends_when_pod_is_given_up, focus=LOSSES),
     Mutant("hold-ends-when-write-is-sent", _hold_ends_when_write_is_sent),
     Mutant("unknown-binding-counts-as-failed", _unknown_binding_counts_as_failed),

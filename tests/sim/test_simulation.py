@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.core.claim_writes import ClaimWrites
 from tests.sim.mutants import MUTANTS, Mutant, notice
 from tests.sim.world import Conditions, World
 
@@ -55,9 +56,13 @@ def test_equal_seeds_give_equal_traces_whatever_the_hash_seed() -> None:
     assert len(digests) == 1
 
 
-def test_the_worlds_are_not_idle() -> None:
+def test_the_worlds_are_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods are bound, writes are lost and land late: else the checks would check nothing."""
+    joined = []
+    join = ClaimWrites.join
+    monkeypatch.setattr(ClaimWrites, "join", lambda *given: joined.append(join(*given)) or joined[-1])
     worlds = [World(seed).run() for seed in range(30)]
+    assert sum(joined) > 5  # reservations that another pod's write carried
     assert sum(len(world.server.bindings) for world in worlds) > 120
     told = [line for world in worlds for line in world.trace if "reason='DeviceConflict'" in line]
     assert any("allocation is withdrawn" in line for line in told)

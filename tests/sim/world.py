@@ -129,6 +129,7 @@ class World(ForeignScheduler, TaintRuleActions):
         self.devices = rnd.choice([1, 1, 2, 4])
         self.pods_max = rnd.choice([4, 8, 16])
         self.extended = rnd.choice([0, 3, 20])  # how many pods ask for extended resources
+        self.crowds = 12 if self.seed % 4 == 3 else 0  # how many pods come together with others that share their claim
         self.lateness = rnd.choice([0.0, 0.5, 1.0])  # how many lost requests land later
         self.cruelty = rnd.choice([0.0, 0.5, 0.9])  # how often users pick on pods that are being bound
         self.foreigners = rnd.choice([0, 0, 2, 6])  # pods of another scheduler at a time
@@ -330,7 +331,8 @@ class World(ForeignScheduler, TaintRuleActions):
         if len(alive) >= self.pods_max:
             return
         name = f"pod-{next(self.names)}"
-        kinds = {"template": 8, "shared": 4, "two": 1, "plain": 1, "big": 1, "extended": self.extended}
+        kinds = {"template": 8, "shared": 4, "two": 1, "plain": 1, "big": 1}
+        kinds |= {"extended": self.extended, "crowd": self.crowds}
         kind = self.rnd.choices(list(kinds), weights=list(kinds.values()))[0]
         priority = self.rnd.choice([None, 0, 10])
         self.trace.append(f"create {name} {kind}")
@@ -350,6 +352,8 @@ class World(ForeignScheduler, TaintRuleActions):
                 if ClaimKey("default", claim) not in self.server.claims:
                     self.server.put_claim(builders.claim(claim, uid=f"uid-{claim}-{next(self.uids)}"))
             self.server.put_pod(builders.pod(name, claims=tuple(names), priority=priority))
+            for _ in range(self.rnd.randrange(2, 5) if kind == "crowd" else 0):
+                self.server.put_pod(builders.pod(f"pod-{next(self.names)}", claims=tuple(names), priority=priority))
 
     def generate_claim(self) -> None:
         """The resource claim controller creates the claim of a template, then tells the pod its name."""
