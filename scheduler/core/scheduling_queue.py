@@ -302,14 +302,13 @@ class SchedulingQueue:
         """Wake the pods that `event` could help."""
         for waker in self._wakers(event.resource, event.action):
             singles = self._single_by_plugin.get(waker.key)
-            groups = self._groups_by_plugin.get(waker.key)
-            concerned = None
             if waker.targeted is not None and (singles or self._groups):
                 concerned = waker.runner.concerned(waker.targeted, event, self._view)
-            if concerned is not None:
-                for uid in concerned:
-                    self._change_for(uid, waker, event, now_ms)
-                continue
+                if concerned is not None:
+                    for uid in concerned:
+                        self._change_for(uid, waker, event, now_ms)
+                    continue
+            groups = self._groups_by_plugin.get(waker.key)
             for queued in tuple(singles.values()) if singles else ():
                 if waker.runner.is_helped(waker.plugin, queued.pod, event, self._view):
                     self._wake(queued, now_ms)
@@ -329,11 +328,9 @@ class SchedulingQueue:
     def _change_for(self, uid: PodUid, waker: _Waker, event: ClusterEvent, now_ms: int) -> None:
         """A change that concerns this very pod."""
         queued = self._pods.get(uid)
-        if (
-            queued is None
-            or queued.place not in (_UNSCHEDULABLE, _GATED)
-            or waker.key[0] != queued.runner.scheduler_name
-        ):
+        if queued is None or not (queued.place is _UNSCHEDULABLE or queued.place is _GATED):
+            return
+        if waker.key[0] != queued.runner.scheduler_name:
             return
         if self._is_helped(queued, waker, event):
             self._wake(queued, now_ms)

@@ -45,10 +45,13 @@ _OF_DEVICES: Final = tuple(field.name for field in fields(Device) if field.name 
 
 def concerned_pods(change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
     """The pods that use the changed claim; None (any pod) when devices came free or the change is of another kind."""
-    if change.resource is not Resource.CLAIM or frees_devices(change):
+    claim, old = change.new, change.old
+    if claim is None:
+        claim, was_allocated = old, True
+    else:
+        was_allocated = isinstance(old, ResourceClaim) and old.allocation is not None
+    if not isinstance(claim, ResourceClaim) or (was_allocated and frees_devices(change)):
         return None
-    claim = change.new if change.new is not None else change.old
-    assert isinstance(claim, ResourceClaim)
     return [pod.uid for pod in view.pods_using(claim.key)]
 
 
