@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from allocator import Features, InUse, Inventory
 from scheduler.core.claims import ClaimOverlay
 from scheduler.core.store import Store
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
+from scheduler.model.keys import ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Pod
 from scheduler.model.pod_group import PodGroup
@@ -28,13 +28,11 @@ class CoreView:
         self.in_use: Final[InUse] = overlay.in_use
         self.node_infos: Final[Mapping[NodeName, NodeInfo]] = store.node_infos
         self.claim = store.claim
+        self.users_of = store.users_of
         self.new_uid = new_uid
 
     def is_held(self, claim: ClaimUid) -> bool:
         return self._overlay.is_held(claim)
-
-    def pods_using(self, claim: ClaimKey) -> Iterable[Pod]:
-        return self._store.pods_using(claim)
 
     def pod(self, uid: PodUid) -> Pod | None:
         return self._store.pods.get(uid)

@@ -132,6 +132,9 @@ class Store:
         users = self._pods_by_claim.get(claim)
         return [self.pods[uid] for uid in users] if users else []
 
+    def users_of(self, claim: ClaimKey) -> Sequence[PodUid]:
+        return tuple(self._pods_by_claim.get(claim, ()))
+
     def claims_of(self, uid: PodUid) -> tuple[ClaimKey, ...]:
         """The claims that a known pod refers to by name, as far as they have names yet."""
         return self._claims_by_pod.get(uid, ())

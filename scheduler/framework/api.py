@@ -69,7 +69,7 @@ class ClusterView(Protocol):
         """The group as last observed; always None where the API server serves none."""
         ...
 
-    def pods_using(self, claim: ClaimKey) -> Iterable[Pod]:
+    def users_of(self, claim: ClaimKey) -> Sequence[PodUid]:
         """Pods whose spec or status refers to this claim."""
         ...
 

@@ -220,7 +220,7 @@ class TinyDevices:
             return None
         old, new = change.old, change.new
         is_freed = old is not None and old.allocation is not None and (new is None or new.allocation is None)
-        return None if is_freed else tuple(pod.uid for pod in view.pods_using((new or old).key))
+        return None if is_freed else view.users_of((new or old).key)
 
     def hint(self, pod, change, view):
         return Hint.QUEUE

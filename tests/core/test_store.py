@@ -127,8 +127,10 @@ def test_claims_of_a_pod_are_those_with_names(store):
     assert claims_of(pod) == (ClaimKey("default", "direct"), ClaimKey("default", "generated"))
     store.observe_pod(pod)
     assert store.pods_using(ClaimKey("default", "generated")) == [pod]
+    assert store.users_of(ClaimKey("default", "generated")) == (pod.uid,)
     store.observe_pod(builders.pod("p", claims=("direct", "direct"), templates={"x": "other", "y": None}))
     assert store.pods_using(ClaimKey("default", "generated")) == []
+    assert store.users_of(ClaimKey("default", "generated")) == ()
     store.delete_pod(pod.uid, 0)
     assert store.claim_users() == {}
 

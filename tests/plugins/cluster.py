@@ -97,12 +97,15 @@ class Cluster:
     def pod_group(self, key):
         return self.pod_groups.get(key)
 
-    def pods_using(self, claim):
+    def users_of(self, claim):
+        return tuple(self._users_of(claim))
+
+    def _users_of(self, claim):
         for one in self.pods.values():
             entries = one.spec.resource_claims or ()
             generated = {status.name: status.resource_claim_name for status in one.status.resource_claim_statuses or ()}
             if any(claim.name == (entry.resource_claim_name or generated.get(entry.name)) for entry in entries):
-                yield one
+                yield one.uid
 
     def new_uid(self):
         self.uids += 1

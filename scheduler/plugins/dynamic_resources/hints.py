@@ -52,7 +52,7 @@ def concerned_pods(change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] 
         was_allocated = isinstance(old, ResourceClaim) and old.allocation is not None
     if not isinstance(claim, ResourceClaim) or (was_allocated and frees_devices(change)):
         return None
-    return [pod.uid for pod in view.pods_using(claim.key)]
+    return view.users_of(claim.key)
 
 
 def hint_for(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:

@@ -508,7 +508,7 @@ def _is_ours_to_free(claim: ResourceClaim, pod: Pod, view: ClusterView) -> bool:
     """Whether no other pod uses the claim, or is about to: on a node already, its reservation still under way."""
     if any(consumer.pod_uid != pod.uid for consumer in claim.reserved_for):
         return False
-    others = [one.uid for one in view.pods_using(claim.key) if one.uid != pod.uid]
+    others = [uid for uid in view.users_of(claim.key) if uid != pod.uid]
     return not any(uid in info.pods for uid in others for info in view.node_infos.values())
 
 
