@@ -10,7 +10,7 @@ look-up, and one after some changed looks at those slices only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from allocator.features import Features
@@ -30,13 +30,21 @@ def candidate_nodes(claims: Sequence[Claim], inventory: Inventory, features: Fea
     On every other node `allocate` would answer Unsatisfiable.
     """
     plan = inventory.plan([claim.spec for claim in claims], features)
-    known = inventory.derived.get(plan)
+    question = _question(plan)
+    known = inventory.derived.get(question)
     if known is not None and known[0] == inventory.revision:
         nodes: frozenset[str] | None = known[1]
         return nodes
     nodes = _candidate_nodes(plan, inventory)
-    inventory.derived[plan] = (inventory.revision, nodes)
+    inventory.derived[question] = (inventory.revision, nodes)
     return nodes
+
+
+def _question(plan: Plan) -> Hashable:
+    """Equal for plans that ask for as many of the same devices: classes may be many, and what they select the same."""
+    if not plan.is_exact:
+        return plan
+    return "candidates", tuple([tuple([(slot.key, slot.count) for slot in one.slots]) for one in plan.requests])
 
 
 def _candidate_nodes(plan: Plan, inventory: Inventory) -> frozenset[str] | None:

@@ -16,6 +16,7 @@ from allocator import (
     Allocation,
     AllocationError,
     Census,
+    Claim,
     DecodeError,
     DeviceId,
     DeviceResult,
@@ -479,6 +480,30 @@ def test_nodes_that_cannot_serve_the_claims_are_left_out() -> None:
     assert candidate_nodes(claims, inventory, Features()) == {"n1", "n2"}
     inventory.put_slice(decode_slice(pool(*(device(f"s{n}", model="x") for n in range(2)), name="net2", allNodes=True)))
     assert candidate_nodes(claims, inventory, Features()) is None
+
+
+def test_the_prefilter_answers_once_for_classes_that_select_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    from allocator import prefilter
+
+    asked = []
+    answer_afresh = prefilter._candidate_nodes
+    monkeypatch.setattr(
+        prefilter, "_candidate_nodes", lambda plan, inventory: asked.append(plan) or answer_afresh(plan, inventory)
+    )
+    slices = [pool(device("d"), name="a", nodeName="node-a"), pool(name="b", nodeName="node-b")]
+    same, other = device_class("class-1"), device_class("class-2", "driver-b")
+    inventory = Inventory(map(decode_slice, slices), map(decode_class, [device_class(), same, other]))
+    found = [
+        candidate_nodes(
+            [Claim("ns", "c", decode_claim_spec(claim(request(count=count, cls=cls))["spec"]))], inventory, Features()
+        )
+        for cls, count in (("class-a", 1), ("class-1", 1), ("class-2", 1), ("class-a", 2), ("class-1", 1))
+    ]
+    assert found == [{"node-a"}, {"node-a"}, set(), set(), {"node-a"}]
+    assert len(asked) == 3
+    inventory.remove_slice("a-driver-a")
+    again = decode_claim_spec(claim(request(cls="class-1"))["spec"])
+    assert candidate_nodes([Claim("ns", "c", again)], inventory, Features()) == set()
 
 
 def test_the_prefilter_leaves_out_unsatisfiable_nodes_only() -> None:

@@ -1,0 +1,245 @@
+"""Deciding alone, on the rows of a table: the machine with a null shell in the clusters that `compare --table` makes.
+
+    python -m benchmarks.deciding_rows                                  # all rows of scheduler-perf
+    python -m benchmarks.deciding_rows --row partitionable --pods 500
+    python -m benchmarks.deciding_rows --row consumable --profile       # where the time goes, by cProfile
+
+Says what a row costs the scheduler without an API server, in seconds: where a row is slow for a reason of its own, it
+shows here. Closed loops take the pods of one turn together; backlogs all pods at once. The first pods, for which
+everything is computed, are told apart. Changes of slices (`--change-slices`) come before each turn, or each ten pods.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import cProfile
+import gc
+import itertools
+import pstats
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from allocator import Features, decode_allocation, decode_class, decode_slice
+from benchmarks.deciding import NullShell
+from benchmarks.fleet import NAMESPACE, Fleet, Object
+from benchmarks.loads import Loop
+from benchmarks.tables import Entry, table, table_names
+from scheduler.core.inputs import (
+    ClaimDeleted,
+    ClaimObserved,
+    ClassObserved,
+    Input,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
+    RelistFinished,
+    SliceObserved,
+    WriteAccepted,
+)
+from scheduler.core.machine import KINDS, Machine
+from scheduler.core.settings import CoreSettings
+from scheduler.framework.api import Profile
+from scheduler.framework.decisions import BindPod, CreateClaim, PatchExtendedResources
+from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, ResourceClaim
+from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.objects import Node, Pod
+from scheduler.plugins import default_plugins
+from scheduler.plugins.dynamic_resources.extended_resources import SpecialRequests
+from tests import builders
+
+FIRST = 10  # pods that are told apart
+
+
+class RowShell(NullShell):
+    """A machine that has seen a fleet, and the pods of its workload."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        uids = itertools.count(1)
+        self.fleet = fleet
+        self.machine = Machine(
+            [Profile(builders.SCHEDULER, default_plugins())],
+            features=Features(),
+            new_uid=lambda: f"uid-{next(uids)}",
+            settings=CoreSettings(),
+        )
+        self.revision = 1_000_000
+        self.spent_s = self.longest_s = 0.0
+        self.handled = self.bound = 0
+        self.pods: dict[PodKey, Pod] = {}
+        self.claims: dict[ClaimKey, ResourceClaim] = {}
+        self.done: list[PodKey] = []
+        self.numbers = itertools.count()
+        self.slices = [_complete(one) for one in fleet.slices()]
+        self.feed(NodeObserved(msgspec.convert(_complete(node), Node)) for node in fleet.nodes())
+        self.feed(ClassObserved(decode_class(_complete(one)), 1) for one in fleet.device_classes())
+        self.feed(SliceObserved(decode_slice(one), 1) for one in self.slices)
+        self.feed(self._taken())
+        self.feed(ClaimObserved(self._put(one["metadata"]["name"], one["spec"])) for one in fleet.shared_claims())
+        self.feed(RelistFinished(kind) for kind in KINDS)
+
+    def _taken(self) -> Iterator[Input]:
+        for claim, status in self.fleet.taken():
+            found = self._put(claim["metadata"]["name"], claim["spec"])
+            yield ClaimObserved(replace(found, allocation=decode_allocation(status["allocation"])))
+
+    def _put(self, name: str, spec: Any, **fields: Any) -> ResourceClaim:
+        claim = builders.claim(name, namespace=NAMESPACE, spec=_defaulted(spec), **fields)
+        self.claims[claim.key] = claim
+        return claim
+
+    def pod_comes(self) -> list[Input]:
+        """The next pod of the workload, with its claim."""
+        name = f"pod-{next(self.numbers):05}"
+        obj = self.fleet.pod(name, builders.SCHEDULER)
+        obj["metadata"] = builders.metadata(name, namespace=NAMESPACE)
+        if self.fleet.has_generated_claims:
+            obj["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]}
+        pod = msgspec.convert(obj, Pod)
+        self.pods[pod.key] = pod
+        if not self.fleet.has_generated_claims:
+            return [PodObserved(pod)]
+        claim = self._put(f"{name}-gpu", self.fleet.workload.claim, owner_pod=pod)
+        return [ClaimObserved(claim), PodObserved(pod)]
+
+    def bound_pods_go(self) -> None:
+        """Bound pods are deleted, and their claims freed and deleted."""
+        given: list[Input] = []
+        for key in self.done:
+            pod = self.pods.pop(key)
+            given.append(PodDeleted(pod.key, pod.uid, self._next()))
+            names = [status.resource_claim_name for status in pod.status.resource_claim_statuses or ()]
+            for name in names:
+                claim = self.claims.pop(ClaimKey(NAMESPACE, name or ""))
+                free = replace(claim, allocation=None, reserved_for=(), finalizers=(), revision=self._next())
+                given += [ClaimObserved(free), ClaimDeleted(claim.key, claim.uid, self._next())]
+        self.done.clear()
+        self.feed(given)
+
+    def slice_changes(self) -> None:
+        """A slice is published again with another attribute."""
+        obj = copy.deepcopy(self.slices[self.revision % len(self.slices)])
+        for device in obj["spec"].get("devices", ()):
+            device.setdefault("attributes", {})["published"] = {"int": self._next()}
+        self.feed([SliceObserved(decode_slice(obj), self._next())])
+
+    def _next(self) -> int:
+        self.revision += 1
+        return self.revision
+
+    def answer(self, decision: Any) -> list[Input]:
+        match decision:
+            case CreateClaim():
+                found = builders.claim(
+                    decision.claim.name,
+                    namespace=NAMESPACE,
+                    owner_pod=self.pods[decision.pod],
+                    revision=self._next(),
+                    finalizers=(FINALIZER,),
+                )
+                spec = SpecialRequests(decision.requests, ()).spec()
+                claim = replace(found, spec=spec, annotations=((EXTENDED_RESOURCE_ANNOTATION, "true"),))
+                self.claims[claim.key] = claim
+                return [WriteAccepted(decision.id, claim=claim), ClaimObserved(claim)]
+            case PatchExtendedResources():
+                pod = self.pods[decision.pod]
+                meta = msgspec.structs.replace(pod.metadata, resource_version=str(self._next()))
+                status = msgspec.structs.replace(pod.status, extended_resource_claim_status=decision.status)
+                pod = self.pods[decision.pod] = msgspec.structs.replace(pod, metadata=meta, status=status)
+                return [WriteAccepted(decision.id, pod=pod), PodObserved(pod)]
+            case BindPod():
+                self.done.append(decision.pod)
+        answers: list[Input] = super().answer(decision)
+        return answers
+
+
+def _complete(obj: Object) -> Object:
+    """With the metadata that the API server adds."""
+    given = obj["metadata"]
+    return {**obj, "metadata": builders.metadata(given["name"], labels=given.get("labels") or {})}
+
+
+def _defaulted(spec: Object) -> Object:
+    """With the fields that the API server fills in."""
+    spec = copy.deepcopy(spec)
+    for request in spec["devices"]["requests"]:
+        for details in (request.get("exactly"), *request.get("firstAvailable", ())):
+            if details is not None:
+                details.setdefault("allocationMode", "ExactCount")
+                details.setdefault("count", 1)
+    return spec
+
+
+def play(shell: RowShell, entry: Entry, pods: int, *, change_slices: bool) -> None:
+    """Let so many pods come, and be bound."""
+    is_loop = isinstance(entry.load, Loop)
+    turn = entry.load.pods if isinstance(entry.load, Loop) else 10 if change_slices else pods
+    for _ in range(0, pods, turn):
+        if change_slices:
+            shell.slice_changes()
+        before = shell.bound
+        shell.feed(list(itertools.chain.from_iterable(shell.pod_comes() for _ in range(turn))))
+        shell.run_until_idle()
+        if shell.bound - before < turn:
+            raise SystemExit(f"{entry.name}: only {shell.bound - before} of {turn} pods were bound")
+        if is_loop:
+            shell.bound_pods_go()
+
+
+def measure(entry: Entry, pods: int, *, change_slices: bool, profile: cProfile.Profile | None) -> dict[str, Any]:
+    shell = RowShell(entry.fleet)
+    shell.spent_s = 0.0
+    play(shell, entry, FIRST, change_slices=False)
+    first_s, bound = shell.spent_s, shell.bound
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # as in `deciding`: what is collected here is the harness's
+    shell.spent_s = shell.longest_s = 0.0
+    if profile is not None:
+        profile.enable()
+    play(shell, entry, pods, change_slices=change_slices)
+    if profile is not None:
+        profile.disable()
+    gc.enable()
+    gc.unfreeze()
+    done = shell.bound - bound
+    return {
+        "row": entry.name,
+        "pods": done,
+        "pods_per_s": round(done / shell.spent_s),
+        "ms_per_pod": round(1000 * shell.spent_s / done, 3),
+        "longest_handle_ms": round(1000 * shell.longest_s, 1),
+        "first_pods_ms": round(1000 * first_s),
+    }
+
+
+def chosen(name: str, rows: Iterable[str]) -> Iterator[Entry]:
+    wanted = tuple(rows)
+    for entry in table(name):
+        if not wanted or any(row in entry.name for row in wanted):
+            yield entry
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", choices=table_names(), default="scheduler-perf")
+    parser.add_argument("--row", action="append", default=[], help="a part of its name; repeatable")
+    parser.add_argument("--pods", type=int, default=300)
+    parser.add_argument("--change-slices", action="store_true", help="slices are published anew meanwhile")
+    parser.add_argument("--profile", action="store_true", help="print where the time goes")
+    args = parser.parse_args()
+    for entry in chosen(args.table, args.row):
+        profile = cProfile.Profile() if args.profile else None
+        result = measure(entry, args.pods, change_slices=args.change_slices, profile=profile)
+        print(", ".join(f"{key} {value}" for key, value in result.items()), flush=True)
+        if profile is not None:
+            pstats.Stats(profile, stream=sys.stdout).sort_stats("cumulative").print_stats(40)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
