@@ -33,7 +33,7 @@ from tests.plugins.cluster import (
     pod_with,
     rfc3339,
 )
-from tests.plugins.objects import node_info, pod
+from tests.plugins.objects import node, node_info, pod
 
 TIMEOUT_MS = 600_000
 POD = pod_with("claim")
@@ -271,6 +271,21 @@ def test_pre_bind_does_not_write_a_device_that_vanished() -> None:
     binding = Binding(cluster(claim(finalizers=(FINALIZER,))))
     (name,) = binding.view.inventory.slices
     binding.view.inventory.remove_slice(name)
+    assert binding.step().status.message == (
+        "claim default/claim: device gpu.example.com/node/gpu-0 is not published any more"
+    )
+
+
+def test_pre_bind_does_not_write_a_device_that_the_node_does_not_see_any_more() -> None:
+    """The slice is as it was, but no more for this node, whose label has changed since Reserve."""
+    terms = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["1"]}]}]
+    shared = node_slice("node", gpu())
+    del shared["spec"]["nodeName"]
+    shared["spec"]["nodeSelector"] = {"nodeSelectorTerms": terms}
+    view = Cluster(node_info(labels={"rack": "1"}), slices=[shared], claims=[claim(finalizers=(FINALIZER,))])
+    binding = Binding(view)
+    assert isinstance(binding.step(), PreBindWrite)
+    view.node_infos["node"].node = node(labels={"rack": "2"})
     assert binding.step().status.message == (
         "claim default/claim: device gpu.example.com/node/gpu-0 is not published any more"
     )
