@@ -1,6 +1,7 @@
 """Evaluation and compilation of the eight reference selectors, everything side by side in one run.
 
     python -m benchmarks.cel [--rounds 7] [--no-celpy]
+    python -m benchmarks.cel --hostile [--rounds 3]     # expressions written to take long (benchmarks/hostile.py)
 
 Rows: generated code, the exact evaluator, cel-python's two runners (where they can run the selector) and a
 lambda written by hand. Times are the fastest of several rounds in CPU time, so that other work on the
@@ -232,9 +233,15 @@ def importing(rounds: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--hostile", action="store_true", help="what hostile expressions take, those above 50 ms first")
+    parser.add_argument("--only", default="", metavar="TEXT", help="of the hostile ones those whose name has this")
     parser.add_argument("--no-celpy", action="store_true", help="leave out cel-python")
     arguments = parser.parse_args()
     print(f"Python {sys.version.split()[0]}")
+    if arguments.hostile:
+        from benchmarks import hostile
+
+        sys.exit(hostile.report(arguments.rounds, 50, arguments.only) > 0)
     evaluation(arguments.rounds, not arguments.no_celpy)
     compilation(arguments.rounds)
     importing(arguments.rounds)

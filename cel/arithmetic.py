@@ -54,6 +54,7 @@ def add(left: Any, right: Any) -> Any:
     if cls is right.__class__:
         if cls is int:
             return checked_int(left + right)
+        spend(14)
         if cls is float:
             return left + right
         if cls is str or cls is bytes or cls is list:
@@ -62,8 +63,7 @@ def add(left: Any, right: Any) -> Any:
             # cel-go joins lists without copying and charges next to nothing: names bound to sums double fast.
             length = len(left) + len(right)
             check_length(length * (5 if cls is list else 1))
-            if cls is list:
-                spend(length // 5)
+            spend(length // (16 if cls is list else 64))
             return left + right
         if cls is UInt:
             return checked_uint(int(left) + int(right))
@@ -73,6 +73,7 @@ def add(left: Any, right: Any) -> Any:
         return _shifted(left, right.nanos)
     elif cls is Duration and right.__class__ is Timestamp:
         return _shifted(right, left.nanos)
+    spend(30)
     if cls in _ADDERS:
         no_such_overload()
     operand_error("_+_", left)
@@ -83,6 +84,7 @@ def subtract(left: Any, right: Any) -> Any:
     if cls is right.__class__:
         if cls is int:
             return checked_int(left - right)
+        spend(14)
         if cls is float:
             return left - right
         if cls is UInt:
@@ -91,6 +93,7 @@ def subtract(left: Any, right: Any) -> Any:
             return Duration(checked_int(left.nanos - right.nanos))
     elif cls is Timestamp and right.__class__ is Duration:
         return _shifted(left, checked_int(-right.nanos))
+    spend(30)
     if cls in _SUBTRACTORS:
         no_such_overload()
     operand_error("_-_", left)
@@ -101,10 +104,12 @@ def multiply(left: Any, right: Any) -> Any:
     if cls is right.__class__:
         if cls is int:
             return checked_int(left * right)
+        spend(14)
         if cls is float:
             return left * right
         if cls is UInt:
             return checked_uint(int(left) * int(right))
+    spend(30)
     if cls in NUMBERS:
         no_such_overload()
     operand_error("_*_", left)
@@ -117,10 +122,13 @@ def divide(left: Any, right: Any) -> Any:
             if right == 0:
                 raise EvaluationError("division by zero")
             # Truncated, where Python's // floors.
+            spend(0 if cls is int else 14)
             quotient = abs(left) // abs(right)
             return checked_int(quotient if (left < 0) == (right < 0) else -quotient) if cls is int else UInt(quotient)
         if cls is float:
+            spend(14)
             return _divide_floats(left, right)
+    spend(30)
     if cls in NUMBERS:
         no_such_overload()
     operand_error("_/_", left)
@@ -132,11 +140,13 @@ def modulo(left: Any, right: Any) -> Any:
         if right == 0:
             raise EvaluationError("modulus by zero")
         if cls is UInt:
+            spend(14)
             return UInt(int(left) % int(right))
         if left == INT_MIN and right == -1:
             raise EvaluationError("integer overflow")
         remainder = abs(left) % abs(right)
         return -remainder if left < 0 else remainder
+    spend(30)
     if cls is int or cls is UInt:
         no_such_overload()
     operand_error("_%_", left)

@@ -18,7 +18,9 @@ Rules of this module
   3. `Code.kind` says what a value is known to be. The values of attributes are "attribute": bool, int,
      str, Semver or list, and nothing else (see `device`).
   4. What might run long (folds over lists that are no literals, texts that grow) is generated only when
-     the estimated cost is within the limit, because generated code counts nothing.
+     the estimated cost is far below the limit, because generated code counts no cost, and only the effort of
+     what it calls (`values.spend`). Folds that call begin an evaluation, and give up at half of the limit:
+     `AFFORDABLE` and `AFFORDABLE_CALLS` are small enough for the rest to fit into the other half.
 
 `Unsupported` means: leave it to the exact evaluator.
 """
@@ -57,8 +59,12 @@ from cel.syntax import (
     MapExpr,
     Select,
 )
-from cel.values import MISSING, make_map
+from cel.values import MISSING, begin, make_map
 
+AFFORDABLE: Final = 10_000
+"""Estimated cost of what is generated with folds."""
+AFFORDABLE_CALLS: Final = 3_000
+"""The same, where something in it spends effort."""
 DEPTH_MAX: Final = 40
 NODES_MAX: Final = 500
 UNROLLED_MAX: Final = 32
@@ -90,6 +96,7 @@ def source_of(checked: Checked) -> str | None:
 
 
 def _prepared(checked: Checked) -> tuple[Generator, str] | None:
+    begin()  # of folding constants
     try:
         generator = Generator(checked)
         condition = generator.condition(checked.expr, {}, 0)
@@ -110,12 +117,17 @@ class Generator:
         self.temporaries = 0
         self.emitted = 0
         self.is_costly = False
+        self.calls = False
+        """Whether something spends effort."""
         self.reads_device = False
 
     # --- the function
 
     def source(self, condition: str) -> str:
         touch = "" if self.reads_device else "        d._driver\n"
+        if self.is_costly and self.calls:
+            touch += f"        {self.use('BEGIN')}()\n"
+            condition = f"{self.use('WITHIN')}({condition})"
         return (
             f"def matches(d{self.parameters()}):\n    try:\n{touch}        return {condition}\n"
             "    except X:\n        return E(d)\n"
@@ -140,9 +152,9 @@ class Generator:
         return RUNTIME
 
     def is_affordable(self) -> bool:
-        from cel.cost import LIMIT, estimate  # noqa: PLC0415 - few selectors have loops
+        from cel.cost import estimate  # noqa: PLC0415 - few selectors have loops
 
-        return estimate(self.checked).max <= LIMIT
+        return estimate(self.checked).max <= (AFFORDABLE_CALLS if self.calls else AFFORDABLE)
 
     def use(self, name: str) -> str:
         self.used.add(name)
@@ -271,6 +283,7 @@ class Generator:
         operands = node.args if node.target is None else (node.target, *node.args)
         if node.function in _GROWING:
             self.is_costly = True
+        self.calls = True
         codes = [self.emit(operand, scope, depth) for operand in operands]
         if any(code.kind in ("device", *_INNER) for code in codes):
             raise Unsupported
@@ -381,6 +394,7 @@ class Generator:
             return Code(self.equal_to_constant(first, second.constant, is_left=True, wanted=wanted), "bool")
         if first.kind == "attribute" and second.kind == "string" and not wanted:
             return Code(f"({first.text} != {second.text})", "bool")
+        self.calls = True
         function = self.use("EQ" if wanted else "NE")
         return Code(f"{function}({first.text}, {second.text})", "bool")
 
@@ -418,6 +432,7 @@ class Generator:
                 return Code(f"({test} or {name}.__class__ is not {cls} and {self.use('R')}())", "bool")
         if {first.kind, second.kind} & {"device", *_INNER, *_VALUE}:
             raise Unsupported
+        self.calls = True
         name = self.constant(self.implementation(node, 2))
         return Code(f"{name}({first.text}, {second.text})", "bool")
 
@@ -443,6 +458,7 @@ class Generator:
         constant = self.folded(argument)
         if constant is MISSING:
             return None
+        self.calls = True
         code = self.emit(receiver, scope, depth)
         if code.kind not in ("attribute", "quantity", "semver"):
             return None
@@ -468,6 +484,7 @@ class Generator:
         value = self.folded(node)
         if value is MISSING:
             return None
+        self.calls = True  # each time, to the exact evaluator
         return Code(self.constant(value), node.function, value)
 
     def membership(self, node: Call, scope: Scope, depth: int) -> Code:
@@ -482,9 +499,18 @@ class Generator:
         values = collection.constant
         if values.__class__ is list and element.kind in ("string", "int", "attribute"):
             return Code(self.one_of(element, values), "bool")
-        if values is not MISSING:
+        if values is not MISSING or self.is_constant_list(node.args[1]):
             raise Unsupported
+        self.calls = True
         return Code(f"{self.use('IN')}({element.text}, {collection.text})", "bool")
+
+    def is_constant_list(self, node: Expr) -> bool:
+        """A list that is a constant to the exact evaluator, though not here: it looks elements up in a set."""
+        if type(node) is not ListExpr or not any(type(element) is Call for element in node.elements):
+            return False
+        from cel.walker import Planner  # noqa: PLC0415 - few lists have calls in them
+
+        return Planner(self.checked).constant(node) is not MISSING
 
     def one_of(self, element: Code, values: list[Any]) -> str:
         """`x in [constants]`: all texts or all ints; numbers of other types are the exact evaluator's."""
@@ -529,6 +555,7 @@ class Generator:
     def pattern_test(self, code: Code, pattern: str) -> Code:
         from cel.regex import RegexError, compile_regex  # noqa: PLC0415 - many selectors have no pattern
 
+        self.calls = True
         try:
             regex = compile_regex(pattern)
         except RegexError:

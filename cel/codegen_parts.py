@@ -26,7 +26,18 @@ from cel.declarations import (
 from cel.errors import EvaluationError
 from cel.semver import Semver
 from cel.syntax import Call, Comprehension, Expr, Ident, Literal
-from cel.values import MAP_CLASSES, MISSING, NONE, AbortedError, Optional, contains, equal
+from cel.values import (
+    COST_LIMIT,
+    EFFORT,
+    MAP_CLASSES,
+    MISSING,
+    NONE,
+    AbortedError,
+    Optional,
+    begin,
+    contains,
+    equal,
+)
 
 _SCALARS: Final = {
     BOOL_KIND: "bool",
@@ -104,7 +115,16 @@ def _get(value: Any, key: Any) -> Any:
     return qualified(value, key, tests=False)
 
 
+def _within(answer: Any) -> Any:
+    """An answer that did not take much effort."""
+    if 2 * EFFORT[0] > COST_LIMIT:
+        fail()
+    return answer
+
+
 RUNTIME: Final[dict[str, Any]] = {
+    "BEGIN": begin,
+    "WITHIN": _within,
     "R": fail,
     "S": Semver,
     "M": MISSING,

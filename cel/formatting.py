@@ -24,6 +24,7 @@ from cel.values import (
     TypeValue,
     UInt,
     check_length,
+    spend,
     type_name,
 )
 
@@ -57,6 +58,7 @@ def interpolate(template: str, count: int, render: Callable[[int, Clause], str])
     used = 0
     position = 0
     while True:
+        spend(8)
         percent = template.find("%", position)
         parts.append(template[position:] if percent < 0 else template[position:percent])
         length += len(parts[-1])
@@ -75,6 +77,7 @@ def interpolate(template: str, count: int, render: Callable[[int, Clause], str])
             clause, position = _read_clause(template, percent + 1)
         except FormatError as error:
             raise FormatError(f"could not parse formatting clause: {error}") from None
+        spend(40 + (clause.precision or 0) // 2)
         try:
             parts.append(render(used, clause))
         except FormatError as error:
@@ -114,6 +117,7 @@ def _read_precision(digits: str) -> int:
 
 def format_string(template: str, arguments: list[Any]) -> str:
     """`template.format(arguments)`; arguments left over are ignored."""
+    spend(15)
     try:
         return interpolate(template, len(arguments), lambda i, clause: _render(arguments[i], clause))[0]
     except FormatError as error:
@@ -180,6 +184,7 @@ def _float(value: Any, clause: Clause) -> str:
 
 def _text(value: Any) -> str:
     cls = value.__class__
+    spend(5)
     if cls is str:
         return value  # type: ignore[no-any-return]
     if cls is bool:
@@ -191,8 +196,10 @@ def _text(value: Any) -> str:
     if value is None:
         return "null"
     if cls is list:
+        spend(30)
         return "[" + ", ".join(map(_nested, value)) + "]"
     if cls in MAP_CLASSES:
+        spend(50 + 10 * len(value))
         entries = sorted((_key(key), _nested(element)) for key, element in value.items())
         return "{" + ", ".join(f"{key}:{element}" for key, element in entries) + "}"
     if cls is bytes:
@@ -203,6 +210,7 @@ def _text(value: Any) -> str:
                 'could not convert argument "invalid UTF-8 in bytes, cannot convert to string" to string'
             ) from None
     if cls is Timestamp:
+        spend(40)
         return format_timestamp(value)
     if cls is Duration:
         return format_duration(value)
@@ -217,7 +225,9 @@ def _text(value: Any) -> str:
 def _nested(value: Any) -> str:
     """An element of a list or map: as a CEL literal."""
     cls = value.__class__
+    spend(6)
     if cls is str:
+        spend(len(value) // 4)
         return quote(value)
     if cls is bytes:
         return f"b{quote(_text(value))}"
@@ -226,6 +236,7 @@ def _nested(value: Any) -> str:
             return f"{value:.6f}"
         return '"NaN"' if math.isnan(value) else '"+Inf"' if value > 0 else '"-Inf"'
     if cls is Timestamp:
+        spend(50)
         return f"timestamp({quote(format_timestamp(value))})"
     if cls is Duration:
         return f"duration({quote(format_duration(value))})"

@@ -114,18 +114,19 @@ class Forms(Lines):
         """Default cost 1, whatever comes of it."""
         function = node.function
         result = self.name()
-        if function == "dyn":
-            ref = self.emit(operands[0], scope)
-            self.pending += 1
-            return ref._replace(constant=MISSING)
         run = self.planner.run_of(node)
         if run is not None:
             ref = self.emit(run[0], scope)
             cost = self.name("c")
+            self.spends += 1
             self.flush()
             self.out(f"{result}, {cost} = {self.constant(run[1])}({ref.text})")
             self.out(f"n += {cost}")
             return Ref(result)
+        if function == "dyn":
+            ref = self.emit(operands[0], scope)
+            self.pending += 1
+            return ref._replace(constant=MISSING)
         if function in _ARITHMETIC and len(operands) == 2:
             return self.arithmetic(node, operands, scope, result)
         if function in _ORDER:
@@ -197,6 +198,7 @@ class Forms(Lines):
 
     def division(self, function: str, operands: tuple[Expr, ...], scope: Scope, result: str) -> Ref:
         refs, opened = self.all_of(operands, scope, result)
+        self.spends += 1
         left, right = (ref.text for ref in refs)
         name, operator = ("DIVIDE", "//") if function == "_/_" else ("MODULO", "%")
         are_ints = "".join(f"{ref.text}.__class__ is int and " for ref in refs if ref.kind != "int")
@@ -232,6 +234,7 @@ class Forms(Lines):
 
     def called(self, node: Call, operands: tuple[Expr, ...], refs: list[Ref], result: str) -> None:
         call, _ = self.planner.applied(node, operands)
+        self.spends += 1
         self.attempt(result, f"{self.constant(call)}({', '.join(ref.text for ref in refs)})")
 
     def charged(self, node: Call, operands: tuple[Expr, ...], refs: list[Ref], result: str) -> None:
@@ -317,6 +320,7 @@ class Forms(Lines):
             return Ref(result, "bool", opened > 0)
         refs = [self.emit(operand, scope) for operand in operands]
         cost = self.name("c")
+        self.spends += 1
         self.flush()
         self.out(f"{result}, {cost} = CONTAINS({refs[0].text}, {refs[1].text}, {is_list})")
         self.out(f"n += {cost}")
@@ -345,6 +349,7 @@ class Forms(Lines):
             self.out("else:")
             self.enter()
         cost = self.name("c")
+        self.spends += 1
         self.out(f"{result}, {cost} = {'EQUAL' if wanted else 'UNEQUAL'}({left}, {right})")
         self.out(f"n += {cost}")
         if any(are_ints) or refs[0].fails:
@@ -384,6 +389,7 @@ class Forms(Lines):
         if type(node) is Ident and node.name not in scope:
             raise Unsupported  # the device: nothing of it changes, so this is kept
         ref = self.emit(node, scope)
+        self.spends += 1
         optionals = self.constant(tuple(optional for _, optional in qualifiers))
         self.flush()
         self.out(f"{result}, {cost} = QUALIFY({ref.text}, ({', '.join(keys)},), {optionals}, {is_test}, {start_cost})")
@@ -421,6 +427,7 @@ class Forms(Lines):
 
     def insertion(self, operands: tuple[Expr, ...], scope: Scope) -> Ref:
         accumulator = self.accumulator(operands[0], scope)
+        self.spends += 1
         result = self.name()
         if len(operands) == 2:  # a map: cel-go evaluates both operands
             ref = self.emit(operands[1], scope)

@@ -77,8 +77,10 @@ class Lines:
         self.indent = 1
         self.pending = 0
         self.blocks = 0
-        self.available: Final[dict[Key, tuple[Ref, str]]] = {}
-        """Values of parts that occur again, and the name of their cost."""
+        self.available: Final[dict[Key, tuple[Ref, str, str]]] = {}
+        """Values of parts that occur again, and the names of their cost and their effort ("" for none)."""
+        self.spends = 0
+        """How many lines can spend effort."""
         self.shared: Final[list[tuple[int, Key]]] = []
 
     def enter(self) -> None:

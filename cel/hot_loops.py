@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cel.codegen_parts import Unsupported
 from cel.declarations import TYPE_KIND
+from cel.effort import LOOP_EFFORT
 from cel.hot_forms import Forms
 from cel.hot_lines import BLOCKS_MAX, UNKNOWN, Marker, Ref, Scope, Variable
 from cel.hot_parts import RUNTIME, Shapes, free_names, iteration_kind
@@ -46,10 +47,13 @@ def compile_loop(planner: Planner, node: Comprehension, scope: Mapping[str, Step
         slots: The first of the fold's three places in a frame (accumulator, variables).
     """
     compiler = _Compiler(planner, scope)
+    planner.loops += 1
     try:
         return compiler.compile(node, slots)
     except (Unsupported, RecursionError):
         return None
+    finally:
+        planner.loops -= 1
 
 
 class _Compiler(Forms):
@@ -132,7 +136,7 @@ class _Compiler(Forms):
         self.flush()
         if step.text != accumulator:
             self.out(f"{accumulator} = {step.text}")
-        self.out("if n > LIMIT: STOP()")
+        self.out("if n + W[0] > LIMIT: STOP()")
         self.leave()
         self.level = outer_level
         self.depth -= 1
@@ -151,18 +155,23 @@ class _Compiler(Forms):
             found = self.available.get(key)
             if found is not None:
                 self.out(f"n += {found[1]}")
+                if found[2]:
+                    self.out(f"W[0] += {found[2]}")
+                    self.spends += 1
                 return found[0]
         before = self.name("b")
+        measure = None
         if key is not None:
             self.flush()
             self.out(f"{before} = n")
+            measure = self.measured()
         level = max((one.level for one in variables), default=0)
         ref = self.kept(node, scope, level) if level < self.level else self.fresh(node, scope)
         if key is not None:
             cost = self.name("c")
             self.flush()
             self.out(f"{cost} = n - {before}")
-            self.available[key] = ref, cost
+            self.available[key] = ref, cost, self.effort_of(measure)
             self.shared.append((self.indent, key))
         return ref
 
@@ -181,6 +190,23 @@ class _Compiler(Forms):
                 del self.shared[shared:]
         return self.fallback(node, scope)
 
+    def measured(self) -> tuple[str, int, list[str]]:
+        """Begin to measure the effort of a part: where it is kept, what has spent so far, the line if it is needed."""
+        name = self.name("w")
+        lines: list[str] = []
+        self.lines.append(Marker(self.indent, lambda: lines))
+        return name, self.spends, lines
+
+    def effort_of(self, measure: tuple[str, int, list[str]] | None) -> str:
+        """The name of the effort since then, or "" where nothing can have spent any."""
+        assert measure is not None
+        name, spends, lines = measure
+        if self.spends == spends:
+            return ""
+        lines.append(f"{name} = W[0]")
+        self.out(f"{name} = W[0] - {name}")
+        return name
+
     def kept(self, node: Expr, scope: Scope, level: int) -> Ref:
         """Evaluated at most once per iteration of the loop that sets its variables (rule 3)."""
         kept, cost, before, result = (self.name(prefix) for prefix in ("m", "c", "b", "t"))
@@ -194,16 +220,20 @@ class _Compiler(Forms):
         if lazy:
             self.out(f"{ready} = {' and '.join(f'{text} is not U' for text in sorted(lazy))}")
         self.out(f"{before} = n")
+        measure = self.measured()
         outer_level, self.level = self.level, level
         ref = self.fresh(node, scope)
         self.level = outer_level
         self.flush()
         self.out(f"{result} = {ref.text}")
         self.out(f"{cost} = n - {before}")
+        effort = self.effort_of(measure)
         self.out(f"if {ready}: {kept} = {result}" if lazy else f"{kept} = {result}")
         self.leave()
         self.out("else:")
         self.out(f" n += {cost}")
+        if effort:
+            self.out(f" W[0] += {effort}")
         self.out(f" {result} = {kept}")
         return ref._replace(text=result, constant=MISSING)
 
@@ -221,6 +251,7 @@ class _Compiler(Forms):
             elif variable.level:
                 inner.pop(name, None)
         step = self.constant(self.planner.plan(node, inner))
+        self.spends += 1
         result = self.name()
         self.flush()
         self.out("frame.cost = n")
@@ -245,6 +276,7 @@ class _Compiler(Forms):
             self.out(f"elif {result} is U:")
             self.enter()
             step = self.constant(self.outer[node.name])
+            self.spends += 1
             self.out("frame.cost = n - 1")
             self.attempt(result, f"{step}(frame)")
             self.out("n = frame.cost")
@@ -295,6 +327,8 @@ class _Compiler(Forms):
         else:
             first = self.literal(start).text
         self.out(f"{accumulator} = {first}")
+        self.out(f"W[0] += {LOOP_EFFORT}")
+        self.spends += 1
         self.loop(node, scope, accumulator, kind, f"PAIRS({text})" if node.iter_var2 is not None else text, slots)
         inner = {**scope, node.accu_var: Variable(Ref(accumulator), self.level, None)}
         ref = self.emit(node.result, inner)

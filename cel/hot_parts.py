@@ -14,6 +14,7 @@ from cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapE
 from cel.values import (
     COST_EXCEEDED,
     COST_LIMIT,
+    EFFORT,
     MAP_CLASSES,
     MISSING,
     NONE,
@@ -59,8 +60,8 @@ def _modulo(left: Any, right: Any) -> Any:
 def _equal(left: Any, right: Any) -> tuple[Any, int]:
     """`left == right` and its cost."""
     cls = left.__class__
-    if cls is right.__class__ and (cls is str or cls is int):
-        return left == right, 1 if cls is int else tenth(min(len(left), len(right)))
+    if cls is right.__class__ and cls in _FAST:
+        return left == right, 1 if cls in _SCALARS else tenth(min(len(left), len(right)))
     if cls is str and right.__class__ in _SCALARS:
         return False, 1 if left else 0
     if right.__class__ is str and cls in _SCALARS:
@@ -80,6 +81,7 @@ def _equal(left: Any, right: Any) -> tuple[Any, int]:
 
 
 _SCALARS: Final = frozenset((int, UInt, float, bool))
+_FAST: Final = _SCALARS | {str, bytes}
 
 
 def _unequal(left: Any, right: Any) -> tuple[Any, int]:
@@ -119,6 +121,7 @@ def _pairs(collection: Any) -> Any:
 
 
 def _insert(mapping: Any, *values: Any) -> Any:
+    EFFORT[0] += 15 + 55 * (len(values[0]) if len(values) == 1 else 1)
     for key, value in values[0].items() if len(values) == 1 else (values,):
         if map_find(mapping, key) is not MISSING:
             return EvaluationError(f"insert failed: key {to_text(key)} already exists")
@@ -142,6 +145,7 @@ def _qualify(
             return (False if is_test else NONE), 0
         value = value.value
     cost = start_cost
+    EFFORT[0] += 4 + 4 * len(keys)
     left = len(keys)
     try:
         for key, optional in zip(keys, optionals, strict=True):
@@ -168,6 +172,7 @@ RUNTIME: Final[dict[str, Any]] = {
     "U": UNSET,
     "FAILED": Failed,
     "LIMIT": COST_LIMIT,
+    "W": EFFORT,
     "STOP": _stop,
     "NO_OVERLOAD": NO_OVERLOAD,
     "OVERFLOW": OVERFLOW,

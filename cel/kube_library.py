@@ -17,12 +17,13 @@ from cel.errors import EvaluationError
 from cel.quantity import Quantity
 from cel.semver import Semver
 from cel.stdlib import IMPLEMENTATIONS, Implementation
-from cel.values import ComputedQuantity, Duration, Optional, UInt
+from cel.values import AbortedError, ComputedQuantity, Duration, Optional, UInt, spend
 
 # --- quantities
 
 
 def quantity(text: str) -> Quantity:
+    spend(45 + 4 * len(text) + 60 * ("e" in text or "E" in text))
     try:
         return Quantity.parse(text)
     except ValueError as error:
@@ -31,21 +32,40 @@ def quantity(text: str) -> Quantity:
 
 def is_quantity(text: str) -> bool:
     try:
-        Quantity.parse(text)
-    except ValueError:
+        quantity(text)
+    except AbortedError:
+        raise
+    except EvaluationError:
         return False
     return True
 
 
 def as_integer(value: Quantity) -> int:
+    spend(quantity_effort(value))
     try:
         return value.as_integer()
     except ValueError as error:
         raise EvaluationError(str(error)) from None
 
 
+def quantity_effort(value: Quantity) -> int:
+    """What arithmetic with it takes: large numbers are slow."""
+    return 5 + value.nano.bit_length() // 32
+
+
 def _computed(value: Quantity) -> ComputedQuantity:
+    spend(35 + 2 * quantity_effort(value))
     return ComputedQuantity(value._unscaled, value._scale, value._is_big, value.format)
+
+
+def is_integer(value: Quantity) -> bool:
+    spend(quantity_effort(value))
+    return value.is_integer()
+
+
+def as_float(value: Quantity) -> float:
+    spend(quantity_effort(value))
+    return value.as_approximate_float()
 
 
 def quantity_add(left: Quantity, right: Quantity) -> ComputedQuantity:
@@ -68,6 +88,7 @@ def quantity_sub_int(left: Quantity, right: int) -> ComputedQuantity:
 
 
 def semver(text: str, normalize: bool = False) -> Semver:
+    spend(35 + 2 * len(text) + 20 * normalize)
     try:
         return Semver.parse_normalized(text) if normalize else Semver.parse(text)
     except ValueError as error:
@@ -77,9 +98,16 @@ def semver(text: str, normalize: bool = False) -> Semver:
 def is_semver(text: str, normalize: bool = False) -> bool:
     try:
         semver(text, normalize)
+    except AbortedError:
+        raise
     except EvaluationError:
         return False
     return True
+
+
+def compare_versions(left: Semver, right: Semver) -> int:
+    spend(2 + min(len(left.key), len(right.key)) // 4)
+    return left.compare_to(right)
 
 
 def _as_int64(number: int) -> int:
@@ -108,9 +136,9 @@ _KUBERNETES: Final[dict[str, Implementation]] = {
     "quantity_is_greater_than": lambda left, right: left.nano > right.nano,
     "quantity_is_less_than": lambda left, right: left.nano < right.nano,
     "quantity_compare_to": Quantity.compare_to,
-    "quantity_get_float": Quantity.as_approximate_float,
+    "quantity_get_float": as_float,
     "quantity_get_int": as_integer,
-    "quantity_is_integer": Quantity.is_integer,
+    "quantity_is_integer": is_integer,
     "quantity_add": quantity_add,
     "quantity_add_int": quantity_add_int,
     "quantity_sub": quantity_sub,
@@ -119,9 +147,9 @@ _KUBERNETES: Final[dict[str, Implementation]] = {
     "string_bool_to_semver": semver,
     "is_semver_string": is_semver,
     "is_semver_string_bool": is_semver,
-    "semver_is_greater_than": lambda left, right: left.key > right.key,
-    "semver_is_less_than": lambda left, right: left.key < right.key,
-    "semver_compare_to": Semver.compare_to,
+    "semver_is_greater_than": lambda left, right: compare_versions(left, right) > 0,
+    "semver_is_less_than": lambda left, right: compare_versions(left, right) < 0,
+    "semver_compare_to": compare_versions,
     "semver_major": lambda version: _as_int64(version.major),
     "semver_minor": lambda version: _as_int64(version.minor),
     "semver_patch": lambda version: _as_int64(version.patch),
@@ -163,12 +191,12 @@ _KUBERNETES: Final[dict[str, Implementation]] = {
     "url_get_host": lambda url: url.host,
     "url_get_hostname": lambda url: url.hostname(),
     "url_get_port": lambda url: url.port(),
-    "url_get_escaped_path": lambda url: url.escaped_path(),
-    "url_get_query": lambda url: url.query(),
+    "url_get_escaped_path": _lazy("cel.urls", "escaped_path"),
+    "url_get_query": _lazy("cel.urls", "query"),
     "string_to_ip": _network("ip"),
     "is_ip": _network("is_ip"),
     "ip_is_canonical": _network("ip_is_canonical"),
-    "ip_to_string": str,
+    "ip_to_string": _network("address_text"),
     "ip_family": lambda ip: ip.family,
     "ip_is_unspecified": lambda ip: ip.is_unspecified(),
     "ip_is_loopback": lambda ip: ip.is_loopback(),
@@ -177,7 +205,7 @@ _KUBERNETES: Final[dict[str, Implementation]] = {
     "ip_is_global_unicast": lambda ip: ip.is_global_unicast(),
     "string_to_cidr": _network("cidr"),
     "is_cidr": _network("is_cidr"),
-    "cidr_to_string": str,
+    "cidr_to_string": _network("address_text"),
     "cidr_contains_ip_ip": lambda cidr, ip: cidr.contains_ip(ip),
     "cidr_contains_ip_string": _network("cidr_contains_ip_text"),
     "cidr_contains_cidr": lambda cidr, other: cidr.contains_cidr(other),

@@ -130,7 +130,7 @@ class _Linter:
             case Comprehension():
                 self.comprehension(node, facts, bound)
             case _:
-                from cel.literals import children  # noqa: PLC0415 - only the command line lints
+                from cel.syntax import children  # noqa: PLC0415 - only the command line lints
 
                 for child in children(node):
                     self.visit(child, facts, bound)

@@ -14,6 +14,7 @@ from cel.errors import EvaluationError
 from cel.values import (
     MISSING,
     NONE,
+    AbortedError,
     Optional,
     check_cost,
     common_class,
@@ -23,6 +24,7 @@ from cel.values import (
     is_comparable,
     no_such_overload,
     operand_error,
+    spend,
     to_text,
     type_name,
 )
@@ -33,6 +35,7 @@ INCLUDES_MAX_136: Final = 48
 
 def is_sorted(elements: list[Any]) -> bool:
     previous = MISSING
+    spend(4 * len(elements))
     for element in elements:
         if not is_comparable(element):
             no_such_overload()
@@ -46,12 +49,15 @@ def _order(left: Any, right: Any) -> int | None:
     """`compare`, or None where it fails: the library asks only for one outcome."""
     try:
         return compare(left, right)
+    except AbortedError:
+        raise
     except EvaluationError:
         return None
 
 
 def total(elements: list[Any], zero: Any) -> Any:
     """The sum, starting from the zero of the list's type."""
+    spend(3 * len(elements))
     for element in elements:
         zero = add(zero, element)
     return zero
@@ -67,6 +73,7 @@ def largest(elements: list[Any]) -> Any:
 
 def _extreme(name: str, replaces: int, elements: list[Any]) -> Any:
     best = MISSING
+    spend(4 * len(elements))
     for element in elements:
         if not is_comparable(element):
             no_such_overload()
@@ -78,19 +85,24 @@ def _extreme(name: str, replaces: int, elements: list[Any]) -> Any:
 
 
 def index_of(elements: list[Any], item: Any) -> int:
+    spend(2 + len(elements))
     if common_class(elements) is item.__class__:
         return elements.index(item) if item in elements else -1
+    spend(4 * len(elements))
     return next((i for i, element in enumerate(elements) if equal_or_false(element, item)), -1)
 
 
 def last_index_of(elements: list[Any], item: Any) -> int:
+    spend(4 * len(elements))
     return next((i for i in range(len(elements) - 1, -1, -1) if equal_or_false(elements[i], item)), -1)
 
 
 def includes(target: Any, item: Any) -> bool:
     if target.__class__ is list:
+        spend(2 + len(target))
         if common_class(target) is item.__class__:
             return item in target
+        spend(4 * len(target))
         return any(equal_or_false(element, item) for element in target)
     return equal_or_false(target, item)
 
@@ -99,6 +111,7 @@ def includes_before_137(target: Any, item: Any) -> bool:
     """The DRA library's own function: a list longer than an attribute can be is an error."""
     if target.__class__ is not list:
         return equal_or_false(target, item)
+    spend(5 * len(target[:INCLUDES_MAX_136]))
     if any(equal_or_false(element, item) for element in target[:INCLUDES_MAX_136]):
         return True
     if len(target) > INCLUDES_MAX_136:
@@ -113,6 +126,7 @@ def slice_(elements: list[Any], start: int, end: int) -> list[Any]:
         raise EvaluationError(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
     if len(elements) < end:
         raise EvaluationError(f"cannot slice({start}, {end}), list is length {len(elements)}")
+    spend(5 + (end - start) // 32)
     return elements[start:end]
 
 
@@ -124,6 +138,8 @@ def _shown_type(value: Any) -> str:
 
 def flatten(elements: Any, *depths: Any) -> list[Any]:
     depth = depths[0] if depths else 1
+    if elements.__class__ is list:
+        spend(4 + 4 * len(elements))
     if elements.__class__ is not list or depth.__class__ is not int:
         arguments = ", ".join(map(_shown_type, depths))
         raise EvaluationError(f"no such overload: {_shown_type(elements)}.flatten({arguments})")
@@ -135,6 +151,7 @@ def flatten(elements: Any, *depths: Any) -> list[Any]:
     for element in elements:
         if element.__class__ is list:
             flat += flatten(element, depth - 1)
+            spend(len(flat) // 1024)
             check_cost(len(flat))
         else:
             flat.append(element)
@@ -145,6 +162,7 @@ def distinct(elements: list[Any]) -> list[Any]:
     check_cost(2 * len(elements) ** 2)
     if common_class(elements) is not None:
         return [*dict.fromkeys(elements)]
+    spend(3 * len(elements))
     unique: list[Any] = []
     seen: set[str] = set()
     for element in elements:
@@ -153,12 +171,15 @@ def distinct(elements: list[Any]) -> list[Any]:
             if element not in seen:
                 seen.add(element)
                 unique.append(element)
-        elif not any(equal_or_false(element, other) for other in unique):
-            unique.append(element)
+        else:
+            spend(4 * len(unique))
+            if not any(equal_or_false(element, other) for other in unique):
+                unique.append(element)
     return unique
 
 
 def reverse(elements: list[Any]) -> list[Any]:
+    spend(len(elements) // 32)
     return elements[::-1]
 
 
@@ -203,12 +224,14 @@ def sort_by_keys(elements: Any, keys: Any) -> list[Any]:
     cls = keys[0].__class__
     if any(key.__class__ is not cls for key in keys):
         raise EvaluationError("list elements must have the same type")
+    spend(10 + 4 * len(keys))
     order = [*range(len(keys))]
     if cls in (bool, int, str, bytes) or (cls is float and all(key == key for key in keys)):  # noqa: PLR0124 - NaN
         pairs: list[tuple[Any, int]] = [*zip(keys, order, strict=True)]
         pairs.sort(key=lambda pair: pair[0])
         order = [i for _, i in pairs]
     else:
+        spend(4 * len(keys) * len(keys).bit_length())
 
         def by_key(i: int, j: int) -> int:
             """A comparison that fails (NaN) counts as "not less"."""
@@ -229,6 +252,7 @@ def last(elements: list[Any]) -> Optional:
 def unwrap(elements: list[Any]) -> list[Any]:
     """The values of those optionals that have one."""
     unwrapped = []
+    spend(len(elements))
     for element in elements:
         if element.__class__ is not Optional:
             raise EvaluationError(f"value {to_text(element)} is not optional")
@@ -239,6 +263,7 @@ def unwrap(elements: list[Any]) -> list[Any]:
 
 def sets_contains(elements: list[Any], wanted: list[Any]) -> bool:
     check_cost(len(elements) * len(wanted))
+    spend(10 + 2 * (len(elements) + len(wanted)))
     cls = common_class(elements)
     if cls is not None and common_class(wanted) is cls:
         return {*elements}.issuperset(wanted)
@@ -251,6 +276,7 @@ def sets_equivalent(left: list[Any], right: list[Any]) -> bool:
 
 def sets_intersects(left: list[Any], right: list[Any]) -> bool:
     check_cost(len(left) * len(right))
+    spend(10 + 2 * (len(left) + len(right)))
     cls = common_class(left)
     if cls is not None and common_class(right) is cls:
         return not {*left}.isdisjoint(right)

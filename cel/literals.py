@@ -38,14 +38,12 @@ from cel.syntax import (
     INDEX,
     OPTIONAL_INDEX,
     Call,
-    Comprehension,
     Expr,
     Ident,
     ListExpr,
     Literal,
     MapExpr,
-    Select,
-    StructExpr,
+    children,
 )
 from cel.values import AbortedError
 
@@ -304,36 +302,6 @@ class _Folder:
 
 
 # The tree.
-
-
-def children(node: Expr) -> Iterator[Expr]:
-    """The expressions directly below a node."""
-    match node:
-        case Select():
-            yield node.operand
-        case Call():
-            if node.target is not None:
-                yield node.target
-            yield from node.args
-        case ListExpr():
-            yield from node.elements
-        case MapExpr():
-            for entry in node.entries:
-                yield entry.key
-                yield entry.value
-        case StructExpr():
-            for field in node.fields:
-                yield field.value
-        case Comprehension():
-            yield from (
-                node.iter_range,
-                node.accu_init,
-                node.loop_condition,
-                node.loop_step,
-                node.result,
-            )
-        case _:
-            return
 
 
 def descendants(node: Expr) -> Iterator[Expr]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from cel.errors import EvaluationError
 from cel.gotext import quote
-from cel.values import no_such_overload
+from cel.values import AbortedError, no_such_overload, spend
 
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _DIGITS: Final = frozenset("0123456789")
@@ -281,6 +281,7 @@ def _is_mapped(ip: IP) -> bool:
 
 
 def ip(text: str) -> IP:
+    spend(140 + len(text))
     try:
         address = _parse_address(text)
     except ValueError as error:
@@ -295,13 +296,21 @@ def ip(text: str) -> IP:
 def is_ip(text: str) -> bool:
     try:
         ip(text)
+    except AbortedError:
+        raise
     except EvaluationError:
         return False
     return True
 
 
 def ip_is_canonical(text: str) -> bool:
-    return str(ip(text)) == text
+    return address_text(ip(text)) == text
+
+
+def address_text(address: IP | CIDR) -> str:
+    """`string(address)`."""
+    spend(90)
+    return str(address)
 
 
 def _parse_prefix(text: str) -> CIDR:
@@ -327,6 +336,7 @@ _CIDR_ERROR: Final = "network address parse error during conversion from string:
 
 
 def cidr(text: str) -> CIDR:
+    spend(160 + len(text))
     try:
         block = _parse_prefix(text)
     except ValueError as error:
@@ -339,6 +349,8 @@ def cidr(text: str) -> CIDR:
 def is_cidr(text: str) -> bool:
     try:
         cidr(text)
+    except AbortedError:
+        raise
     except EvaluationError:
         return False
     return True

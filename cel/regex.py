@@ -76,8 +76,15 @@ class Regex:
         self._automaton: _Automaton | None = None
         self._short_automaton: _Automaton | None = None
 
+    def effort(self, text: str) -> int:
+        """What a search may take, whatever is remembered of the automaton."""
+        if self.is_bounded or (self.is_tame and len(text) <= _SHORT_TEXT):
+            return 5 + len(text) * (1 if self.is_bounded else 16) // 32
+        return 20 + len(text) * (4 + len(self.pattern) // 8)
+
     def search(self, text: str) -> bool:
         """Whether the pattern matches anywhere in `text`."""
+        spend(self.effort(text))
         if self.is_bounded or (self.is_tame and len(text) <= _SHORT_TEXT):
             return self.python().search(text) is not None
         if len(text) > _SHORT_TEXT:
@@ -98,6 +105,7 @@ class Regex:
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
         """Leftmost-first match at or after `start`: its begin and end."""
+        spend(10 + len(text) // 64)
         if self.is_bounded or (self.is_tame and len(text) <= _SHORT_TEXT):
             found = self.python().search(text, start)
             return None if found is None else found.span()
@@ -128,25 +136,24 @@ def compile_regex(pattern: str) -> Regex:
     return Regex(pattern)
 
 
-@lru_cache(maxsize=256)
 def regex_at_run_time(pattern: str) -> Regex:
-    """The same, for a pattern an evaluation comes upon: a loop can come upon many.
+    """The same, for a pattern an evaluation comes upon: a loop can come upon many, and pays for each time it does.
 
     Raises:
         RegexError: with Go's text.
         AbortedError: after too many in one evaluation.
     """
-    spend(5_000 + 50 * len(pattern))
+    spend(2_000 + 55 * len(pattern))
     return compile_regex(pattern)
 
 
-def find(text: str, pattern: str) -> str:
+def find(text: str, pattern: str | Regex) -> str:
     """`text.find(pattern)`: the leftmost match or the empty text."""
     span = _compiled(pattern).find(text)
     return "" if span is None else text[span[0] : span[1]]
 
 
-def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+def find_all(text: str, pattern: str | Regex, limit: int = -1) -> list[str]:
     """`text.findAll(pattern[, limit])`: successive matches that do not overlap, all if `limit` < 0."""
     regex = _compiled(pattern)
     matches: list[str] = []
@@ -165,7 +172,9 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     return matches
 
 
-def _compiled(pattern: str) -> Regex:
+def _compiled(pattern: str | Regex) -> Regex:
+    if isinstance(pattern, Regex):
+        return pattern
     try:
         return regex_at_run_time(pattern)
     except RegexError as error:
@@ -543,6 +552,7 @@ class _Automaton:
                     end = position
                 position += 1
             budget -= position - begin
+            spend(4 + 3 * (position - begin))
             if end >= 0:
                 return begin, end
             if budget < 0:

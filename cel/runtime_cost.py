@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cel.quantity import Quantity
 from cel.semver import Semver
-from cel.values import MAP_CLASSES, ComputedQuantity, Optional
+from cel.values import MAP_CLASSES, ComputedQuantity, Optional, spend
 
 
 def _validation(values: list[Any], result: Any) -> int:
@@ -77,8 +77,10 @@ def _traversal(value: Any) -> int:
     if cls is bytes:
         return len(value) // 10
     if cls is list:
+        spend(4 * len(value))
         return sum(map(_traversal, value))
     if cls in MAP_CLASSES:
+        spend(10 * len(value))
         return sum(_traversal(key) + _traversal(element) for key, element in value.items())
     return 1
 

@@ -40,6 +40,7 @@ from cel.values import (
     map_find,
     no_such_overload,
     size,
+    spend,
     to_text,
     type_name,
 )
@@ -74,6 +75,7 @@ def string_to_uint(text: str) -> UInt:
 
 def _integer(text: str, target: str, smallest: int, largest: int) -> int:
     """Go's ParseInt and ParseUint, base 10: a sign and ASCII digits."""
+    spend(8 + len(text) // 4)
     digits = text[1:] if text[:1] in ("+", "-") else text
     if digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= 20:
         value = int(digits.lstrip("0") or "0")
@@ -85,6 +87,7 @@ def _integer(text: str, target: str, smallest: int, largest: int) -> int:
 
 def string_to_double(text: str) -> float:
     """Go's ParseFloat: decimal and hexadecimal, `_` only after a base prefix, `inf` and `nan` in any case."""
+    spend(20 + len(text) // 32)
     value = parse_double(text)
     if value is None:
         raise conversion_failed(text, "double")
@@ -137,6 +140,7 @@ def double_to_uint(value: float) -> UInt:
 
 
 def string_to_duration(text: str) -> Duration:
+    spend(25 + 10 * len(text))
     try:
         return timestamps.parse_duration(text)
     except ValueError:
@@ -144,6 +148,7 @@ def string_to_duration(text: str) -> Duration:
 
 
 def string_to_timestamp(text: str) -> Timestamp:
+    spend(70 + len(text) // 16)
     try:
         return timestamps.parse_timestamp(text)
     except ValueError as error:
@@ -163,6 +168,26 @@ def bytes_to_string(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def double_to_string(value: float) -> str:
+    spend(25)
+    return format_double(value)
+
+
+def duration_to_string(span: Duration) -> str:
+    spend(30)
+    return timestamps.format_duration(span)
+
+
+def timestamp_to_string(moment: Timestamp) -> str:
+    spend(40)
+    return timestamps.format_timestamp(moment)
+
+
+def bytes_of_text(text: str) -> bytes:
+    spend(len(text) // 64)
+    return text.encode("utf-8", "replace")
 
 
 def _identity(value: Any) -> Any:
@@ -213,10 +238,10 @@ def _matches(text: Any, pattern: Any) -> bool:
     from cel.regex import RegexError, regex_at_run_time  # noqa: PLC0415 - many selectors have no pattern
 
     try:
-        found: bool = regex_at_run_time(pattern).search(text)
+        regex = regex_at_run_time(pattern)
     except RegexError as error:
         raise EvaluationError(str(error)) from None
-    return found
+    return regex.search(text)
 
 
 SINGLETONS: Final[dict[str, Implementation]] = {
@@ -249,7 +274,7 @@ IMPLEMENTATIONS: Final[dict[str, Implementation]] = {
     "bool_to_bool": _identity,
     "string_to_bool": string_to_bool,
     "bytes_to_bytes": _identity,
-    "string_to_bytes": lambda text: text.encode("utf-8", "replace"),
+    "string_to_bytes": bytes_of_text,
     "double_to_double": _identity,
     "int64_to_double": float,
     "string_to_double": string_to_double,
@@ -265,11 +290,11 @@ IMPLEMENTATIONS: Final[dict[str, Implementation]] = {
     "uint64_to_int64": lambda value: checked_int(int(value)),
     "bool_to_string": lambda value: "true" if value else "false",
     "bytes_to_string": bytes_to_string,
-    "double_to_string": format_double,
-    "duration_to_string": timestamps.format_duration,
+    "double_to_string": double_to_string,
+    "duration_to_string": duration_to_string,
     "int64_to_string": str,
     "string_to_string": _identity,
-    "timestamp_to_string": timestamps.format_timestamp,
+    "timestamp_to_string": timestamp_to_string,
     "uint64_to_string": lambda value: str(int(value)),
     "int64_to_timestamp": int_to_timestamp,
     "string_to_timestamp": string_to_timestamp,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cel.errors import EvaluationError
-from cel.values import check_length, no_such_overload, to_text, type_name
+from cel.values import check_length, no_such_overload, spend, to_text, type_name
 
 _GO_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _QUOTED: Final = str.maketrans(
@@ -38,12 +38,14 @@ def _out_of_range(index: int) -> EvaluationError:
 def contains(text: Any, part: Any) -> bool:
     if text.__class__ is not str or part.__class__ is not str:
         no_such_overload()
+    spend(len(text) // 32)
     return part in text
 
 
 def starts_with(text: Any, prefix: Any) -> bool:
     if text.__class__ is not str or prefix.__class__ is not str:
         no_such_overload()
+    spend(len(prefix) // 256)
     is_prefix: bool = text.startswith(prefix)
     return is_prefix
 
@@ -51,6 +53,7 @@ def starts_with(text: Any, prefix: Any) -> bool:
 def ends_with(text: Any, suffix: Any) -> bool:
     if text.__class__ is not str or suffix.__class__ is not str:
         no_such_overload()
+    spend(len(suffix) // 256)
     is_suffix: bool = text.endswith(suffix)
     return is_suffix
 
@@ -66,6 +69,7 @@ def index_of(text: str, part: str, offset: int = 0) -> int:
         raise _out_of_range(offset)
     if not part:
         return min(offset, len(text))
+    spend(len(text) // 32)
     return text.find(part, offset) if offset < len(text) else -1
 
 
@@ -75,6 +79,7 @@ def index_of_before_137(text: str, part: str, offset: int = 0) -> int:
 
 
 def last_index_of(text: str, part: str, offset: int | None = None) -> int:
+    spend(len(text) // 8)
     if offset is None:
         return text.rfind(part)
     if offset < 0:
@@ -89,28 +94,36 @@ def last_index_of_before_137(text: str, part: str, offset: int | None = None) ->
 
 
 def lower_ascii(text: str) -> str:
+    spend(len(text) // 8)
     return text.translate(_LOWER)
 
 
 def upper_ascii(text: str) -> str:
+    spend(len(text) // 8)
     return text.translate(_UPPER)
 
 
 def trim(text: str) -> str:
+    spend(len(text) // 8)
     return text.strip(_GO_SPACE)
 
 
 def quote(text: str) -> str:
+    spend(len(text) // 8)
     return '"' + text.translate(_QUOTED) + '"'
 
 
 def replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    spend(5 + len(text) // 4)
     count = text.count(old) if limit < 0 else min(limit, text.count(old))
-    check_length(len(text) + count * (len(new) - len(old)))
+    length = len(text) + count * (len(new) - len(old))
+    check_length(length)
+    spend(length // 64)
     return text.replace(old, new, count)
 
 
 def split(text: str, separator: str, limit: int = -1) -> list[str]:
+    spend(3 + len(text) // 8)
     if limit == 0:
         return []
     if separator:
@@ -121,6 +134,7 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def substring(text: str, start: int, end: int | None = None) -> str:
+    spend(len(text) // 64)
     if end is not None and start > end:
         raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
     if not 0 <= start <= len(text):
@@ -132,11 +146,13 @@ def substring(text: str, start: int, end: int | None = None) -> str:
 
 def join(parts: list[Any], separator: str = "") -> str:
     length = 0
+    spend(5 + 2 * len(parts))
     for part in parts:
         if part.__class__ is not str:
             raise EvaluationError(f"join: invalid input: {to_text(part)}")
         length += len(part) + len(separator)
     check_length(length)
+    spend(length // 64)
     return separator.join(parts)
 
 

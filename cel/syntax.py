@@ -18,7 +18,7 @@ Not here: source text (`frontend`), types (`declarations`), values (`values`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 # cel-go's names of the operators (common/operators).
@@ -261,6 +261,36 @@ class Comprehension(Node):
 
 
 Expr: TypeAlias = Literal | Ident | Select | Call | ListExpr | MapExpr | StructExpr | Comprehension
+
+
+def children(node: Expr) -> Iterator[Expr]:
+    """The expressions directly below a node."""
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            if node.target is not None:
+                yield node.target
+            yield from node.args
+        case ListExpr():
+            yield from node.elements
+        case MapExpr():
+            for entry in node.entries:
+                yield entry.key
+                yield entry.value
+        case StructExpr():
+            for field in node.fields:
+                yield field.value
+        case Comprehension():
+            yield from (
+                node.iter_range,
+                node.accu_init,
+                node.loop_condition,
+                node.loop_step,
+                node.result,
+            )
+        case _:
+            return
 
 
 class Parsed:

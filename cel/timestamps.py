@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cel.errors import EvaluationError
 from cel.gotext import quote, shortest_digits
-from cel.values import INT_MAX, MAX_UNIX_SECONDS, MIN_UNIX_SECONDS, Duration, Timestamp
+from cel.values import INT_MAX, MAX_UNIX_SECONDS, MIN_UNIX_SECONDS, Duration, Timestamp, spend
 
 _SECOND: Final = 10**9
 _UNIT_NANOS: Final = {
@@ -233,6 +233,7 @@ def _date(days: int) -> tuple[int, int, int]:
 
 def _zone_offset(seconds: int, zone: str) -> int:
     """Seconds east of UTC of a zone name or `+hh:mm` at an instant."""
+    spend(25 + len(zone) // 8)
     hours_text, colon, minutes_text = zone.partition(":")
     if colon:
         hours, minutes = _atoi(hours_text), _atoi(minutes_text)
@@ -241,6 +242,7 @@ def _zone_offset(seconds: int, zone: str) -> int:
         return 0
     if ".." in zone or zone[0] in "/\\":
         raise EvaluationError("time: invalid location name")
+    spend(1_000 + len(zone))  # as much as looking for a file takes
     import datetime  # noqa: PLC0415 - only for named zones
     import zoneinfo  # noqa: PLC0415
 

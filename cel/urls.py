@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from cel.errors import EvaluationError
 from cel.gotext import quote
 from cel.network import parse_address
-from cel.values import no_such_overload
+from cel.values import no_such_overload, spend
 
 _ALNUM: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _UNRESERVED: Final = _ALNUM | frozenset("-_.~")
@@ -46,6 +46,7 @@ class URL:
         "_raw_query",
         "_user",
         "host_bytes",
+        "length",
         "scheme",
     )
 
@@ -62,6 +63,7 @@ class URL:
             raise ValueError("net/url: invalid control character in URL")
         if not text and via_request:
             raise ValueError("empty url")
+        self.length: Final = len(text)
         self._user: str | None = None
         self.host_bytes = self._opaque = self._raw_query = self._fragment = self._raw_fragment = ""
         self._force_query = self._omit_host = False
@@ -110,6 +112,7 @@ class URL:
     def cel_equal(self, other: object) -> bool:
         if not isinstance(other, URL):
             no_such_overload()
+        spend(200 + self.length + other.length)
         return str(self) == str(other)
 
     def __eq__(self, other: object) -> bool:
@@ -285,6 +288,7 @@ def _escape(text: str, plain: frozenset[str]) -> str:
 
 
 def url(text: str) -> URL:
+    spend(180 + 7 * len(text))
     raw = _bytes(text)
     try:
         URL(raw, via_request=True)
@@ -303,11 +307,24 @@ def url(text: str) -> URL:
     return parsed
 
 
+def query(parsed: URL) -> dict[str, list[str]]:
+    """`parsed.getQuery()`."""
+    spend(10 + 4 * parsed.length)
+    return parsed.query()
+
+
+def escaped_path(parsed: URL) -> str:
+    """`parsed.getEscapedPath()`."""
+    spend(5 + parsed.length)
+    return parsed.escaped_path()
+
+
 def _parse_error(text: str, error: ValueError) -> EvaluationError:
     return EvaluationError(f"URL parse error during conversion from string: parse {quote(text)}: {error}")
 
 
 def is_url(text: str) -> bool:
+    spend(100 + 4 * len(text))
     try:
         URL(_bytes(text), via_request=True)
     except ValueError:

@@ -60,27 +60,26 @@ def check_length(length: int) -> None:
         raise AbortedError(COST_EXCEEDED)
 
 
-EFFORT_MAX: Final = 20_000_000
-"""About ten nanoseconds each; see `spend`."""
-_effort: Final = [0]
+EFFORT: Final = [0]
+"""What this evaluation has spent beside its cost (one entry); see `spend`."""
 
 
 def spend(effort: int) -> None:
-    """Count work that cel-go charges (next to) nothing for and that is much work here.
+    """Count work that takes longer here than its cost says: parsing, printing, copying, comparing, patterns.
 
-    Joining lists (cel-go does not copy), comparing lists of lists, making patterns: what an expression can
-    do for a cost of one and without end. More than `EFFORT_MAX` of it ends the evaluation as the cost limit
-    does. Evaluations begin with none of it spent (`begin`); generated code that runs into it leaves the
-    answer to the exact evaluator, as always.
+    A unit is about 40 ns, what a unit of cost may take. Cost and effort together are limited by `COST_LIMIT`:
+    more ends the evaluation as the cost limit does. What is spent depends on calls and sizes alone, never on
+    what is remembered or which evaluator runs. An evaluation begins with nothing spent (`begin`); generated
+    code that runs into the limit leaves the answer to the exact evaluator, as always.
     """
-    _effort[0] += effort
-    if _effort[0] > EFFORT_MAX:
+    EFFORT[0] += effort
+    if EFFORT[0] > COST_LIMIT:
         raise AbortedError(COST_EXCEEDED)
 
 
 def begin() -> None:
     """Begin an evaluation."""
-    _effort[0] = 0
+    EFFORT[0] = 0
 
 
 class UInt(int):
@@ -340,6 +339,11 @@ def _same_class(left: Any, right: Any) -> bool:
     return left.__class__ is right.__class__ and left == right
 
 
+def _same_opaque(left: Any, right: Any) -> bool:
+    spend(15)
+    return left.__class__ is right.__class__ and left == right
+
+
 def _equal_numbers(left: Any, right: Any) -> bool:
     cls = right.__class__
     if cls is float or left.__class__ is float:
@@ -349,14 +353,15 @@ def _equal_numbers(left: Any, right: Any) -> bool:
 
 
 def _equal_lists(left: list[Any], right: Any) -> bool:
+    spend(12)
     if right.__class__ is not list or len(left) != len(right):
         return False
     if len(left) > _FEW:
         cls = common_class(left)
         if cls is not None and cls is common_class(right):
-            spend(3 * len(left))
+            spend(len(left) + (sum(map(len, left)) // 256 if cls is str or cls is bytes else 0))
             return left == right
-    spend(60 + 30 * len(left))
+    spend(8 + 8 * len(left))
     return all(map(_not_false, left, right))
 
 
@@ -371,8 +376,10 @@ def common_class(elements: list[Any]) -> type | None:
 
 
 def _equal_maps(left: Any, right: Any) -> bool:
+    spend(20)
     if right.__class__ not in MAP_CLASSES or len(left) != len(right):
         return False
+    spend(12 * len(left) + 30 * len(left) * (left.__class__ is Map))
     for key, value in left.items():
         other = map_find(right, key)
         if other is MISSING or not _not_false(value, other):
@@ -381,18 +388,21 @@ def _equal_maps(left: Any, right: Any) -> bool:
 
 
 def _equal_optionals(left: Optional, right: Any) -> bool:
+    spend(30)
     return right.__class__ is Optional and left == right
 
 
 def _equal_quantities(left: Quantity, right: Any) -> bool:
     if right.__class__ is not Quantity:
         no_such_overload()
+    spend(15)
     return left.nano == right.nano
 
 
 def _equal_semvers(left: Semver, right: Any) -> bool:
     if right.__class__ is not Semver:
         no_such_overload()
+    spend(15 + min(len(left.key), len(right.key)) // 4)
     return left.key == right.key
 
 
@@ -409,10 +419,10 @@ _EQUAL: Final[dict[type, Any]] = {
     dict: _equal_maps,
     DefaultMap: _equal_maps,
     Map: _equal_maps,
-    TypeValue: _same_class,
+    TypeValue: _same_opaque,
     Optional: _equal_optionals,
-    Timestamp: _same_class,
-    Duration: _same_class,
+    Timestamp: _same_opaque,
+    Duration: _same_opaque,
     Quantity: _equal_quantities,
     ComputedQuantity: _equal_quantities,
     Semver: _equal_semvers,
@@ -431,6 +441,8 @@ def compare(left: Any, right: Any) -> int:
     """
     cls = left.__class__
     other = right.__class__
+    if cls is not int or other is not int:
+        spend(14)
     if cls in NUMBERS and other in NUMBERS:
         if cls is float or other is float:
             left, right = float(left), float(right)
@@ -456,6 +468,7 @@ def is_comparable(value: Any) -> bool:
 
 def operand_error(function: str, value: Any) -> NoReturn:
     """cel-go's error for a first operand whose type lacks the operation."""
+    spend(15)
     if value.__class__ in _RECEIVERS:
         no_such_overload()
     raise EvaluationError(f"no such overload: {function}")
@@ -539,7 +552,9 @@ def contains(element: Any, collection: Any) -> bool:
     cls = collection.__class__
     if cls is list:
         if len(collection) > _FEW and common_class(collection) is element.__class__:
+            spend(len(collection) // 4 + (len(element) * len(collection) // 512 if element.__class__ is str else 0))
             return element in collection
+        spend(15 + 6 * len(collection))
         if element.__class__ is str:
             return any(other.__class__ is str and other == element for other in collection)
         return any(equal_or_false(element, other) for other in collection)
@@ -591,8 +606,10 @@ def to_text(value: Any) -> str:
     if cls is float:
         return format_double(value)
     if cls is list:
+        spend(5 + 5 * len(value))
         return "[" + ", ".join(map(to_text, value)) + "]"
     if cls in MAP_CLASSES:
+        spend(5 + 10 * len(value))
         return "{" + ", ".join(f"{to_text(key)}: {to_text(element)}" for key, element in value.items()) + "}"
     if cls is TypeValue:
         return value.name  # type: ignore[no-any-return]

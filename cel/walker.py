@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from cel.checker import Checked
 from cel.declarations import TYPE_KIND, Overload, Type
+from cel.effort import LARGE_SLOWNESS, LOOP_EFFORT, Extent, counted, is_binding
 from cel.errors import EvaluationError
 from cel.kube_library import implementations
 from cel.recursion import with_room
@@ -53,6 +54,7 @@ from cel.syntax import (
 from cel.values import (
     COST_EXCEEDED,
     COST_LIMIT,
+    EFFORT,
     MISSING,
     NONE,
     AbortedError,
@@ -60,19 +62,20 @@ from cel.values import (
     Optional,
     TypeValue,
     begin,
+    check_cost,
     equal,
     hashable_key,
     make_map,
     map_find,
     no_such_overload,
+    spend,
     to_text,
 )
+from cel.walker_literals import list_builder, map_builder, wrapper_builder
 from cel.walker_steps import (
     CHAIN,
     FAILURE,
     UNSET,
-    WRAPPER_DEFAULTS,
-    WRAPPER_RANGES,
     Continued,
     Failed,
     Frame,
@@ -116,6 +119,10 @@ _BRANCHING: Final = frozenset((LOGICAL_AND, LOGICAL_OR, CONDITIONAL, NOT_STRICTL
 """Calls whose first operand is not simply the value the rest starts from."""
 _MATCHING: Final = frozenset(("matches", "find", "findAll"))
 _NOT_IN_RUNS: Final = CHAIN | {EQUALS, NOT_EQUALS, ADD, MAP_INSERT}
+_IN_PLACE: Final = frozenset(
+    ("_+_", "_-_", "_*_", "_/_", "_%_", "!_", "_<_", "_<=_", "_>_", "_>=_", "dyn")
+)  # fmt: skip
+"""Calls that `hot_loops` makes without calling; what is slow of them spends itself."""
 RUN_MIN: Final = 4
 
 
@@ -142,6 +149,7 @@ class Plan:
 
     def cost(self, variables: Mapping[str, Any]) -> int:
         """What an evaluation costs, also one that fails."""
+        begin()
         frame = Frame(variables, self._planner.slots)
         with suppress(EvaluationError):
             self._run(frame)
@@ -150,7 +158,15 @@ class Plan:
     def _evaluate(self, variables: Mapping[str, Any]) -> tuple[Any, int]:
         begin()
         frame = Frame(variables, self._planner.slots)
-        return self._run(frame), frame.cost
+        try:
+            value = self._run(frame)
+        except AbortedError:
+            raise
+        except EvaluationError:
+            check_cost(frame.cost + EFFORT[0])
+            raise
+        check_cost(frame.cost + EFFORT[0])
+        return value, frame.cost
 
 
 def plan(checked: Checked) -> Plan:
@@ -177,6 +193,10 @@ class Planner:
         self.environment: Final = checked.environment
         self.implementations: Final = implementations(checked.environment.minor)
         self.slots = 0
+        self.loops = 0
+        """How many loops there are around what is planned."""
+        self.is_large = False
+        """Whether the outermost of them is too large for `hot_loops`."""
         self.continued: Final[set[int]] = set()
         """Branches of a conditional after which a chain goes on, as one chain with theirs."""
         self.places: Final[dict[Step, tuple[int, bool]]] = {}
@@ -277,10 +297,14 @@ class Planner:
         if type(node) is Call and node.function in _CONVERSIONS and len(node.args) == 1 and node.target is None:
             value = self.constant(node.args[0])
             if value is not MISSING:
+                spent = EFFORT[0]  # a running evaluation's, which may be the one that has a loop made
+                begin()
                 try:
                     return self.implementation(node, 1)(value)
                 except EvaluationError:
                     return MISSING
+                finally:
+                    EFFORT[0] = spent
         return MISSING
 
     def ident(self, node: Expr, name: str, scope: Scope) -> Step:
@@ -344,6 +368,7 @@ class Planner:
                     return False if is_test else NONE
                 value = value.value
             charge(frame, start_cost)
+            EFFORT[0] += 4 + 4 * len(qualifiers)
             left = len(qualifiers)
             for key, step, optional in qualifiers:
                 left -= 1
@@ -434,6 +459,8 @@ class Planner:
         call = self.implementation(node, len(operands))
         if len(operands) > 1 and node.function in _MATCHING:
             call = self.with_constant_pattern(node, operands, call)
+        if node.function not in _IN_PLACE:
+            call = counted(call)
         chosen = self.references.get(node.id, ())
         cost = OVERLOAD_COSTS.get(chosen[0]) if len(chosen) == 1 else None
         if self.environment.minor < 37 and node.function in ("startsWith", "endsWith") and cost is not None:
@@ -447,10 +474,19 @@ class Planner:
         if node.function != "matches":
             call = self.implementations["string_find_string" if node.function == "find" else "string_find_all_string"]
 
+        pattern = operands[1].value
+        is_search = node.function == "matches"
+
         def checked_call(subject: Any, *arguments: Any) -> Any:
             if subject.__class__ is not str or any(limit.__class__ is not int for limit in arguments[1:]):
                 no_such_overload()
-            return call(subject, *arguments)
+            from cel.regex import RegexError, compile_regex  # noqa: PLC0415 - not before a text is to be searched
+
+            try:
+                regex = compile_regex(pattern)
+            except RegexError:
+                return call(subject, *arguments)
+            return regex.search(subject) if is_search else call(subject, regex, *arguments[1:])
 
         return checked_call
 
@@ -519,83 +555,21 @@ class Planner:
     # --- literals
 
     def list_literal(self, node: ListExpr, scope: Scope) -> Step:
-        elements = [
-            (self.plan(element, scope), position in node.optional_indices)
-            for position, element in enumerate(node.elements)
-        ]
-
-        def build(frame: Frame) -> list[Any]:
-            charge(frame, 10)
-            values: list[Any] = []
-            for step, optional in elements:
-                value = step(frame)
-                if optional:
-                    if value.__class__ is not Optional:
-                        raise EvaluationError(
-                            f"cannot initialize optional list element from non-optional value {to_text(value)}"
-                        )
-                    if not value.has_value:
-                        continue
-                    value = value.value
-                values.append(value)
-            return values
-
-        return build
+        return list_builder(
+            [
+                (self.plan(element, scope), position in node.optional_indices)
+                for position, element in enumerate(node.elements)
+            ]
+        )
 
     def map_literal(self, node: MapExpr, scope: Scope) -> Step:
-        entries = [
-            (self.plan(entry.key, scope), self.plan(entry.value, scope), entry.optional) for entry in node.entries
-        ]
-
-        def build(frame: Frame) -> Any:
-            charge(frame, 30)
-            pairs: dict[Any, tuple[Any, Any]] = {}
-            for key_step, value_step, optional in entries:
-                key = key_step(frame)
-                value = value_step(frame)
-                place = (key.__class__, hashable_key(key))
-                if optional:
-                    if value.__class__ is not Optional:
-                        raise EvaluationError(
-                            f"cannot initialize optional entry '{to_text(key)}' "
-                            f"from non-optional value {to_text(value)}"
-                        )
-                    if not value.has_value:
-                        pairs.pop(place, None)
-                        continue
-                    value = value.value
-                pairs[place] = (key, value)
-            return make_map(pairs.values())
-
-        return build
+        return map_builder(
+            [(self.plan(entry.key, scope), self.plan(entry.value, scope), entry.optional) for entry in node.entries]
+        )
 
     def struct(self, node: StructExpr, scope: Scope) -> Step:
-        """A protobuf wrapper is the value in it; no other message exists here."""
-        name = node.type_name.removeprefix(".")
         fields = [(self.plan(field.value, scope), field.optional) for field in node.fields]
-        default = self.types[node.id].name
-
-        def build(frame: Frame) -> Any:
-            charge(frame, 40)
-            result = WRAPPER_DEFAULTS.get(default)
-            for step, optional in fields:
-                value = step(frame)
-                if optional:
-                    if value.__class__ is not Optional:
-                        raise EvaluationError(
-                            f"cannot initialize optional entry 'value' from non-optional value {to_text(value)}"
-                        )
-                    if not value.has_value:
-                        continue
-                    value = value.value
-                low, high = WRAPPER_RANGES.get(name, (None, None))
-                if low is not None and high is not None and not low <= value <= high:
-                    raise EvaluationError("integer overflow" if low else "unsigned integer overflow")
-                if value is not None:
-                    result = value
-            return result
-
-        return build
+        return wrapper_builder(node.type_name.removeprefix("."), self.types[node.id].name, fields)
 
     # --- folds
 
@@ -620,6 +594,7 @@ class Planner:
         steps = [self.plan(operand, scope) for operand in operands]
 
         def put(mapping: Any, *values: Any) -> Any:
+            EFFORT[0] += 15 + 55 * (len(values[0]) if len(values) == 1 else 1)
             for key, value in values[0].items() if len(values) == 1 else (values,):
                 if map_find(mapping, key) is not MISSING:
                     raise EvaluationError(f"insert failed: key {to_text(key)} already exists")
@@ -650,12 +625,20 @@ class Planner:
             self.places[inner[node.iter_var2]] = (second_slot, False)
         if node.accu_var in (node.iter_var, node.iter_var2):
             inner[node.accu_var] = outer[node.accu_var]
+        extent = Extent(node) if not self.loops and not is_binding(node) else None
+        is_large = extent is not None and extent.is_large
+        self.is_large = self.is_large or is_large
+        self.loops += not is_binding(node)
         condition = self.plan(node.loop_condition, inner)
         step = self.plan(node.loop_step, inner)
+        hot = HotLoop(self, node, scope, accu_slot)
+        self.loops -= not is_binding(node)
+        dear = LARGE_SLOWNESS if self.is_large else 0
+        self.is_large = self.is_large and not is_large
+        is_inner = self.loops > 0 and not is_binding(node)
         result = self.plan(node.result, outer)
         is_pair = node.iter_var2 is not None
         goes_on = type(node.loop_condition) is Literal and node.loop_condition.value is True
-        hot = HotLoop(self, node, scope, accu_slot)
 
         def fold(frame: Frame) -> Any:
             collection = iter_range(frame)
@@ -663,6 +646,10 @@ class Planner:
             slots[accu_slot] = UNSET
             started = frame.cost
             iterator = iterate(collection, is_pair=is_pair)
+            if is_inner:
+                EFFORT[0] += LOOP_EFFORT
+            elif dear:
+                frame.dear_from = started
             for first in iterator:
                 if is_pair:
                     slots[first_slot], slots[second_slot] = first
@@ -676,11 +663,13 @@ class Planner:
                     raise
                 except EvaluationError as error:
                     slots[accu_slot] = Failed(error.with_traceback(None))
-                if frame.cost > COST_LIMIT:
+                if frame.cost + EFFORT[0] + dear * (frame.cost - frame.dear_from) > COST_LIMIT:
                     raise AbortedError(COST_EXCEEDED)
                 if hot.heat + frame.cost - started > HEAT_MAX and hot.finishes(frame, iterator):
                     break
             hot.heat += frame.cost - started
+            if extent is not None:
+                spend(extent.effort(frame.cost - started))
             value = result(frame)
             slots[accu_slot] = slots[first_slot] = slots[second_slot] = None
             return make_map(value.items()) if value.__class__ is Map else value
@@ -689,4 +678,4 @@ class Planner:
 
 
 HEAT_MAX: Final = 3_000
-"""The cost after which a fold goes on in code made for it (`hot_loops`)."""
+"""The cost after which a fold goes on in code made for it (`hot_loops`); what is counted does not depend on it."""

@@ -11,13 +11,24 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cel.declarations import DYN_KIND, LIST_KIND, MAP_KIND, PARAM_KIND, Type
+from cel.effort import CALL_EFFORT, counted
 from cel.errors import EvaluationError
 from cel.runtime_cost import CallCost, actual_size, equality_cost
 from cel.stdlib import Implementation
-from cel.syntax import INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT, Call, Comprehension, Expr, Ident, Select
+from cel.syntax import (
+    INDEX,
+    OPTIONAL_INDEX,
+    OPTIONAL_SELECT,
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    Select,
+)
 from cel.values import (
     COST_EXCEEDED,
     COST_LIMIT,
+    EFFORT,
     MAP_CLASSES,
     MISSING,
     AbortedError,
@@ -42,10 +53,12 @@ KEY_CLASSES: Final = frozenset((str, int, UInt, bool, float))
 class Frame:
     """One evaluation: the cost so far, the variables, and a slot per variable of a macro."""
 
-    __slots__ = ("cost", "slots", "variables")
+    __slots__ = ("cost", "dear_from", "slots", "variables")
 
     def __init__(self, variables: Mapping[str, Any], slots: int) -> None:
         self.cost = 0
+        self.dear_from = 0
+        """The cost when the loop began whose units count `LARGE_SLOWNESS` times."""
         self.variables: Final = variables
         self.slots: Final[list[Any]] = [None] * slots
 
@@ -184,7 +197,7 @@ class UnaryRun:
 
     def __init__(self, calls: list[tuple[Implementation, CallCost | None, list[Any], bool]]) -> None:
         self._calls: Final = [(call, cost or one, constants, both) for call, cost, constants, both in calls]
-        self._known: Final[dict[tuple[int, bool], tuple[Any, int]]] = {}
+        self._known: Final[dict[tuple[int, bool], tuple[Any, int, int]]] = {}
         self._left: Final = [0]
         """What the calls from each position on charge when their operand is an error."""
         for _, cost, constants, both in reversed(self._calls):
@@ -196,8 +209,9 @@ class UnaryRun:
         """The value, or the error, and the cost."""
         if value.__class__ is EvaluationError:
             return value, self._left[0]
+        EFFORT[0] += CALL_EFFORT
         cost = position = 0
-        empty_at: list[tuple[tuple[int, bool], int]] = []
+        empty_at: list[tuple[tuple[int, bool], int, int]] = []
         for position, (call, cost_of, constants, _) in enumerate(self._calls):
             is_list = value.__class__ is list
             text = value[0] if is_list and len(value) == 1 else value
@@ -206,8 +220,9 @@ class UnaryRun:
                 if found is not None:
                     value = found[0]
                     cost += found[1]
+                    EFFORT[0] += found[2]
                     break
-                empty_at.append(((position, is_list), cost))
+                empty_at.append(((position, is_list), cost, EFFORT[0]))
             try:
                 result = call(value, *constants)
             except AbortedError:
@@ -220,8 +235,8 @@ class UnaryRun:
             value = result
             if cost > COST_LIMIT:
                 raise AbortedError(COST_EXCEEDED)
-        for place, before in empty_at:
-            self._known[place] = value, cost - before
+        for place, before, effort in empty_at:
+            self._known[place] = value, cost - before, EFFORT[0] - effort
         return value, cost
 
     def failed(self, frame: Frame) -> None:
@@ -361,6 +376,7 @@ def logical(terms: list[Step], *, decisive: bool) -> Step:
 
 def constant_call(call: Implementation) -> Step:
     """A function without arguments."""
+    call = counted(call)
 
     def run(frame: Frame) -> Any:
         frame.cost += 1
@@ -402,6 +418,7 @@ def alternative(first: Step, second: Step, *, is_value: bool, is_strict: bool) -
     """
 
     def choose(frame: Frame) -> Any:
+        EFFORT[0] += 8
         optional = first(frame)
         if optional.__class__ is not Optional:
             if is_strict:
@@ -517,11 +534,11 @@ class HotLoop:
 
     def __init__(self, planner: Planner, node: Comprehension, scope: Scope, accu_slot: int) -> None:
         self.heat = 0
+        self._is_made = planner.is_large  # then there is none
         self._planner: Final = planner
         self._node: Final = node
         self._scope: Final = scope
         self._accu_slot: Final = accu_slot
-        self._is_made = False
         self._loop: Callable[[Frame, Any, Any], Any] | None = None
 
     def finishes(self, frame: Frame, iterator: Any) -> bool:
@@ -537,17 +554,3 @@ class HotLoop:
         value = self._loop(frame, iterator, start.error if start.__class__ is Failed else start)
         frame.slots[self._accu_slot] = Failed(value) if value.__class__ is EvaluationError else value
         return True
-
-
-WRAPPER_DEFAULTS: Final[dict[str, Any]] = {
-    "bool": False,
-    "int": 0,
-    "uint": UInt(0),
-    "double": 0.0,
-    "string": "",
-    "bytes": b"",
-}
-WRAPPER_RANGES: Final = {
-    "google.protobuf.Int32Value": (-(2**31), 2**31 - 1),
-    "google.protobuf.UInt32Value": (0, 2**32 - 1),
-}

@@ -22,10 +22,9 @@ from cel import syntax
 from cel.errors import CompileError
 from cel.frontend import parse
 from cel.lexer import IDENT, Tokens, tokenize
-from cel.literals import children
 from cel.quantity import Quantity
 from cel.semver import Semver
-from cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select
+from cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, children
 
 ACCESSORS: Final = ("string", "int", "bool", "version", "quantity", "list", "number", "double", "float")
 _ORDERINGS: Final = {

@@ -54,6 +54,16 @@ def recorded_device(fields: dict[str, Any]) -> DeviceView:
     )
 
 
+def test_a_list_with_conversions_is_a_set_to_both_tiers() -> None:
+    """Go looks elements up in a set of constants, and cannot hash a version."""
+    device = cel.device_view(D, {"version": cel.Semver.parse("1.2.3"), "index": 2}, {}, False)
+    for values in ('double("Infinity"), 9007199254740993.0', 'int("2"), 3', "2.0, double(1)"):
+        for name in ("version", "index"):
+            assert_equal_answers(cel.compile_selector(f"{A}.{name} in [{values}]"), device)
+    with pytest.raises(cel.EvaluationError, match="hash of unhashable type"):
+        cel.compile_selector(f'{A}.version in [double("Infinity"), 1.0]').matches(device)
+
+
 @pytest.mark.parametrize("expression", SELECTORS.values(), ids=SELECTORS)
 def test_the_selectors_people_write_are_generated(expression: str) -> None:
     assert cel.compile_selector(expression).is_generated

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings, target
 from hypothesis import strategies as st
 
 import cel
-from cel import environments, walker
+from cel import environments, values, walker
 from cel.declarations import BOOL
 from cel.program import check_expression
 from tests.cel.expressions import Generator
@@ -29,16 +29,17 @@ AT_ONCE, NEVER = -1, 10**9
 
 
 def outcome(expression: str, heat_max: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
-    """Value or error, and cost, of two evaluations by one plan."""
+    """Value and cost and effort, or the error, of two evaluations by one plan."""
     monkeypatch.setattr(walker, "HEAT_MAX", heat_max)
     plan = walker.plan(check_expression(expression, ENVIRONMENT))
     found: list[tuple[object, ...]] = []
     for _ in range(2):
         try:
             value, cost = plan.evaluate_with_cost({"device": DEVICE.fields})
-            found.append((repr(value), cost))
+            found.append((repr(value), cost, values.EFFORT[0]))
         except cel.EvaluationError as error:
-            found.append((type(error).__name__, str(error)))
+            spent = None if isinstance(error, values.AbortedError) else values.EFFORT[0]
+            found.append((type(error).__name__, str(error), spent))
     return found
 
 

@@ -1,0 +1,244 @@
+"""Effort: hostile expressions end within the limit on cost and effort together, the same whoever evaluates them.
+
+Nothing here is measured in time: effort is counted, and calls are where the count itself is to be trusted.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import cel
+from benchmarks.hostile import DEVICE, ENVIRONMENT, FAMILIES, LENGTH_MAX, A
+from cel import codegen, values, walker
+from cel.program import check_expression
+from cel.regex import compile_regex
+from tests.cel.expressions import Generator
+from tests.cel.test_hostile import count_calls
+
+LIMIT_TEXT = values.COST_EXCEEDED
+NEVER = 10**9
+CALLS_MAX = 900_000
+"""What counts as a call costs about 40 ns; half a million is what a unit of effort is meant to be."""
+SINGLE_MAX = 500_000
+"""How far one step may go beyond the limit before anybody looks."""
+
+LOOPS = {name: text for name, text in FAMILIES.items() if not name.startswith(("large", "medium", "more"))}
+LARGE = {name: text for name, text in FAMILIES.items() if name.startswith(("large", "medium"))}
+
+
+def outcome(matches: Any) -> object:
+    try:
+        return matches(DEVICE)
+    except cel.EvaluationError as error:
+        return str(error)
+
+
+def compiled(expression: str) -> cel.Selector | None:
+    try:
+        return cel.compile_selector(expression, ENVIRONMENT)
+    except cel.CompileError:
+        return None
+
+
+def test_families_are_ones_an_api_server_takes() -> None:
+    assert all(len(expression.encode()) <= LENGTH_MAX for expression in FAMILIES.values())
+    refused = [name for name, expression in FAMILIES.items() if compiled(expression) is None]
+    assert len(refused) < 20
+    assert all(name.startswith("large") for name in refused), refused
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_hostile_families_end_within_the_limit_whoever_evaluates_them(name: str) -> None:
+    selector = compiled(FAMILIES[name])
+    if selector is None:
+        assert name.startswith("large")
+        return
+    answer = outcome(selector.matches_exactly)
+    assert values.EFFORT[0] <= values.COST_LIMIT + SINGLE_MAX
+    if answer != LIMIT_TEXT:
+        assert values.EFFORT[0] <= values.COST_LIMIT
+        assert answer in (True, False) or name.startswith(("large", "medium")), answer
+    assert outcome(selector.matches) == answer
+    # Again, with everything remembered: patterns, code of loops, empty texts.
+    assert outcome(selector.matches_exactly) == answer
+
+
+@pytest.mark.parametrize("name", sorted(LOOPS)[::7])
+def test_hostile_families_are_answered_the_same_by_closures_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walker, "HEAT_MAX", NEVER)
+    closures = outcome(cel.compile_selector(LOOPS[name], ENVIRONMENT).matches_exactly)
+    monkeypatch.undo()
+    assert outcome(cel.compile_selector(LOOPS[name], ENVIRONMENT).matches_exactly) == closures
+
+
+@pytest.mark.parametrize("name", sorted(LOOPS)[3::6])
+def test_hostile_families_do_as_little_as_they_count(name: str) -> None:
+    expression = LOOPS[name]
+    selector = cel.compile_selector(expression, ENVIRONMENT)
+    outcome(selector.matches)  # imports and code of loops are not the expression's work
+    assert count_calls(lambda: outcome(selector.matches)) < CALLS_MAX
+
+
+def test_without_effort_they_do_much_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the test above can fail."""
+
+    class Nothing(list[int]):
+        def __setitem__(self, index: Any, value: Any) -> None:
+            pass
+
+    monkeypatch.setattr("cel.kube_library.spend", lambda effort: None)
+    monkeypatch.setattr("cel.network.spend", lambda effort: None)
+    monkeypatch.setattr("cel.effort.EFFORT", Nothing([0]))
+    selector = cel.compile_selector(LOOPS["calls: ip"], ENVIRONMENT)
+    outcome(selector.matches_exactly)
+    assert count_calls(lambda: outcome(selector.matches_exactly)) > 1.5 * CALLS_MAX
+
+
+@pytest.mark.parametrize("terms", range(1, 12))
+@pytest.mark.parametrize(
+    "term",
+    [
+        'device.driver.matches(t + "x{#}")',
+        'timestamp(0).getHours(t + "#") == 25',
+        'url("https://" + t + "/#" + device.driver).getHost() == "x"',
+        't.matches("(a|b)+x#")',
+        'semver("1.2.#").isLessThan(semver("1.0.0"))',
+    ],
+)
+def test_generated_folds_agree_also_near_the_limit(term: str, terms: int) -> None:
+    body = " || ".join(term.replace("#", str(i)) for i in range(1, terms + 1))
+    for expression in (f"{A}.texts.exists(t, {body})", f"!{A}.texts.all(t, {A}.texts.all(u, u != 'x' && !({body})))"):
+        selector = cel.compile_selector(expression, ENVIRONMENT)
+        assert outcome(selector.matches) == outcome(selector.matches_exactly)
+        assert outcome(selector.matches) == outcome(selector.matches_exactly)
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_expressions_are_answered_as_generated_code_would(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    selector = compiled(LARGE[name])
+    if selector is None:
+        return
+    answer = outcome(selector.matches_exactly)
+    monkeypatch.setattr(codegen, "NODES_MAX", 10**6)
+    monkeypatch.setattr(codegen, "DEPTH_MAX", 60)
+    forced = compiled(LARGE[name])
+    assert forced is not None
+    assert outcome(forced.matches) == answer
+
+
+def test_large_expressions_can_be_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the test above compares something."""
+    before = sum(selector.is_generated for selector in map(compiled, LARGE.values()) if selector is not None)
+    monkeypatch.setattr(codegen, "NODES_MAX", 10**6)
+    after = sum(selector.is_generated for selector in map(compiled, LARGE.values()) if selector is not None)
+    assert after > before + 10
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"{LOOPS['calls: ip']} || true",
+        f"true || {LOOPS['calls: ip']}",
+        f"!({LOOPS['calls: ip']}) && false",
+        f"[1].exists(x, {LOOPS['calls: ip']}) || true",
+        f"({LOOPS['calls: ip']}) == ({LOOPS['calls: ip']}) || true",
+        f"[{LOOPS['calls: ip']}].size() == 1 || true",
+        "cel.bind(a, lists.range(100000).map(x, isIP(string(x))), a.size() > 0 || true) || true",
+        f"!lists.range(100000).exists(x, {A}.nope == isIP(string(x) + ':') && false) || true",
+    ],
+)
+def test_the_limit_on_effort_is_not_absorbed(expression: str) -> None:
+    if expression.startswith("true"):
+        assert outcome(cel.compile_selector(expression, ENVIRONMENT).matches_exactly) is True  # nothing was spent
+        return
+    assert outcome(cel.compile_selector(expression, ENVIRONMENT).matches_exactly) == LIMIT_TEXT
+    assert outcome(cel.compile_selector(expression, ENVIRONMENT).matches) == LIMIT_TEXT
+
+
+@pytest.mark.parametrize(
+    ("expression", "most"),
+    [
+        (f'{A}.model == "A100" || device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0', 300),
+        (f'{A}.version.compareTo(semver("1.0.0")) >= 0 && {A}.model.startsWith("a")', 300),
+        (f'{A}.model.matches("^(A|H)100$") || {A}.healthy', 200),
+        (f'{A}.texts.exists(t, t == "b")', 500),
+        (f"cel.bind(d, {A}, d.index < 4 && [1, 2, 3].exists(i, i == d.index))", 1_000),
+        ('semver("1.2.3").major() == 1 && quantity("1Gi").isGreaterThan(quantity("1Mi"))', 600),
+    ],
+)
+def test_real_selectors_spend_a_thousandth_of_the_limit(expression: str, most: int) -> None:
+    plan = walker.plan(check_expression(expression, ENVIRONMENT))
+    value, cost = plan.evaluate_with_cost({"device": DEVICE.fields})
+    assert value is True
+    assert cost + values.EFFORT[0] <= most <= values.COST_LIMIT // 1000
+
+
+@pytest.fixture
+def forgetful() -> Iterator[None]:
+    compile_regex.cache_clear()
+    yield
+    compile_regex.cache_clear()
+
+
+def spent(expression: str, plan: walker.Plan | None = None) -> tuple[object, int]:
+    plan = plan or walker.plan(check_expression(expression, ENVIRONMENT))
+    return plan.evaluate({"device": DEVICE.fields}), values.EFFORT[0]
+
+
+@pytest.mark.usefixtures("forgetful")
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{A}.model.matches(string(x) + 'a+')",
+        f"{A}.model.find('(a|aa)+b') == ''",
+        "string(x).trim().trim().trim().trim().trim() == 'x'",
+        "''.trim().trim().trim().trim().trim() == 'x'",
+        "quantity(string(x)).isInteger()",
+        "timestamp(x).getHours('America/New_York') == 25",
+        "optional.none().orValue(x) == -1",
+        "{'a': x}.transformMap(k, v, v + 1) == {}",
+        "[].exists(y, y == x)",
+    ],
+)
+def test_what_is_remembered_does_not_matter(body: str) -> None:
+    expression = f"lists.range(20).exists(x, {body} && false)"
+    plan = walker.plan(check_expression(expression, ENVIRONMENT))
+    first = spent(expression, plan)
+    assert spent(expression, plan) == first
+    assert spent(expression) == first
+    compile_regex.cache_clear()
+    assert spent(expression, plan) == first
+    assert first[1] > 0
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_effort_is_the_same_for_any_expression_evaluated_again_and_hot(
+    data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def choose(count: int) -> int:
+        drawn: int = data.draw(st.integers(0, count - 1))
+        return drawn
+
+    generator = Generator(choose, has_device=True)
+    body = generator.expression(generator.any_type(), 1 + choose(3))
+    expression = f"[1, 2, 3].map(one, [dyn({body}), dyn(one)].size()).size()"
+    found = set()
+    for heat in (NEVER, -1):
+        monkeypatch.setattr(walker, "HEAT_MAX", heat)
+        try:
+            plan = walker.plan(check_expression(expression, ENVIRONMENT))
+        except cel.CompileError:
+            return
+        for _ in range(2):
+            try:
+                value: object = plan.evaluate({"device": DEVICE.fields})
+            except values.AbortedError:
+                return
+            except cel.EvaluationError as error:
+                value = str(error)
+            found.add((repr(value), values.EFFORT[0]))
+    assert len(found) == 1, expression
