@@ -3,6 +3,7 @@
 Nothing here is measured in time: effort is counted, and calls are where the count itself is to be trusted.
 """
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import cel
 from benchmarks.hostile import DEVICE, ENVIRONMENT, FAMILIES, LENGTH_MAX, A
 from cel import codegen, values, walker
+from cel.kube_library import implementations
 from cel.program import check_expression
 from cel.regex import compile_regex
 from tests.cel.expressions import Generator
@@ -95,6 +97,81 @@ def test_without_effort_they_do_much_more(monkeypatch: pytest.MonkeyPatch) -> No
     selector = cel.compile_selector(LOOPS["calls: ip"], ENVIRONMENT)
     outcome(selector.matches_exactly)
     assert count_calls(lambda: outcome(selector.matches_exactly)) > 1.5 * CALLS_MAX
+
+
+LONG = 3_000
+CALLED: dict[str, tuple[str, list[Any]]] = {
+    "quantity": ("string_to_quantity", ["10Gi"]),
+    "quantity-long": ("string_to_quantity", ["9" * LONG]),
+    "quantity-fraction": ("string_to_quantity", ["0." + "9" * LONG]),
+    "quantity-wrong": ("is_quantity_string", ["9" * LONG + "x"]),
+    "semver-long": ("string_to_semver", ["1.0.0-" + "a." * LONG + "a"]),
+    "semver-wrong": ("is_semver_string", ["1.0.0-" + "a." * LONG]),
+    "duration-long": ("string_to_duration", ["1h" * LONG]),
+    "duration-digits": ("string_to_duration", ["1" * LONG + "h"]),
+    "timestamp": ("string_to_timestamp", ["2024-02-29T13:30:45.5+01:00"]),
+    "time-zone": ("timestamp_to_hours_with_tz", [values.Timestamp(10**18), "America/New_York"]),
+    "ip-long": ("is_ip", ["a" * LONG]),
+    "ip": ("string_to_ip", ["2001:db8:1:2:3:4:5:6"]),
+    "ip-printed": ("ip_is_canonical", ["2001:db8::68"]),
+    "cidr": ("string_to_cidr", ["2001:db8:1:2:3:4:5:6/64"]),
+    "url-long": ("string_to_url", ["https://a/" + "%41" * LONG]),
+    "url-wrong": ("is_url_string", ["https://" + "a" * LONG + "{"]),
+    "format-printed": ("string_format", ["%s" * LONG, [5] * LONG]),
+    "format-doubles": ("string_format", ["%e" * LONG, [5.5] * LONG]),
+    "format-percent": ("string_format", ["%%" * LONG, []]),
+    "format-list": ("string_format", ["%s", [[["a", 1, 2.5]] * LONG]]),
+    "format-map": ("string_format", ["%s", [{str(i): i for i in range(LONG)}]]),
+    "sum": ("list_int_sum_int", [list(range(LONG))]),
+    "min": ("list_double_min_double", [[float(i) for i in range(LONG)]]),
+    "is-sorted": ("list_int_is_sorted_bool", [list(range(LONG))]),
+    "index-of": ("list_a_index_of_int", [[float(i) for i in range(LONG)], -1.0]),
+    "includes": ("list_includes_dyn_dyn", [[float(i) for i in range(LONG)], -1.0]),
+    "sets": ("list_sets_contains_list", [[float(i) for i in range(90)]] * 2),
+    "distinct": ("list_distinct", [[[i] for i in range(90)]]),
+    "unwrap": ("optional_unwrap", [[values.Optional(1)] * LONG]),
+    "find-all": ("string_find_all_string", ["ab" * LONG, "(a|ab)+?c?b"]),
+}
+
+
+@pytest.mark.parametrize(("overload", "arguments"), CALLED.values(), ids=CALLED)
+def test_what_a_function_spends_is_what_it_does(overload: str, arguments: list[Any]) -> None:
+    function = implementations(37)[overload]
+
+    def call() -> None:
+        with contextlib.suppress(cel.EvaluationError):
+            function(*arguments)
+
+    call()
+    values.begin()
+    calls = count_calls(call)
+    assert calls <= 60 + values.EFFORT[0]
+
+
+def test_the_limit_is_on_cost_and_effort_together() -> None:
+    """Without any loop around what spends; neither is above the limit alone."""
+    spending = f'duration("{"1h" * 3000}" + "") > duration("0s")'
+    costly = "lists.range({}).size() > 0"
+    assert outcome(cel.compile_selector(f"{spending} && {costly.format(900_000)}", ENVIRONMENT).matches) is True
+    for expression in (
+        f"{costly.format(970_000)} && {spending}",
+        f"{costly.format(970_000)} && {spending} || true",
+        f"{costly.format(970_000)} && {spending} && 1 / (device.driver.size() - device.driver.size()) == 1",
+    ):
+        assert outcome(cel.compile_selector(expression, ENVIRONMENT).matches) == LIMIT_TEXT
+
+
+def test_generated_folds_give_up_at_half_of_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codegen, "AFFORDABLE_CALLS", 10**6)
+    seen = set()
+    for count in range(50, 500, 50):
+        patterns = ", ".join(f"'{i}'" for i in range(1000, 1000 + count))
+        selector = cel.compile_selector(f"[{patterns}].exists(p, device.driver.matches(p))", ENVIRONMENT)
+        assert selector.is_generated
+        answer = outcome(selector.matches)
+        assert answer == outcome(selector.matches_exactly)
+        seen.add(answer)
+    assert seen == {False, LIMIT_TEXT}
 
 
 @pytest.mark.parametrize("terms", range(1, 12))
