@@ -19,7 +19,7 @@ LOOP_EFFORT: Final = 20
 """Of beginning a loop inside of another."""
 SLOWNESS: Final = 15
 """What a unit of cost takes more in closures than in the code of `hot_loops`."""
-LARGE_SLOWNESS: Final = 45
+LARGE_SLOWNESS: Final = 55
 """The same for a body that stays closures, be they closures that fail."""
 FIRST_COST: Final = 3_000
 """Cost of a loop that counts as spent in closures."""

@@ -117,7 +117,7 @@ def _read_precision(digits: str) -> int:
 
 def format_string(template: str, arguments: list[Any]) -> str:
     """`template.format(arguments)`; arguments left over are ignored."""
-    spend(15)
+    spend(30)
     try:
         return interpolate(template, len(arguments), lambda i, clause: _render(arguments[i], clause))[0]
     except FormatError as error:
@@ -196,7 +196,7 @@ def _text(value: Any) -> str:
     if value is None:
         return "null"
     if cls is list:
-        spend(30)
+        spend(50)
         return "[" + ", ".join(map(_nested, value)) + "]"
     if cls in MAP_CLASSES:
         spend(50 + 10 * len(value))

@@ -172,7 +172,7 @@ def distinct(elements: list[Any]) -> list[Any]:
                 seen.add(element)
                 unique.append(element)
         else:
-            spend(4 * len(unique))
+            spend(6 + 6 * len(unique))
             if not any(equal_or_false(element, other) for other in unique):
                 unique.append(element)
     return unique

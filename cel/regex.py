@@ -143,7 +143,7 @@ def regex_at_run_time(pattern: str) -> Regex:
         RegexError: with Go's text.
         AbortedError: after too many in one evaluation.
     """
-    spend(2_000 + 55 * len(pattern))
+    spend(2_500 + 70 * len(pattern))
     return compile_regex(pattern)
 
 

@@ -140,7 +140,7 @@ def double_to_uint(value: float) -> UInt:
 
 
 def string_to_duration(text: str) -> Duration:
-    spend(25 + 10 * len(text))
+    spend(25 + 12 * len(text))
     try:
         return timestamps.parse_duration(text)
     except ValueError:
