@@ -16,7 +16,7 @@ from allocator.in_use import InUse, PoolUse
 from allocator.model import AllocationError, Claim
 from allocator.node_pools import NodePools
 from allocator.pools import PoolView
-from allocator.requests import Plan, Slot, claim_error, count_problem
+from allocator.requests import Plan, Slot, SlotKey, claim_error, count_problem
 from allocator.slot_masks import SlotMask, decide_late, slot_mask
 
 
@@ -48,6 +48,8 @@ class ViewUse(NamedTuple):
 
 _UNUSED: Final = ViewUse(0, 0, {}, None, 0)
 _FEW_POOLS: Final = 4
+_CHANGES_MAX: Final = 1024
+_EXHAUSTED_MAX: Final = 64
 
 
 def view_use(view: PoolView, use: PoolUse, features: Features) -> ViewUse:
@@ -138,12 +140,14 @@ def static_masks(pools: NodePools, features: Features) -> StaticMasks:
 class NodeUse:
     """What the ledger says about a node's devices: per pool (by index into `usable`), and as masks over all.
 
-    `version` grows whenever any of it changes.
+    `version` grows by one with each change of a pool's part of it.
     """
 
-    __slots__ = ("dedicated", "position", "serial", "sharing", "used", "version")
+    __slots__ = ("_changes", "_exhausted", "dedicated", "position", "serial", "sharing", "used", "version")
 
     def __init__(self, serial: int) -> None:
+        self._changes: Final[list[int]] = []
+        self._exhausted: Final[dict[SlotKey, tuple[int, int]]] = {}
         self.serial: Final = serial
         self.position = -1
         self.version = 0
@@ -155,6 +159,37 @@ class NodeUse:
     def state(self) -> tuple[int, int]:
         """Two numbers that change when the ledger says something else."""
         return self.serial, self.version
+
+    def note(self, number: int) -> None:
+        """A pool's part has changed."""
+        if len(self._changes) >= _CHANGES_MAX:
+            self._changes.clear()
+        self.version += 1
+        self._changes.append(number)
+
+    def exhausted(self, slot: Slot, pools: NodePools) -> int:
+        """Devices whose recorded consumption leaves too little for the slot; only pools that changed are looked at."""
+        version, mask = self._exhausted.get(slot.key, (-1, 0))
+        if version == self.version:
+            return mask
+        first = version - self.version + len(self._changes)
+        is_followed = version >= 0 and first >= 0
+        if not is_followed:
+            mask = 0
+        for number in set(self._changes[first:]) if is_followed else self.used:
+            view, start = pools.usable[number]
+            mask &= ~(((1 << len(view.devices)) - 1) << start)
+            use = self.used.get(number)
+            if use is not None and use.consumed:
+                consumption = slot_mask(slot, view).consumption
+                for index, consumed in use.consumed.items():
+                    wanted = consumption.get(index)
+                    if wanted is not None and not wanted.fits(consumed):
+                        mask |= 1 << (start + index)
+        if len(self._exhausted) >= _EXHAUSTED_MAX:
+            self._exhausted.clear()
+        self._exhausted[slot.key] = self.version, mask
+        return mask
 
 
 def gather_use(pools: NodePools, in_use: InUse, features: Features) -> NodeUse:
@@ -188,7 +223,7 @@ def _update_use(node_use: NodeUse, pools: NodePools, number: int, in_use: InUse,
         new = node_use.used[number] = view_use(view, entry, features)
     if new is old:
         return
-    node_use.version += 1
+    node_use.note(number)
     node_use.dedicated ^= (old.dedicated ^ new.dedicated) << start
     node_use.sharing ^= (old.sharing ^ new.sharing) << start
 
@@ -205,6 +240,7 @@ class Problem:
     """
 
     __slots__ = (
+        "_node_use",
         "claims",
         "doubtful",
         "features",
@@ -227,6 +263,7 @@ class Problem:
         self.features: Final = plan.features
         self.static: Final = static_masks(pools, plan.features)
         node_use = gather_use(pools, in_use, plan.features)
+        self._node_use: Final = node_use
         self.used: Final = node_use.used
         dedicated = node_use.dedicated
         sharing = node_use.sharing
@@ -253,19 +290,7 @@ class Problem:
 
     def _exhausted(self, slot: Slot) -> int:
         """Devices whose recorded consumption leaves too little for the slot."""
-        if not self.features.consumable_capacity:
-            return 0
-        mask = 0
-        for number, use in self.used.items():
-            if not use.consumed:
-                continue
-            view, start = self.pools.usable[number]
-            consumption = slot_mask(slot, view).consumption
-            for index, consumed in use.consumed.items():
-                wanted = consumption.get(index)
-                if wanted is not None and not wanted.fits(consumed):
-                    mask |= 1 << (start + index)
-        return mask
+        return self._node_use.exhausted(slot, self.pools) if self.features.consumable_capacity else 0
 
     # --- checks before the search -----------------------------------------------------------------------
 
@@ -352,7 +377,7 @@ class Problem:
             raise self.failure(slot, position)
         if not usable or self.pools.elsewhere & bit:
             return False
-        return not (self.sharing and self._exhausted(slot) & bit)
+        return not bit & self.sharing or self.has_room(slot, position)
 
     def failure(self, slot: Slot, position: int) -> AllocationError:
         """The error for a device that a slot cannot decide."""

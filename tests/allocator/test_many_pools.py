@@ -26,6 +26,7 @@ from allocator.features import ALL_SHORTCUTS
 from allocator.node_pools import NodePools
 from allocator.problem import Problem
 from allocator.search import Search
+from cel.quantity import Quantity
 from tests.allocator.build import claim, device, device_class, pool, request
 from tests.allocator.cases import claims_of, in_use_of, inventory_of, node_of
 from tests.allocator.generator import Generator
@@ -187,3 +188,47 @@ def test_a_search_over_2000_pools_looks_at_the_pools_it_picks_from(monkeypatch: 
     assert search.run()
     assert [position for _, position in search.picks()] == [4, 5]
     assert looked_at == {0}
+
+
+# --- consumed capacity -----------------------------------------------------------------------------------------------
+
+
+def test_devices_that_are_too_full_are_those_that_looking_at_all_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares come and go in many pools; what is kept of them for each amount asked for is what a new inventory says."""
+    from allocator import problem as module
+
+    monkeypatch.setattr(module, "_CHANGES_MAX", 50)
+    rnd = random.Random(3)
+    slices = [
+        decode_slice(
+            pool(
+                device("full", memory="4", allowMultipleAllocations=True),
+                device("own", memory="4"),
+                name=f"pool-{number:02}",
+                allNodes=True,
+            )
+        )
+        for number in range(30)
+    ]
+    specs = [decode_claim_spec(claim(request(memory=amount))["spec"]) for amount in ("1", "3")]
+    kept = Inventory(slices, [decode_class(device_class())])
+    in_use, held, seen = InUse(), [], set()
+
+    def usable(inventory: Inventory, which: int) -> int:
+        plan = inventory.plan([specs[which]], Features())
+        return Problem([Claim("ns", "c", specs[which])], plan, inventory.node_pools(NODE, Features()), in_use).usable[0]
+
+    for _ in range(400):
+        for _ in range(rnd.choice((1, 1, 2, 80))):
+            if held and rnd.random() < 0.5:
+                in_use.remove_share(*held.pop(rnd.randrange(len(held))))
+            else:
+                amount = (("memory", Quantity.parse(rnd.choice(("1", "2")))),)
+                id_ = DeviceId("driver-a", f"pool-{rnd.randrange(30):02}", "full")
+                held.append((id_, f"share-{rnd.random()}", amount))
+                in_use.add_share(*held[-1])
+        which = rnd.randrange(2)
+        found = usable(kept, which)
+        assert found == usable(Inventory(slices, [decode_class(device_class())]), which)
+        seen.add(found)
+    assert len(seen) > 50
