@@ -435,7 +435,7 @@ class Parser:
 
     def another_entry(self, end: str) -> bool:
         """Step over a comma that has an entry after it; a trailing one is left for `close_aggregate`."""
-        if self.kinds[self.position] == "," and self.kinds[self.position + 1] != end:
+        if self.kinds[self.position] == "," and self.kinds[self.position + 1] not in (end, ","):
             self.position += 1
             return True
         return False

@@ -180,6 +180,8 @@ def test_bytes_escapes(token: str, want: bytes) -> None:
         ("a = b", "ERROR: <input>:1:3: Syntax error: token recognition error at: '= '"),
         ("(a", "ERROR: <input>:1:3: Syntax error: missing ')' at '<EOF>'"),
         ("a b", "ERROR: <input>:1:3: Syntax error: extraneous input 'b' expecting <EOF>"),
+        ("[1,,]", "ERROR: <input>:1:4: Syntax error: extraneous input ',' expecting ']'"),
+        ("{1:2,,}", "ERROR: <input>:1:6: Syntax error: extraneous input ',' expecting '}'"),
         ("var", "ERROR: <input>:1:1: reserved identifier: var"),
         ("as(1)", "ERROR: <input>:1:1: reserved identifier: as"),
         ("9223372036854775808", "ERROR: <input>:1:1: invalid int literal"),
