@@ -18,7 +18,7 @@ from benchmarks.contenders import Contender, ContenderError
 from benchmarks.fleet import NAMESPACE, Fleet, Object
 from benchmarks.watching import BoundPods
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
-from tests.integration.api import Api, ApiError, connected
+from tests.integration.api import Api, ApiError, connected, path_of
 from tests.integration.invariants import State, check
 
 BACKLOG_SECONDS = 900.0
@@ -404,12 +404,28 @@ async def _result(
 
 
 async def _violations(api: Api) -> int:
-    pods, claims = await api.list("pods", NAMESPACE), await api.list("resourceclaims", NAMESPACE)
+    listed = await api.request("GET", path_of("pods", NAMESPACE))
+    claims = await api.list("resourceclaims", NAMESPACE)
     slices, nodes = await api.list("resourceslices"), await api.list("nodes")
-    found = check(State(pods=pods, claims=claims, slices=slices, nodes=nodes))
+    state = State(pods=listed.get("items") or [], claims=claims, slices=slices, nodes=nodes)
+    found = check(state)
+    if found:
+        revision = int(listed["metadata"]["resourceVersion"])
+        found = check(replace(state, claims=[await _as_of(api, claim, revision) for claim in claims]))
+        print(f"{len(found)} violations are left when claims are read one by one", file=sys.stderr)
     for violation in found[:5]:
         print(f"VIOLATION {violation}", file=sys.stderr)
     return len(found)
+
+
+async def _as_of(api: Api, claim: Object, revision: int) -> Object:
+    """The claim when pods were listed, read from etcd.
+
+    Right after thousands of writes the API server has been seen to answer a list of claims from a cache that was half a
+    second behind. Reading one object goes past the cache; what changed after the revision stays as it was listed.
+    """
+    read = await api.get("resourceclaims", claim["metadata"]["name"], NAMESPACE)
+    return read if int(read["metadata"]["resourceVersion"]) <= revision else claim
 
 
 def _failed(one: Contender, fleet: Fleet, round_number: int, text: str) -> Measured:

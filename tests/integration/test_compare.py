@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.compare import main, parse, planned
 from benchmarks.fleet import Fleet, Size, workloads
-from benchmarks.loads import Backlog, Measured, Steady, quantile
+from benchmarks.loads import Backlog, Measured, Steady, _violations, quantile
 from benchmarks.report import Record, markdown, summarize
 from benchmarks.tables import Entry, table, table_names
 from tests.controlplane.build import built_or_skip
@@ -221,3 +221,45 @@ def test_a_small_run_binds_everything(capsys: pytest.CaptureFixture[str], more: 
     want = ["kube-scheduler", "dra-scheduler"] + ([] if more else ["bare writes"])
     assert [row["contender"] for row in rows] == want
     assert all(row["pods_per_s"] > 0 and row["p99_s"] >= row["p50_s"] for row in rows)
+
+
+class ListsThatLag:
+    """An API server whose list of claims is older than its list of pods; single claims are read as they are."""
+
+    def __init__(self, listed_claim: dict, stored_claim: dict) -> None:
+        pod = {"metadata": {"namespace": "bench", "name": "pod-0", "uid": "uid-0"}}
+        entry = {"name": "gpu", "resourceClaimName": "claim-0"}
+        pod["spec"] = {"nodeName": "node-0", "resourceClaims": [entry], "containers": []}
+        self.pods = {"metadata": {"resourceVersion": "20"}, "items": [pod]}
+        self.listed, self.stored = listed_claim, stored_claim
+
+    async def request(self, method: str, path: str) -> dict:
+        assert (method, path) == ("GET", "/api/v1/namespaces/bench/pods")
+        return self.pods
+
+    async def list(self, resource: str, namespace: str | None = None) -> list[dict]:
+        return [self.listed] if resource == "resourceclaims" else []
+
+    async def get(self, resource: str, name: str, namespace: str) -> dict:
+        return self.stored
+
+
+def claim_at(revision: int, *, is_reserved: bool) -> dict:
+    meta = {"namespace": "bench", "name": "claim-0", "uid": "c", "resourceVersion": str(revision)}
+    meta["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+    status = {"allocation": {"devices": {}}, "reservedFor": [{"name": "pod-0", "uid": "uid-0"}]}
+    return {"metadata": meta, "status": status if is_reserved else {}}
+
+
+@pytest.mark.parametrize(
+    ("stored_revision", "is_reserved", "violations"),
+    [
+        pytest.param(19, True, 0, id="the list was old"),
+        pytest.param(19, False, 1, id="it is so"),
+        pytest.param(21, True, 1, id="reserved after the pod was seen bound"),
+    ],
+)
+async def test_only_a_list_that_lags_is_forgiven(stored_revision: int, is_reserved: bool, violations: int) -> None:
+    api = ListsThatLag(claim_at(9, is_reserved=False), claim_at(stored_revision, is_reserved=is_reserved))
+
+    assert await _violations(api) == violations
