@@ -36,7 +36,7 @@ class BoundPods:
         self.began: float | None = None
         self.interruptions = 0
         self._api = api
-        self._news = asyncio.Condition()
+        self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._claims: asyncio.Task[None] | None = None
 
@@ -53,6 +53,11 @@ class BoundPods:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _tell(self) -> None:
+        """Wake all who wait; who comes later waits for the next news."""
+        self._news.set()
+        self._news = asyncio.Event()
 
     async def _see_all(self) -> str:
         """List the bound pods; returns the revision to watch from."""
@@ -71,8 +76,7 @@ class BoundPods:
             if any(line.startswith(_MODIFIED) and _FINALIZER in line for line in lines):
                 if self.began is None:
                     self.began = time.monotonic()
-                    async with self._news:
-                        self._news.notify_all()
+                    self._tell()
                 return
 
     async def _watch(self, version: str) -> None:
@@ -86,13 +90,11 @@ class BoundPods:
                             self.at.setdefault(found[1].decode(), now)
                     if self.began is None:
                         self.began = now
-                    async with self._news:
-                        self._news.notify_all()
+                    self._tell()
             # The API server ends a watch whose reader lags; what came in between is seen late, not lost.
             self.interruptions += 1
             version = await self._see_all()
-            async with self._news:
-                self._news.notify_all()
+            self._tell()
 
     async def _wait(self, until: Callable[[], bool], seconds: float, check: Callable[[], None]) -> None:
         async with asyncio.timeout(seconds):
@@ -101,9 +103,8 @@ class BoundPods:
                 assert self._task is not None
                 if self._task.done():
                     await self._task  # raises what ended it
-                async with self._news:
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(self._news.wait(), _CHECK_SECONDS)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), _CHECK_SECONDS)
 
     async def wait_begin(self, *, seconds: float, check: Callable[[], None]) -> float:
         """Until the first write is seen; returns when that was. `check` runs every second and may raise.
@@ -131,6 +132,5 @@ class BoundPods:
             for name in known[given:]:
                 yield name
             given = len(known)
-            async with self._news:
-                if len(self.at) == given:
-                    await self._news.wait()
+            if len(self.at) == given:
+                await self._news.wait()
