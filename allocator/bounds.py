@@ -59,9 +59,7 @@ class Bounds:
     def _candidates_of(self, request: RequestPlan) -> int:
         mask = 0
         for slot in request.slots:
-            mask |= self._problem.reachable[slot.index]
-            for position in self._problem.listed.get(slot.index, ()):
-                mask |= 1 << position
+            mask |= self._problem.reachable[slot.index] | mask_of(self._problem.listed.get(slot.index, ()))
         return mask
 
     def _counter_pools(self, request: int) -> frozenset[int]:
@@ -69,11 +67,7 @@ class Bounds:
         pools = self._pools.get(request)
         if pools is None:
             counting = self._candidates[request] & self._problem.static.counting
-            pools = self._pools[request] = frozenset(
-                number
-                for number, (view, start) in enumerate(self._problem.pools.usable if counting else ())
-                if view.consumption and counting >> start & ((1 << len(view.devices)) - 1)
-            )
+            pools = self._pools[request] = frozenset(self._problem.pools.numbers_among(counting))
         return pools
 
     def _gather_neighbours(self, request: RequestPlan) -> int:
@@ -285,14 +279,10 @@ class Bounds:
         if (need := self._counts[slot.index]) > 1:
             for index in slot.constraints:
                 left = in_reach(states[index], left, need)
-        shared = left & self._shares.shared
-        while shared:
-            bit = shared & -shared
-            shared ^= bit
-            position = bit.bit_length() - 1
+        for position in positions_of(left & self._shares.shared):
             used = self._shares.used_of(position)
             if not self._problem.consumption(slot, position).fits(self._problem.consumed(position), used):
-                left ^= bit
+                left ^= 1 << position
         return left
 
 

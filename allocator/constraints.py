@@ -345,11 +345,9 @@ class DistinctState:
     def accepts_all(self, mask: int) -> bool:
         """As for MatchState."""
         taken = 0
-        while mask:
-            bit = mask & -mask
-            mask ^= bit
-            values = self.index.values_of(bit.bit_length() - 1)
-            if not values or bit & taken:
+        for position in positions_of(mask):
+            values = self.index.values_of(position)
+            if not values or taken >> position & 1:
                 return False
             taken |= self.index.mask_of_any(values)
         return True

@@ -18,7 +18,7 @@ from allocator.requests import RequestPlan, Slot
 
 
 class _Costs(NamedTuple):
-    """One counter of a pool: devices that consume it, and what each consumes, cheapest first."""
+    """One counter of a pool: devices that consume it, and what each consumes (amount and position), cheapest first."""
 
     counter: int
     consumers: int
@@ -32,9 +32,9 @@ def _costs_of(view: PoolView) -> tuple[_Costs, ...]:
         amounts: dict[int, list[tuple[int, int]]] = {}
         for index, consumption in view.consumption.items():
             for counter, amount in consumption:
-                amounts.setdefault(counter, []).append((amount, 1 << index))
+                amounts.setdefault(counter, []).append((amount, index))
         known = view.derived["costs"] = tuple(
-            _Costs(counter, mask_of(bit.bit_length() - 1 for _, bit in entries), tuple(sorted(entries)))
+            _Costs(counter, mask_of(index for _, index in entries), tuple(sorted(entries)))
             for counter, entries in amounts.items()
         )
     return known
@@ -108,8 +108,8 @@ class CounterBounds:
             return False
         used = self._counters.used.get(pool)
         left = available[costs.counter] - (used[costs.counter] if used is not None else 0)
-        for amount, bit in costs.by_amount:
-            if bit & mask:
+        for amount, position in costs.by_amount:
+            if mask >> position & 1:
                 left -= amount
                 if left < 0:
                     return False

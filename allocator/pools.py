@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from allocator.features import Features
+from allocator.masks import mask_of
 from allocator.model import Device, PoolId, ResourceSlice
 
 CounterId: TypeAlias = tuple[str, str]
@@ -87,7 +88,7 @@ class PoolView:
             for index, device in enumerate(self.devices)
             if device.consumes_counters and position
         }
-        self.counting: Final = sum(1 << index for index in self.consumption)
+        self.counting: Final = mask_of(self.consumption)
         self.shareable: Final = sum(
             1 << index for index, device in enumerate(self.devices) if device.allow_multiple_allocations
         )
@@ -98,16 +99,11 @@ class PoolView:
                     if device.consumes_counters:
                         self.elsewhere.setdefault(device.name, []).append(_consumption(device, position))
 
-    @property
-    def positions(self) -> Mapping[str, int]:
-        """Positions of the devices by name."""
-        if self._index is None:
-            self._index = {device.name: index for index, device in enumerate(self.devices)}
-        return self._index
-
     def index_of(self, device: str) -> int | None:
         """Position of the device with this name, None when it is not among the candidates."""
-        return self.positions.get(device)
+        if self._index is None:
+            self._index = {device.name: index for index, device in enumerate(self.devices)}
+        return self._index.get(device)
 
     @property
     def is_usable(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from allocator.capacity import NOTHING, CapacityError, Consumption
 from allocator.features import Features
 from allocator.in_use import InUse, PoolUse
+from allocator.masks import mask_of, positions_of
 from allocator.model import AllocationError, Claim
 from allocator.node_pools import NodePools
 from allocator.pools import PoolView
@@ -59,12 +60,13 @@ def view_use(view: PoolView, use: PoolUse, features: Features) -> ViewUse:
     if known is None or known.entry is not use or known.version != use.version:
         sharing = 0
         consumed: dict[int, Mapping[str, int]] = {}
+        dedicated = mask_of(_held_positions(view, use.dedicated))
         # 1.36 forgets that a share without consumption is a share; 1.37 looks at the share ids, too.
         shared = {*use.consumers, *use.shares} if features.is_137 else use.consumers
         for index in _held_positions(view, shared) if shared else ():
             sharing |= 1 << index
             consumed[index] = use.consumed.get(view.devices[index].name, {})
-        known = view.derived[key] = ViewUse(_held_mask(view, use.dedicated), sharing, consumed, use, use.version)
+        known = view.derived[key] = ViewUse(dedicated, sharing, consumed, use, use.version)
     assert isinstance(known, ViewUse)
     return known
 
@@ -74,21 +76,6 @@ def _held_positions(view: PoolView, held: Collection[str]) -> list[int]:
     if len(held) > len(view.devices):
         return [index for index, device in enumerate(view.devices) if device.name in held]
     return [index for name in held if (index := view.index_of(name)) is not None]
-
-
-def _held_mask(view: PoolView, held: Collection[str]) -> int:
-    """The same as a mask."""
-    mask = 0
-    if len(held) > len(view.devices):
-        for index in _held_positions(view, held):
-            mask |= 1 << index
-        return mask
-    positions = view.positions
-    for name in held:
-        position = positions.get(name)
-        if position is not None:
-            mask |= 1 << position
-    return mask
 
 
 def gather_candidates(slot: Slot, pools: NodePools) -> Candidates:
@@ -336,12 +323,7 @@ class Problem:
         fits = gather_candidates(slot, pools).fits
         if not self.features.is_137:
             fits &= ~self._exhausted(slot)
-        positions = []
-        while fits:
-            bit = fits & -fits
-            fits ^= bit
-            positions.append(bit.bit_length() - 1)
-        return tuple(positions)
+        return tuple(positions_of(fits))
 
     def _evaluate_all(self, slot: Slot, claim: Claim, number: int) -> None:
         """Evaluate a pool's devices in order; raises the first failure."""

@@ -29,6 +29,7 @@ from allocator.counters import CounterLedger
 from allocator.features import NO_SHORTCUTS, Shortcuts
 from allocator.frames import Frame, Kind, Went
 from allocator.journal import Journal
+from allocator.masks import positions_of
 from allocator.model import RESULTS_MAX
 from allocator.observer import SILENT, Observer, Stage
 from allocator.problem import Problem
@@ -484,10 +485,8 @@ class Search:
 
     def _report(self, slot: Slot, mask: int, stage: Stage) -> None:
         assert self._observer is not None
-        while mask:
-            bit = mask & -mask
-            mask ^= bit
-            device = self._problem.pools.device(bit.bit_length() - 1)
+        for position in positions_of(mask):
+            device = self._problem.pools.device(position)
             self._observer.rejected(slot.claim, slot.label, device.id, stage)
 
     # --- several devices at once ------------------------------------------------------------------------
