@@ -34,6 +34,7 @@ class Outbox:
         self._decisions: list[Decision] = []
         self._waiters: Final[dict[WriteId, Waiter]] = {}
         self._next_id = 1
+        self._first_id = 1  # of those that have not left
 
     def ask(self, decision: Answered, waiter: Waiter) -> WriteId:
         """Send `decision`; `waiter` is called with its answer."""
@@ -45,20 +46,15 @@ class Outbox:
 
     def has_left(self, write_id: WriteId) -> bool:
         """Whether the decision is with the shell already, so that it cannot be amended."""
-        return self._place_of(write_id) is None
+        return write_id < self._first_id
 
     def amend(self, write_id: WriteId, decision: Answered) -> None:
         """Send `decision` instead of one that has not left; who waits for the answer stays the same."""
-        place = self._place_of(write_id)
-        assert place is not None, f"decision {write_id} has left"
-        self._decisions[place] = msgspec.structs.replace(decision, id=write_id)
-
-    def _place_of(self, write_id: WriteId) -> int | None:
-        for place in range(len(self._decisions) - 1, -1, -1):
-            decision = self._decisions[place]
-            if not isinstance(decision, RecordEvent) and decision.id == write_id:
-                return place
-        return None
+        for place, known in enumerate(self._decisions):
+            if not isinstance(known, RecordEvent) and known.id == write_id:
+                self._decisions[place] = msgspec.structs.replace(decision, id=write_id)
+                return
+        raise AssertionError(f"decision {write_id} has left")
 
     def tell(self, decision: RecordEvent) -> None:
         """Send what is never answered."""
@@ -86,6 +82,7 @@ class Outbox:
             return ()
         decisions = tuple(self._decisions)
         self._decisions.clear()
+        self._first_id = self._next_id
         return decisions
 
     @property
