@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cel.errors import EvaluationError
-from cel.values import EFFORT, Optional, UInt, hashable_key, make_map, to_text
+from cel.values import EFFORT, MISSING, Optional, UInt, hashable_key, make_map, to_text
 from cel.walker_steps import Frame, Step, charge
 
 WRAPPER_DEFAULTS: Final[dict[str, Any]] = {
@@ -25,6 +25,14 @@ WRAPPER_RANGES: Final = {
 }
 
 
+def _content(value: Any, place: str, key: Any = MISSING) -> Any:
+    """What an optional holds that is to initialize a place, MISSING for nothing."""
+    if value.__class__ is not Optional:
+        at = place if key is MISSING else f"{place} '{to_text(key)}'"
+        raise EvaluationError(f"cannot initialize optional {at} from non-optional value {to_text(value)}")
+    return value.value if value.has_value else MISSING
+
+
 def list_builder(elements: list[tuple[Step, bool]]) -> Step:
     """`[a, ?b]`: what makes each element, and whether it is optional."""
     optionals = 12 * sum(optional for _, optional in elements)
@@ -35,14 +43,8 @@ def list_builder(elements: list[tuple[Step, bool]]) -> Step:
         values: list[Any] = []
         for step, optional in elements:
             value = step(frame)
-            if optional:
-                if value.__class__ is not Optional:
-                    raise EvaluationError(
-                        f"cannot initialize optional list element from non-optional value {to_text(value)}"
-                    )
-                if not value.has_value:
-                    continue
-                value = value.value
+            if optional and (value := _content(value, "list element")) is MISSING:
+                continue
             values.append(value)
         return values
 
@@ -61,15 +63,9 @@ def map_builder(entries: list[tuple[Step, Step, bool]]) -> Step:
             key = key_step(frame)
             value = value_step(frame)
             place = (key.__class__, hashable_key(key))
-            if optional:
-                if value.__class__ is not Optional:
-                    raise EvaluationError(
-                        f"cannot initialize optional entry '{to_text(key)}' from non-optional value {to_text(value)}"
-                    )
-                if not value.has_value:
-                    pairs.pop(place, None)
-                    continue
-                value = value.value
+            if optional and (value := _content(value, "entry", key)) is MISSING:
+                pairs.pop(place, None)
+                continue
             pairs[place] = (key, value)
         return make_map(pairs.values())
 
@@ -85,14 +81,8 @@ def wrapper_builder(name: str, type_name: str, fields: list[tuple[Step, bool]]) 
         result = WRAPPER_DEFAULTS.get(type_name)
         for step, optional in fields:
             value = step(frame)
-            if optional:
-                if value.__class__ is not Optional:
-                    raise EvaluationError(
-                        f"cannot initialize optional entry 'value' from non-optional value {to_text(value)}"
-                    )
-                if not value.has_value:
-                    continue
-                value = value.value
+            if optional and (value := _content(value, "entry", "value")) is MISSING:
+                continue
             low, high = WRAPPER_RANGES.get(name, (None, None))
             if low is not None and high is not None and not low <= value <= high:
                 raise EvaluationError("integer overflow" if low else "unsigned integer overflow")
