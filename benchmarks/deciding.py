@@ -53,13 +53,13 @@ WORKLOADS = {
 class NullShell:
     """Answers at once, and counts the time inside the machine."""
 
-    def __init__(self, nodes: int, devices: int, settings: CoreSettings, *, are_everywhere: bool = False) -> None:
+    def __init__(self) -> None:
         uids = itertools.count(1)
         self.machine = Machine(
             [Profile(builders.SCHEDULER, default_plugins())],
             features=Features(),
             new_uid=lambda: f"uid-{next(uids)}",
-            settings=settings,
+            settings=CoreSettings(),
         )
         self.revision = 1_000_000
         self.spent_s = 0.0
@@ -68,6 +68,9 @@ class NullShell:
         self.bound = 0
         self.pods: dict[object, object] = {}
         self.claims: dict[object, object] = {}
+
+    def see_cluster(self, nodes: int, devices: int, *, are_everywhere: bool = False) -> None:
+        """All there is beside pods and claims."""
         self.feed([NodeObserved(builders.node(f"node-{index:05}")) for index in range(nodes)])
         self.feed([ClassObserved(builders.device_class(), 1)])
         slices = []
@@ -140,7 +143,8 @@ class NullShell:
 
 
 def measure(args, nodes: int) -> dict:
-    shell = NullShell(nodes, args.devices, CoreSettings(), are_everywhere=args.everywhere)
+    shell = NullShell()
+    shell.see_cluster(nodes, args.devices, are_everywhere=args.everywhere)
     spec = WORKLOADS[args.workload]
     if args.waiting:
         hopeless = {"cpu": "1000"}

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from allocator import Features, decode_allocation, decode_class, decode_slice
+from allocator import decode_allocation, decode_class, decode_slice
 from benchmarks.deciding import NullShell
 from benchmarks.fleet import NAMESPACE, Fleet, Object
 from benchmarks.loads import Loop
@@ -41,14 +41,11 @@ from scheduler.core.inputs import (
     SliceObserved,
     WriteAccepted,
 )
-from scheduler.core.machine import KINDS, Machine
-from scheduler.core.settings import CoreSettings
-from scheduler.framework.api import Profile
+from scheduler.core.machine import KINDS
 from scheduler.framework.decisions import BindPod, CreateClaim, PatchExtendedResources
 from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import Node, Pod
-from scheduler.plugins import default_plugins
 from scheduler.plugins.dynamic_resources.extended_resources import SpecialRequests
 from tests import builders
 
@@ -59,19 +56,8 @@ class RowShell(NullShell):
     """A machine that has seen a fleet, and the pods of its workload."""
 
     def __init__(self, fleet: Fleet) -> None:
-        uids = itertools.count(1)
+        super().__init__()
         self.fleet = fleet
-        self.machine = Machine(
-            [Profile(builders.SCHEDULER, default_plugins())],
-            features=Features(),
-            new_uid=lambda: f"uid-{next(uids)}",
-            settings=CoreSettings(),
-        )
-        self.revision = 1_000_000
-        self.spent_s = self.longest_s = 0.0
-        self.handled = self.bound = 0
-        self.pods: dict[PodKey, Pod] = {}
-        self.claims: dict[ClaimKey, ResourceClaim] = {}
         self.done: list[PodKey] = []
         self.numbers = itertools.count()
         self.slices = [_complete(one) for one in fleet.slices()]
