@@ -287,27 +287,30 @@ class Loop:
 class Arriving:
     """All pods are created at once in front of a running contender, behind `waiting` that no node fits.
 
-    Compare it with itself at `waiting` 0: the creation is part of the time.
+    Compare it with itself at `waiting` 0: the creation is part of the time. With `foreign` those pods name another
+    scheduler: what they cost then they cost the cluster, whoever schedules.
     """
 
     waiting: int = 0
+    foreign: bool = False
 
     @property
     def label(self) -> str:
-        return f" arriving, {self.waiting} waiting"
+        return f" arriving, {self.waiting} " + ("of another scheduler" if self.foreign else "waiting")
 
     async def __call__(
         self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
     ) -> Measured:
         names = [f"hopeless-{number:05}" for number in range(self.waiting)]
-        await create_all(api, (("pods", fleet.hopeless_pod(name, one.scheduler_name)) for name in names))
+        scheduler_name = "nobody" if self.foreign else one.scheduler_name
+        await create_all(api, (("pods", fleet.hopeless_pod(name, scheduler_name)) for name in names))
         if self.waiting:
             await claims_generated(api, self.waiting)
         count = fleet.size.pods
         async with BoundPods(api) as bound:
             await one.start(cluster, api, fleet)
             await _warm_up(api, fleet, one, bound)
-            await _all_refused(api, one, self.waiting)
+            await _all_refused(api, one, 0 if self.foreign else self.waiting)
             usage, began = _Usage(cluster, one), time.monotonic()
             wanted = [_name(number) for number in range(count)]
             await create_all(api, (("pods", fleet.pod(name, one.scheduler_name)) for name in wanted))

@@ -69,7 +69,7 @@ class Entry:
         elif isinstance(load, Loop):
             load = Loop(min(load.pods, 2), 2)
         elif isinstance(load, Arriving):
-            load = Arriving(min(load.waiting, 20))
+            load = Arriving(min(load.waiting, 20), load.foreign)
         fleet = Fleet(self.fleet.workload, Size(nodes, size.devices, pods, max(taken, 0)))
         return replace(self, fleet=fleet, load=load)
 
@@ -101,8 +101,8 @@ def _load(given: str | Mapping[str, Any]) -> Load:
             return Steady(rate, seconds, bool(more.get("stay")))
         case {"loop": pods, "seconds": seconds}:
             return Loop(pods, seconds)
-        case {"waiting": waiting}:
-            return Arriving(waiting)
+        case {"waiting": waiting, **more}:
+            return Arriving(waiting, bool(more.get("foreign")))
         case _:
             raise ValueError(f"tables.yaml: load {given!r} is not known")
 

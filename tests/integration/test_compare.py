@@ -207,6 +207,7 @@ def test_a_small_loop_and_small_arrivals_run(tmp_path: Path) -> None:
         ("backtracking-pools, 1 at a time fast", 0, True),
         ("one-device arriving, 0 waiting", 0, True),
         ("one-device arriving, 10000 waiting", 0, True),
+        ("one-device arriving, 10000 of another scheduler", 0, True),
     ]
 
 
