@@ -15,6 +15,8 @@ Rules of this module
      API server binds a uid once, so repeating is safe, and giving up before it is known would not be.
   3. Holds end when the pod's writes are settled, not before.
   4. One cycle ends before the pod can begin another.
+  5. The pod is bound with the claims that its status names at that instant: the kubelet looks there alone. They can be
+     replaced meanwhile, so a binding with generated claims is for the pod's revision, and the API server compares.
 
 Cost: O(1) for each answer, plus what the plugins do.
 
@@ -37,7 +39,7 @@ from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.pod_writes import PodWrites
 from scheduler.core.settings import CoreSettings, backoff_ms
-from scheduler.core.store import Store
+from scheduler.core.store import Store, claims_of
 from scheduler.core.timers import TimerId, Timers
 from scheduler.framework.api import (
     ClusterView,
@@ -226,6 +228,12 @@ class BindingCycles:
         if binding.stage is _BIND and uid in self._store.pods:
             return  # the answer to the binding tells; it can still have been bound
         self._give_up(binding, Status.error("pod was deleted"))
+
+    def pod_changed(self, pod: Pod) -> None:
+        """The pod was observed anew, unbound: other claims than those it has reserved are of use to nobody."""
+        binding = self._by_pod.get(pod.uid)
+        if binding is not None and binding.stage in (_PERMIT, _PRE_BIND):
+            self._are_claims_replaced(binding, pod)
 
     def claims_watched(self, revision: int) -> None:
         """The watch of claims has come to `revision`: what was stored before it has been seen."""
@@ -468,9 +476,25 @@ class BindingCycles:
     def _bind(self, binding: BindingCycle) -> None:
         if binding.stage is not _BIND:
             return
+        pod = self._store.pods[binding.uid]
+        if self._are_claims_replaced(binding, pod):
+            return
         binding.bind_attempts += 1
-        pod = binding.pod
-        self._outbox.ask(BindPod(pod.key, pod.uid, binding.node), partial(self._bind_answered, binding))
+        expected = pod.metadata.revision if pod.status.resource_claim_statuses else None
+        decision = BindPod(pod.key, pod.uid, binding.node, expected)
+        self._outbox.ask(decision, partial(self._bind_answered, binding))
+
+    def _are_claims_replaced(self, binding: BindingCycle, pod: Pod) -> bool:
+        """Give the pod up when its status names other claims than those it was to be bound with.
+
+        No binding that was sent for it can land any more: each was for a revision with the claims of then.
+        """
+        was, now = claims_of(binding.pod), claims_of(pod)
+        if was == now:
+            return False
+        names = ", ".join(key.name for key in was), ", ".join(key.name for key in now) or "none"
+        self._give_up(binding, Status.error(f"the pod's ResourceClaims were {names[0]} and are {names[1]} now"))
+        return True
 
     def _bind_answered(self, binding: BindingCycle, answer: Answer) -> None:
         if binding.stage is not _BIND or self._by_pod.get(binding.uid) is not binding:
@@ -508,6 +532,8 @@ class BindingCycles:
                     return
                 if pod.uid != uid:
                     self._around.pod_missing(binding.pod.key, uid)
+                elif self._are_claims_replaced(binding, pod):
+                    pass
                 elif pod.is_deleting or pod.is_terminal:
                     # The API server binds no pod that is being deleted, and a deletion is never taken back.
                     self._give_up(binding, Status.error("pod is being deleted"))

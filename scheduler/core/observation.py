@@ -10,7 +10,7 @@ Not here: numbering and order of decisions (`outbox`), when pods are tried (`mac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -118,6 +118,7 @@ class Observations:
             self.queue.add(pod, self._runners[pod.spec.scheduler_name], now_ms)
         elif old is not None:
             self.queue.update(old, pod, now_ms)
+            self.bindings.pod_changed(pod)
 
     def pod_deleted(self, uid: PodUid, revision: int) -> None:
         pod = self._store.delete_pod(uid, revision)
@@ -252,7 +253,24 @@ class Observations:
         return self._conflicts.is_barred(binding.pod, claims)
 
     def withdrawals(self, binding: BindingCycle) -> tuple[WriteClaimStatus, ...]:
-        return self._conflicts.withdrawals(binding.uid, claims_of(binding.pod))
+        was = claims_of(binding.pod)
+        return (*self._conflicts.withdrawals(binding.uid, was), *self._replaced(binding.uid, was))
+
+    def _replaced(self, uid: PodUid, was: Iterable[ClaimKey]) -> Iterator[WriteClaimStatus]:
+        """The writes that take allocations back from generated claims that the pod's status names no longer.
+
+        Nobody else may use them, and the resource claim controller deletes them with the pod, not before.
+        """
+        pod = self._store.pods.get(uid)
+        if pod is None or pod.node_name is not None:
+            return
+        for key in was:
+            claim = self._store.claim(key)
+            if key in self._store.claims_of(uid) or claim is None or claim.allocation is None:
+                continue
+            is_own = claim.controller is not None and claim.controller.uid == uid
+            if is_own and all(consumer.pod_uid == uid for consumer in claim.reserved_for):
+                yield WriteClaimStatus(key, claim.uid, claim.revision, clear_allocation=True)
 
     def pod_bound(self, binding: BindingCycle) -> None:
         self._problems.succeeded()

@@ -9,7 +9,9 @@ Rules of this module
      and not before everything has been listed.
   2. Told once for each pod and claim, on both. A claim that a pending pod uses too can still be allocated for that one:
      looked at again later.
-  3. Only pods that name one of our profiles are ours to tell about.
+  3. A claim that has taken the place of another one, with which the pod was bound, is told as that: its author did
+     nothing wrong. kube-controller-manager up to 1.36 can do that when many pods come at once.
+  4. Only pods that name one of our profiles are ours to tell about.
 
 Not here: the reservation of such a pod for a claim that is allocated; the resource claim controller makes it.
 
@@ -31,6 +33,8 @@ from scheduler.model.keys import ClaimUid, PodUid
 from scheduler.model.objects import Pod
 
 REASON: Final = "ClaimNotAllocated"
+# The claim controller makes a second claim for a pod when its watch of claims lags far behind that of pods.
+_KNOWN: Final = "https://github.com/kubernetes/kubernetes/issues/140217"
 
 
 class StrandedClaims:
@@ -115,7 +119,22 @@ class StrandedClaims:
             self._told.setdefault(uid, {})[claim.uid] = None
             self._tell(pod, claim)
 
+    def _replaced_by(self, pod: Pod, claim: ResourceClaim) -> ResourceClaim | None:
+        """The claim in whose place the pod's status names `claim`: it is the pod's too, and reserved for it."""
+        if claim.controller is None or claim.controller.uid != pod.uid:
+            return None
+        named = self._store.claims_of(pod.uid)
+        for other in self._store.claims.values():
+            is_own = other.controller is not None and other.controller.uid == pod.uid
+            if is_own and other.is_reserved_for(pod.uid) and other.key not in named:
+                return other
+        return None
+
     def _tell(self, pod: Pod, claim: ResourceClaim) -> None:
+        replaced = self._replaced_by(pod, claim)
+        if replaced is not None:
+            self._tell_replaced(pod, claim, replaced)
+            return
         advice = (
             "Was spec.nodeName set in its manifest? Leave the node to the scheduler: use nodeSelector or nodeAffinity "
             "instead."
@@ -133,4 +152,23 @@ class StrandedClaims:
             REASON,
             "Scheduling",
             f"nobody allocates this claim: its pod {pod.metadata.name} is on node {pod.node_name} already. {advice}",
+        )
+
+    def _tell_replaced(self, pod: Pod, claim: ResourceClaim, replaced: ResourceClaim) -> None:
+        new, old = claim.key.name, replaced.key.name
+        self._outbox.tell_about_pod(
+            pod,
+            "Warning",
+            REASON,
+            "Scheduling",
+            f"the pod was bound with ResourceClaim {old}, and the resource claim controller has put {new} in its place "
+            f"since then: the pod is on node {pod.node_name} already, so no scheduler allocates {new} and the pod "
+            f"cannot start. Delete the pod, so that its controller makes another one ({_KNOWN}).",
+        )
+        self._outbox.tell_about_claim(
+            claim,
+            REASON,
+            "Scheduling",
+            f"nobody allocates this claim: its pod {pod.metadata.name} was bound with ResourceClaim {old} before the "
+            f"resource claim controller put this one in its place ({_KNOWN}).",
         )

@@ -98,11 +98,16 @@ class ReadClaim(Struct, frozen=True):
 
 
 class BindPod(Struct, frozen=True):
-    """POST the pod's binding. The API server refuses (409) when the pod is bound already or has another uid."""
+    """POST the pod's binding. The API server refuses (409) when the pod is bound already or has another uid.
+
+    Args:
+        expect_revision: It refuses, too, when the pod has another revision; None: whatever its revision is.
+    """
 
     pod: PodKey
     uid: PodUid
     node: NodeName
+    expect_revision: int | None = None
     id: WriteId = UNSENT
 
 

@@ -104,6 +104,8 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
                 "metadata": {"namespace": namespace, "name": name, "uid": decision.uid},
                 "target": {"kind": "Node", "name": decision.node},
             }
+            if decision.expect_revision is not None:
+                body["metadata"]["resourceVersion"] = str(decision.expect_revision)
             return Request("POST", f"{pod_path(decision.pod)}/binding", orjson.dumps(body))
         case WriteClaimStatus():
             body = {"metadata": _precondition(decision), "status": _claim_status(decision)}

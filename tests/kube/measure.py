@@ -150,7 +150,7 @@ def serve(port_sender) -> None:
 
 async def measure_writes(url: str) -> None:
     kinds: dict[str, Callable[[int], Decision]] = {
-        "bind": lambda n: BindPod(PodKey("default", f"p{n}"), "u", "node-1", WriteId(n + 1)),
+        "bind": lambda n: BindPod(PodKey("default", f"p{n}"), "u", "node-1", id=WriteId(n + 1)),
         "claim status": lambda n: WriteClaimStatus(
             ClaimKey("default", f"c{n}"), "u", 1, allocation=ALLOCATE.allocation, id=WriteId(n + 1)
         ),

@@ -56,7 +56,7 @@ ALLOCATE = WriteClaimStatus(
     allocation_timestamp_ms=1_767_323_045_678,
     id=WriteId(2),
 )
-BIND = BindPod(POD, "uid-a", "node-1", WriteId(3))
+BIND = BindPod(POD, "uid-a", "node-1", id=WriteId(3))
 READ_CLAIM = ReadClaim(CLAIM, WriteId(4))
 READ_POD = ReadPod(POD, WriteId(5))
 CREATE = CreateClaim(CLAIM, "p", POD, "uid-a", (DeviceCount("container-0-request-1", "gpus", 2),), id=WriteId(7))
@@ -137,6 +137,19 @@ STRATEGIC = "application/strategic-merge-patch+json"
                 "target": {"kind": "Node", "name": "node-1"},
             },
             id="binding",
+        ),
+        pytest.param(
+            BindPod(POD, "uid-a", "node-1", expect_revision=12),
+            "POST",
+            "/api/v1/namespaces/default/pods/a/binding",
+            "application/json",
+            {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"namespace": "default", "name": "a", "uid": "uid-a", "resourceVersion": "12"},
+                "target": {"kind": "Node", "name": "node-1"},
+            },
+            id="binding-of-a-revision",
         ),
         pytest.param(
             UNSCHEDULABLE,

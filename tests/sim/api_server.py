@@ -267,6 +267,8 @@ class FakeApiServer:
             return _gone(decision, decision.pod)
         if pod.uid != decision.uid:
             return WriteConflicted(decision.id, "the UID in the precondition does not match")
+        if decision.expect_revision not in (None, pod.metadata.revision):
+            return WriteConflicted(decision.id, "the ResourceVersion in the precondition does not match")
         if pod.node_name is not None:
             return WriteConflicted(decision.id, f"pod {pod.key} is already assigned to node {pod.node_name}")
         if pod.is_deleting:

@@ -33,11 +33,11 @@ from scheduler.core import (
 )
 from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.api import Hint, Resource
-from scheduler.framework.decisions import WriteClaimStatus
+from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.special_claim import is_provisional, stands_for
 from scheduler.plugins.dynamic_resources import hints, plugin, special_slot
-from tests.core import test_binding_cycle, test_device_conflicts, test_special_claims
+from tests.core import test_binding_cycle, test_device_conflicts, test_replaced_claims, test_special_claims
 from tests.sim.world import Conditions, World
 
 NOTICED = (AssertionError, KeyError, ValueError)  # unsafe, stuck, contradictory; or the machine breaks down
@@ -115,6 +115,18 @@ def _hold_ends_when_write_is_sent(patch):
             self._overlay.release(binding.pod.uid)
 
     patch.setattr(binding_cycle.BindingCycles, "_send", send)
+
+
+def _replaced_claims_are_not_looked_at(patch):
+    patch.setattr(binding_cycle.BindingCycles, "_are_claims_replaced", lambda *_: False)
+
+
+def _binds_whatever_the_revision(patch):
+    patch.setattr(binding_cycle, "BindPod", lambda pod, uid, node, _expected: BindPod(pod, uid, node))
+
+
+def _replaced_claims_keep_their_devices(patch):
+    patch.setattr(observation.Observations, "_replaced", lambda *_: ())
 
 
 def _unknown_binding_counts_as_failed(patch):
@@ -436,6 +448,7 @@ EXTENDED = {"extended": 40, "pods_max": 16, "devices": 2, "foreigners": 0, "crea
 LOSSES = {"request-lost": 0.3, "reply-lost": 0.2, "lateness": 1.0, "cruelty": 0.9, "devices": 1, "pods_max": 8}
 RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
 RULES = {"change_taint_rule": 12, "change_slice": 4, "extended": 0, "foreigners": 0}
+REPLACEMENTS = {"replace_claim": 20, "cruelty": 0.7, "extended": 0, "foreigners": 0}
 
 MUTANTS = (
     Mutant("unknown-write-counts-as-failed", _unknown_write_counts_as_failed, focus=LOSSES),
@@ -494,6 +507,15 @@ MUTANTS = (
     ),
     Mutant("clock-set-back-stops-timers", _clock_set_back_stops_timers),
     Mutant("unknown-writes-are-forgotten", _unknown_writes_are_forgotten),
+    Mutant("replaced-claims-are-not-looked-at", _replaced_claims_are_not_looked_at, focus=REPLACEMENTS),
+    Mutant("binds-whatever-the-revision", _binds_whatever_the_revision, focus=REPLACEMENTS),
+    Mutant(
+        "replaced-claims-keep-their-devices",
+        _replaced_claims_keep_their_devices,
+        directed=lambda: test_replaced_claims.test_a_replacement_seen_before_the_binding_is_sent(
+            WriteClaimStatus, is_seen_first=True
+        ),
+    ),
     Mutant("device-conflicts-are-not-looked-for", _nothing_is_looked_for, focus=FOREIGNERS),
     Mutant(
         "contests-that-become-ours-are-not-told",

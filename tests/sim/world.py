@@ -82,6 +82,7 @@ FAULTS = {  # each with the probabilities it may have in a world
 ACTIONS = {  # what users and other components do, and how often; each world does some more and some less
     "create_pod": 14,
     "generate_claim": 10,
+    "replace_claim": 1,
     "collect_garbage": 6,
     "delete_pod": 6,
     "finish_pod": 3,
@@ -368,6 +369,24 @@ class World(ForeignScheduler, TaintRuleActions):
         claim = builders.claim(f"{key.name}-gpu", spec=spec, owner_pod=pod, uid=f"uid-{key.name}-gpu")
         self.server.put_claim(claim)
         told = builders.pod(key.name, templates={"gpu": claim.key.name}).status.resource_claim_statuses
+        status = msgspec.structs.replace(pod.status, resource_claim_statuses=told)
+        self.server.put_pod(msgspec.structs.replace(pod, status=status))
+
+    def replace_claim(self) -> None:
+        """The resource claim controller has lost sight of a claim that it made, and makes another one.
+
+        It does that to bound pods as well, and nobody can help those.
+        """
+        pod = self.any_pod()
+        if pod is None or pod.node_name is not None or pod.is_deleting or not pod.status.resource_claim_statuses:
+            return
+        (known,) = claims_of(pod)
+        name = f"{pod.metadata.name}-gpu-{next(self.uids)}"
+        self.trace.append(f"replace {known} by {name}")
+        spec = self.server.claims[known].spec if known in self.server.claims else None
+        claim = builders.claim(name, owner_pod=pod, uid=f"uid-{name}")
+        self.server.put_claim(claim if spec is None else replace(claim, spec=spec))
+        told = builders.pod(pod.metadata.name, templates={"gpu": name}).status.resource_claim_statuses
         status = msgspec.structs.replace(pod.status, resource_claim_statuses=told)
         self.server.put_pod(msgspec.structs.replace(pod, status=status))
 
