@@ -31,7 +31,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
@@ -223,6 +223,10 @@ def _check_claims(claims: Iterable[Object]) -> Iterator[Violation]:
 def _check_pods(state: State, published: _Published) -> Iterator[Violation]:
     claim_by_name = {(c["metadata"]["namespace"], c["metadata"]["name"]): c for c in state.claims}
     node_by_name = {node["metadata"]["name"]: node for node in state.nodes}
+    reserved_for: dict[str, set[str]] = {}
+    for claim in state.claims:
+        for consumer in (claim.get("status") or {}).get("reservedFor") or ():
+            reserved_for.setdefault(consumer["uid"], set()).add(claim["metadata"]["name"])
     for pod in state.pods:
         node_name = pod["spec"].get("nodeName")
         # A finished pod gives its claims back; the controller takes its reservation away.
@@ -236,7 +240,12 @@ def _check_pods(state: State, published: _Published) -> Iterator[Violation]:
             if claim is None:
                 yield Violation("pod-not-reserved", _name(pod), f"bound, but its claim {claim_name} does not exist")
                 continue
-            yield from _check_pod_claim(pod, claim, generated, node_by_name.get(node_name), published)
+            unnamed = reserved_for.get(pod["metadata"]["uid"], set()) - {name for name, _ in _claim_names(pod) if name}
+            for found in _check_pod_claim(pod, claim, generated, node_by_name.get(node_name), published):
+                # https://github.com/kubernetes/kubernetes/issues/140217
+                is_replaced = generated and unnamed and found.kind == "pod-not-reserved"
+                cause = f"; {', '.join(sorted(unnamed))} is: did the claim controller replace it after the binding?"
+                yield replace(found, text=found.text + cause) if is_replaced else found
         if node_name in node_by_name:
             yield from _check_extended_resources(pod, node_by_name[node_name], claim_by_name)
 

@@ -208,6 +208,18 @@ def test_a_planted_violation_is_found(kind: str, subject: str, plant: Plant) -> 
     assert [(found.kind, found.subject) for found in check(State(**state))] == [(kind, subject)]
 
 
+def test_a_claim_replaced_after_the_binding_is_told_as_that() -> None:
+    """Pod a was bound with claim one; the claim controller has made it another one since then."""
+    state = correct()
+    owners = [{"kind": "Pod", "uid": "uid-a"}]
+    named(state["claims"], "pending")["metadata"]["ownerReferences"] = owners
+    generated(named(state["pods"], "a"), resourceClaimStatuses=[{"name": "gpu", "resourceClaimName": "pending"}])
+
+    (found,) = check(State(**state))
+    assert found.kind == "pod-not-reserved"
+    assert "; one is: did the claim controller replace it after the binding?" in found.text
+
+
 def test_exactly_256_consumers_are_allowed() -> None:
     state = correct()
     reserve(state, "two", 254)
