@@ -378,7 +378,9 @@ class World(ForeignScheduler, TaintRuleActions):
         It does that to bound pods as well, and nobody can help those.
         """
         pod = self.any_pod()
-        if pod is None or pod.node_name is not None or pod.is_deleting or not pod.status.resource_claim_statuses:
+        if pod is None or pod.node_name is not None or pod.is_deleting:
+            return
+        if not pod.status.resource_claim_statuses or not claims_of(pod):  # or told of a claim of its namesake
             return
         (known,) = claims_of(pod)
         name = f"{pod.metadata.name}-gpu-{next(self.uids)}"
