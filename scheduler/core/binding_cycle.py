@@ -539,6 +539,8 @@ class BindingCycles:
                     self._give_up(binding, Status.error("pod is being deleted"))
                 elif binding.trouble > self._settings.conflicts_max and not binding.is_bind_doubtful:
                     self._give_up(binding, Status.error("binding rejected: too many conflicts"))
+                elif binding.trouble == 1 and not binding.is_bind_doubtful:
+                    self._bind(binding)  # at once: what changes the pod again and again must not win each time
                 else:
                     self._later(binding, self._bind)
             case WriteRejected(code=code) if code == GONE:

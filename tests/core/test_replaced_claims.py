@@ -119,7 +119,7 @@ def test_a_pod_changed_otherwise_is_bound_as_decided():
     )
     rig.execute(watch=False)
     assert rig.node_of("p") is None
-    rig.wait(1_000)
+    rig.settle()  # at once
     assert rig.node_of("p") == "a"
     assert rig.events == ["Scheduled: Successfully assigned default/p to a"]
     assert rig.server.claims[FIRST].reserved_for
