@@ -229,11 +229,11 @@ class BindingCycles:
             return  # the answer to the binding tells; it can still have been bound
         self._give_up(binding, Status.error("pod was deleted"))
 
-    def pod_changed(self, pod: Pod) -> None:
+    def pod_changed(self, uid: PodUid) -> None:
         """The pod was observed anew, unbound: other claims than those it has reserved are of use to nobody."""
-        binding = self._by_pod.get(pod.uid)
+        binding = self._by_pod.get(uid)
         if binding is not None and binding.stage in (_PERMIT, _PRE_BIND):
-            self._are_claims_replaced(binding, pod)
+            self._give_up_replaced(binding)
 
     def claims_watched(self, revision: int) -> None:
         """The watch of claims has come to `revision`: what was stored before it has been seen."""
@@ -476,20 +476,22 @@ class BindingCycles:
     def _bind(self, binding: BindingCycle) -> None:
         if binding.stage is not _BIND:
             return
-        pod = self._store.pods[binding.uid]
-        if self._are_claims_replaced(binding, pod):
+        if self._give_up_replaced(binding):
             return
+        pod = self._store.pods[binding.uid]
         binding.bind_attempts += 1
         expected = pod.metadata.revision if pod.status.resource_claim_statuses else None
         decision = BindPod(pod.key, pod.uid, binding.node, expected)
         self._outbox.ask(decision, partial(self._bind_answered, binding))
 
-    def _are_claims_replaced(self, binding: BindingCycle, pod: Pod) -> bool:
-        """Give the pod up when its status names other claims than those it was to be bound with.
+    def _give_up_replaced(self, binding: BindingCycle) -> bool:
+        """Give the pod up when its status names other claims than those it was to be bound with; whether it does.
 
         No binding that was sent for it can land any more: each was for a revision with the claims of then.
         """
-        was, now = claims_of(binding.pod), claims_of(pod)
+        if self._store.pods[binding.uid] is binding.pod:
+            return False
+        was, now = claims_of(binding.pod), self._store.claims_of(binding.uid)
         if was == now:
             return False
         names = ", ".join(key.name for key in was), ", ".join(key.name for key in now) or "none"
@@ -532,7 +534,7 @@ class BindingCycles:
                     return
                 if pod.uid != uid:
                     self._around.pod_missing(binding.pod.key, uid)
-                elif self._are_claims_replaced(binding, pod):
+                elif self._give_up_replaced(binding):
                     pass
                 elif pod.is_deleting or pod.is_terminal:
                     # The API server binds no pod that is being deleted, and a deletion is never taken back.

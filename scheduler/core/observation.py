@@ -118,7 +118,7 @@ class Observations:
             self.queue.add(pod, self._runners[pod.spec.scheduler_name], now_ms)
         elif old is not None:
             self.queue.update(old, pod, now_ms)
-            self.bindings.pod_changed(pod)
+            self.bindings.pod_changed(uid)
 
     def pod_deleted(self, uid: PodUid, revision: int) -> None:
         pod = self._store.delete_pod(uid, revision)
@@ -254,7 +254,8 @@ class Observations:
 
     def withdrawals(self, binding: BindingCycle) -> tuple[WriteClaimStatus, ...]:
         was = claims_of(binding.pod)
-        return (*self._conflicts.withdrawals(binding.uid, was), *self._replaced(binding.uid, was))
+        # One claim can be both. What comes second is found in the next round.
+        return self._conflicts.withdrawals(binding.uid, was) or tuple(self._replaced(binding.uid, was))
 
     def _replaced(self, uid: PodUid, was: Iterable[ClaimKey]) -> Iterator[WriteClaimStatus]:
         """The writes that take allocations back from generated claims that the pod's status names no longer.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.core.inputs import WriteOutcomeUnknown
+from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, ReadPod, RecordEvent, WriteClaimStatus
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -29,11 +29,7 @@ def add_claim(rig: Rig, key: ClaimKey) -> None:
 def replace_claim(rig: Rig) -> None:
     """What the controller does; whether the machine sees it is up to the test."""
     add_claim(rig, SECOND)
-    pod = rig.server.pods[POD]
-    told = builders.pod("p", templates={"gpu": SECOND.name}).status.resource_claim_statuses
-    rig.server.put_pod(
-        msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, resource_claim_statuses=told))
-    )
+    rig.server.name_claim(rig.server.pods[POD], SECOND.name)
 
 
 def until(kind: type) -> Rig:
@@ -109,6 +105,19 @@ def test_a_replacement_after_the_binding_has_landed_changes_nothing_of_it():
     rig.wait(1_000)
     assert rig.events == ["Scheduled: Successfully assigned default/p to a"]
     assert rig.server.claims[FIRST].reserved_for
+
+
+def test_a_replaced_claim_that_is_contested_too_is_taken_back_once():
+    rig = until(BindPod)
+    rig.pending.clear()  # the binding is on its way for ever
+    first = rig.server.claims[FIRST]
+    rig.tell(WriteConflicted(rig.decided[-1].id))
+    replace_claim(rig)
+    rig.server.put_claim(builders.claim("rival", allocation=first.allocation))
+    rig.watch()
+    rig.execute(watch=False)  # the pod is read, and given up
+    taken = [one for one in rig.pending if isinstance(one, WriteClaimStatus) and one.clear_allocation]
+    assert [one.claim for one in taken] == [FIRST]
 
 
 def test_a_pod_changed_otherwise_is_bound_as_decided():

@@ -28,8 +28,8 @@ async def replace_claim(world: World, claim: Object) -> None:
     marks = {key: claim["metadata"][key] for key in ("annotations", "ownerReferences")}
     metadata = {**world.meta("pod-gpu-second"), **marks}
     await world.create("resourceclaims", {"metadata": metadata, "spec": claim["spec"]})
-    named = [{"name": claim["metadata"]["annotations"]["resource.kubernetes.io/pod-claim-name"]}]
-    named[0]["resourceClaimName"] = "pod-gpu-second"
+    entry = claim["metadata"]["annotations"]["resource.kubernetes.io/pod-claim-name"]
+    named = [{"name": entry, "resourceClaimName": "pod-gpu-second"}]
     await world.api.merge_patch("pods", "pod", {"status": {"resourceClaimStatuses": named}}, world.namespace, "status")
 
 

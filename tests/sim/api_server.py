@@ -50,7 +50,7 @@ from scheduler.framework.decisions import (
 from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey
-from scheduler.model.objects import Node, OwnerReference, Pod, PodCondition
+from scheduler.model.objects import Node, OwnerReference, Pod, PodCondition, PodResourceClaimStatus
 from scheduler.plugins.dynamic_resources.extended_resources import SpecialRequests
 
 Answer = WriteAccepted | WriteConflicted | WriteRejected
@@ -260,6 +260,12 @@ class FakeApiServer:
         if changed != claim:
             changed = self.put_claim(changed)
         return WriteAccepted(decision.id, claim=changed)
+
+    def name_claim(self, pod: Pod, claim: str) -> None:
+        """What the resource claim controller writes when it has made the claim of the pod's entry "gpu"."""
+        named = (PodResourceClaimStatus("gpu", claim),)
+        status = msgspec.structs.replace(pod.status, resource_claim_statuses=named)
+        self.put_pod(msgspec.structs.replace(pod, status=status))
 
     def _bind(self, decision: BindPod) -> Answer:
         pod = self.pods.get(decision.pod)

@@ -118,7 +118,7 @@ def _hold_ends_when_write_is_sent(patch):
 
 
 def _replaced_claims_are_not_looked_at(patch):
-    patch.setattr(binding_cycle.BindingCycles, "_are_claims_replaced", lambda *_: False)
+    patch.setattr(binding_cycle.BindingCycles, "_give_up_replaced", lambda *_: False)
 
 
 def _binds_whatever_the_revision(patch):

@@ -368,9 +368,7 @@ class World(ForeignScheduler, TaintRuleActions):
         spec = builders.claim_spec_object(builders.request_object(count=count))
         claim = builders.claim(f"{key.name}-gpu", spec=spec, owner_pod=pod, uid=f"uid-{key.name}-gpu")
         self.server.put_claim(claim)
-        told = builders.pod(key.name, templates={"gpu": claim.key.name}).status.resource_claim_statuses
-        status = msgspec.structs.replace(pod.status, resource_claim_statuses=told)
-        self.server.put_pod(msgspec.structs.replace(pod, status=status))
+        self.server.name_claim(pod, claim.key.name)
 
     def replace_claim(self) -> None:
         """The resource claim controller has lost sight of a claim that it made, and makes another one.
@@ -388,9 +386,7 @@ class World(ForeignScheduler, TaintRuleActions):
         spec = self.server.claims[known].spec if known in self.server.claims else None
         claim = builders.claim(name, owner_pod=pod, uid=f"uid-{name}")
         self.server.put_claim(claim if spec is None else replace(claim, spec=spec))
-        told = builders.pod(pod.metadata.name, templates={"gpu": name}).status.resource_claim_statuses
-        status = msgspec.structs.replace(pod.status, resource_claim_statuses=told)
-        self.server.put_pod(msgspec.structs.replace(pod, status=status))
+        self.server.name_claim(pod, name)
 
     def delete_pod(self) -> None:
         pod = self.any_pod()
