@@ -131,44 +131,29 @@ class StrandedClaims:
         return None
 
     def _tell(self, pod: Pod, claim: ResourceClaim) -> None:
+        of_pod, of_claim = self._notes(pod, claim)
+        self._outbox.tell_about_pod(pod, "Warning", REASON, "Scheduling", of_pod)
+        self._outbox.tell_about_claim(claim, REASON, "Scheduling", of_claim)
+
+    def _notes(self, pod: Pod, claim: ResourceClaim) -> tuple[str, str]:
+        """What the pod is told, and what the claim."""
+        name, node = claim.key.name, pod.node_name
         replaced = self._replaced_by(pod, claim)
         if replaced is not None:
-            self._tell_replaced(pod, claim, replaced)
-            return
+            old = replaced.key.name
+            return (
+                f"the pod was bound with ResourceClaim {old}, and the resource claim controller has put {name} in its "
+                f"place since then: the pod is on node {node} already, so no scheduler allocates {name} and the pod "
+                f"cannot start. Delete the pod, so that its controller makes another one ({_KNOWN}).",
+                f"nobody allocates this claim: its pod {pod.metadata.name} was bound with ResourceClaim {old} before "
+                f"the resource claim controller put this one in its place ({_KNOWN}).",
+            )
         advice = (
             "Was spec.nodeName set in its manifest? Leave the node to the scheduler: use nodeSelector or nodeAffinity "
             "instead."
         )
-        self._outbox.tell_about_pod(
-            pod,
-            "Warning",
-            REASON,
-            "Scheduling",
-            f"the pod is on node {pod.node_name} already, so no scheduler allocates its ResourceClaim "
-            f"{claim.key.name} and it cannot start. {advice}",
-        )
-        self._outbox.tell_about_claim(
-            claim,
-            REASON,
-            "Scheduling",
-            f"nobody allocates this claim: its pod {pod.metadata.name} is on node {pod.node_name} already. {advice}",
-        )
-
-    def _tell_replaced(self, pod: Pod, claim: ResourceClaim, replaced: ResourceClaim) -> None:
-        new, old = claim.key.name, replaced.key.name
-        self._outbox.tell_about_pod(
-            pod,
-            "Warning",
-            REASON,
-            "Scheduling",
-            f"the pod was bound with ResourceClaim {old}, and the resource claim controller has put {new} in its place "
-            f"since then: the pod is on node {pod.node_name} already, so no scheduler allocates {new} and the pod "
-            f"cannot start. Delete the pod, so that its controller makes another one ({_KNOWN}).",
-        )
-        self._outbox.tell_about_claim(
-            claim,
-            REASON,
-            "Scheduling",
-            f"nobody allocates this claim: its pod {pod.metadata.name} was bound with ResourceClaim {old} before the "
-            f"resource claim controller put this one in its place ({_KNOWN}).",
+        return (
+            f"the pod is on node {node} already, so no scheduler allocates its ResourceClaim {name} and it cannot "
+            f"start. {advice}",
+            f"nobody allocates this claim: its pod {pod.metadata.name} is on node {node} already. {advice}",
         )
