@@ -2,7 +2,8 @@
 
 Rules of this module
   1. `send` never raises for what the network or the server does: it returns one of four outcomes.
-  2. "Accepted" and "rejected" are certain. Whatever may have been executed, or may still arrive, is `Unknown`.
+  2. "Accepted" and "rejected" are certain. Whatever may have been executed, or may still arrive, is `Unknown`: a 5xx,
+     unless it says that an admission webhook stood in the way. Those are asked before anything is stored.
   3. 401 refreshes the credentials once and sends again; 429 waits as told and sends again, a bounded number of times.
   4. Nothing else is sent twice: a 404 to a DELETE or a 409 to a PUT is never the echo of our own first sending.
 
@@ -34,6 +35,7 @@ JSON: Final = "application/json"
 _THROTTLED_RETRIES_MAX: Final = 3
 _RETRY_AFTER_S_MAX: Final = 10.0
 _MESSAGE_CHARS_MAX: Final = 500
+_UNANSWERED_WEBHOOK: Final = 'Internal error occurred: failed calling webhook "'
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +102,14 @@ def decode_status(body: bytes) -> StatusReply:
         return StatusReply(message=body[:_MESSAGE_CHARS_MAX].decode("utf-8", "replace").strip())
 
 
-def classify(code: int, body: bytes) -> Outcome:
+def classify(code: int, body: bytes, *, is_deletion: bool = False) -> Outcome:
     """What a complete reply means for the write that it answers."""
     if 200 <= code < 300:
         return Accepted(code, body)
     status = decode_status(body)
     message = status.message[:_MESSAGE_CHARS_MAX] or f"HTTP {code}"
+    if not is_deletion and (stopped := _stopped_by_webhook(code, status.reason, message)) is not None:
+        return stopped
     if code == HTTPStatus.CONFLICT:
         return Conflicted(message)
     if code >= 500 or code == HTTPStatus.REQUEST_TIMEOUT:
@@ -119,6 +123,21 @@ def classify(code: int, body: bytes) -> Outcome:
         # 401: the credentials may be renewed by the time of the next attempt; 429: told to come again.
         is_retriable=code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS},
     )
+
+
+def _stopped_by_webhook(code: int, reason: str, message: str) -> Rejected | None:
+    """A refusal by admission webhooks, or for want of their answer: certain, whatever the code.
+
+    They are asked before an object is stored, and again only after a conflict (pkg/registry/generic/registry/store.go,
+    Create and Update; pkg/registry/core/pod/storage, BindingREST.Create). Nobody else begins a message like this
+    (pkg/admission/plugin/webhook), and the code of a denial is the webhook's own choice: it could be 404 or 429. A
+    deletion asks them a second time, when it may have stored its timestamp already, so it is none of these.
+    """
+    if message.startswith('admission webhook "') and '" denied the request' in message:
+        return Rejected(HTTPStatus.FORBIDDEN, reason or "Forbidden", message)
+    if code == HTTPStatus.INTERNAL_SERVER_ERROR and message.startswith(_UNANSWERED_WEBHOOK):
+        return Rejected(code, reason, message)
+    return None
 
 
 def _lacks_permission(code: int, message: str) -> bool:
@@ -207,9 +226,7 @@ class ApiClient:
                     method, path, body, content_type, self._write_timeout, accept=accept
                 ) as response:
                     code, reply = response.status, await response.read()
-                    wait_s = (
-                        retry_after_s(response.headers.get("Retry-After"), decode_status(reply)) if code == 429 else 0.0
-                    )
+                    retry_after = response.headers.get("Retry-After")
             except (
                 aiohttp.ClientConnectorError,
                 aiohttp.ConnectionTimeoutError,
@@ -223,9 +240,11 @@ class ApiClient:
                 return Rejected(0, "InvalidURL", _describe(error), is_configuration=True)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 return Unknown(_describe(error))
-            if code != HTTPStatus.TOO_MANY_REQUESTS or attempt == _THROTTLED_RETRIES_MAX:
-                return classify(code, reply)
-            await self._pause(min(wait_s, _RETRY_AFTER_S_MAX))
+            outcome = classify(code, reply, is_deletion=method == "DELETE")
+            is_throttled = isinstance(outcome, Rejected) and outcome.code == HTTPStatus.TOO_MANY_REQUESTS
+            if not is_throttled or attempt == _THROTTLED_RETRIES_MAX:
+                return outcome
+            await self._pause(min(retry_after_s(retry_after, decode_status(reply)), _RETRY_AFTER_S_MAX))
         raise AssertionError("unreachable: the last attempt returns")
 
     @asynccontextmanager

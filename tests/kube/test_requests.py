@@ -92,6 +92,55 @@ def test_rejections_tell_what_helps(code, message, is_configuration, is_retriabl
     assert outcome == Rejected(code, "Reason", message, is_configuration, is_retriable)
 
 
+HANGS = (
+    'Internal error occurred: failed calling webhook "claims.example.com": failed to call webhook: '
+    'Post "https://127.0.0.1:1/?timeout=10s": context deadline exceeded'
+)
+DENIES = 'admission webhook "claims.example.com" denied the request: '
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message", "wanted"),
+    [
+        pytest.param(500, "InternalError", HANGS, Rejected(500, "InternalError", HANGS), id="webhook-not-answering"),
+        pytest.param(500, "Broken", DENIES + "no", Rejected(403, "Broken", DENIES + "no"), id="denied-as-500"),
+        pytest.param(409, "", DENIES + "no", Rejected(403, "Forbidden", DENIES + "no"), id="denied-as-409"),
+        pytest.param(404, "", DENIES + "no", Rejected(403, "Forbidden", DENIES + "no"), id="denied-as-404"),
+        pytest.param(429, "", DENIES + "no", Rejected(403, "Forbidden", DENIES + "no"), id="denied-as-429"),
+        pytest.param(
+            403,
+            "",
+            DENIES + "User x cannot do it",
+            Rejected(403, "Forbidden", DENIES + "User x cannot do it"),
+            id="a-webhook-is-not-our-permission",
+        ),
+        pytest.param(504, "Timeout", HANGS, Unknown(f"HTTP 504: {HANGS}"), id="said-by-a-proxy"),
+        pytest.param(
+            500,
+            "InternalError",
+            "etcdserver: failed calling webhook",
+            Unknown("HTTP 500: etcdserver: failed calling webhook"),
+            id="said-elsewhere",
+        ),
+    ],
+)
+def test_what_admission_webhooks_stop_was_never_stored(code, reason, message, wanted):
+    """They are asked before storage; the code of a denial is the webhook's own choice and means nothing."""
+    assert classify(code, body(code, reason, message)) == wanted
+
+
+def test_a_deletion_asks_webhooks_twice_and_the_second_time_something_is_stored():
+    assert classify(500, body(500, "InternalError", HANGS), is_deletion=True) == Unknown(f"HTTP 500: {HANGS}")
+
+
+async def test_a_denial_as_429_is_not_sent_again():
+    denial = status(429, "", DENIES + "no")
+    async with misbehaving(denial) as server, sending(server) as (client, pauses):
+        assert await client.send("PATCH", "/api", b"{}") == Rejected(403, "Forbidden", DENIES + "no")
+        assert len(server.asked) == 1
+        assert pauses.seconds == []
+
+
 def test_page_of_a_proxy_is_quoted():
     assert classify(502, b"<html>Bad Gateway</html>") == Unknown("HTTP 502: <html>Bad Gateway</html>")
     assert decode_status(b"\xff").message == "\ufffd"
