@@ -419,6 +419,7 @@ def _profile(profile: ProfileConfig, config: Config) -> Profile:
         binding_timeout_ms=int(args.binding_timeout * 1000),
         nodes=config.node_selector,
         slices=config.slice_selector,
+        ignored_fields=config.ignored_pod_fields,
     )
     return Profile(profile.scheduler_name, plugins)
 

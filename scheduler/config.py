@@ -32,6 +32,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from allocator import Features
 from scheduler.core.settings import CoreSettings
 from scheduler.model.selector_text import SelectorTextError, TextSelector, parse_node_selector, parse_slice_selector
+from scheduler.model.unsupported_fields import FIELDS
 
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 KIND: Final = "DraSchedulerConfiguration"
@@ -99,6 +100,17 @@ NodeSelectorText = Annotated[str, _selector(parse_node_selector)]
 SliceSelectorText = Annotated[str, _selector(parse_slice_selector)]
 
 
+def _unsupported_field(name: str) -> str:
+    if name != "*" and name not in FIELDS:
+        raise PydanticCustomError(
+            "field", "{problem}", {"problem": f"unknown field {name!r}{_suggestion(name, FIELDS)}"}
+        )
+    return name
+
+
+FieldName = Annotated[str, AfterValidator(_unsupported_field)]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True, use_enum_values=True
@@ -149,6 +161,7 @@ class Config(_Section):
         request_timeout: After it the outcome of a write is unknown.
         watch_inactivity: A watch silent for so long is cut; servers send bookmarks every minute.
         events_per_second, events_burst: What is beyond is delayed, then dropped.
+        ignored_pod_fields: Names of `model.unsupported_fields.FIELDS` that refuse no pod, "*" for all.
         kubernetes: Whose verdicts to match where 1.37 changed them.
         feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
         tune_gc: Adapt the process's garbage collector to a large cache; for processes that are ours alone.
@@ -170,6 +183,7 @@ class Config(_Section):
     pod_initial_backoff_seconds: Annotated[int, Field(ge=1)] = 1
     pod_max_backoff_seconds: Annotated[int, Field(ge=1)] = 10
     pod_max_in_unschedulable_pods_duration: Annotated[Seconds, Field(ge=1)] = 300.0
+    ignored_pod_fields: Annotated[tuple[FieldName, ...], Field(strict=False)] = ()
     kubernetes: Literal["1.36", "1.37"] = "1.36"
     feature_gates: dict[str, bool] = Field(default_factory=dict)
     is_paranoid: bool = Field(default=False, alias="paranoid")

@@ -91,10 +91,42 @@ class NodeAffinity(Record, frozen=True):
     )
 
 
-class Affinity(Record, frozen=True):
-    """Only node affinity is read so far; pod (anti-)affinity arrives with its plugin."""
+class Present(Record, frozen=True):
+    """An object of which nobody reads more than that it is there (see `model.unsupported_fields`)."""
 
+
+class PodAffinity(Record, frozen=True):
+    """Of pod affinity and anti-affinity only whether something is required."""
+
+    required: tuple[Present, ...] | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Record, frozen=True):
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Record, frozen=True):
+    when_unsatisfiable: str = ""
+
+
+class Volume(Record, frozen=True):
+    """Only the sources that decide where a pod can run."""
+
+    persistent_volume_claim: Present | None = None
+    ephemeral: Present | None = None
+    aws_elastic_block_store: Present | None = None
+    azure_disk: Present | None = None
+    azure_file: Present | None = None
+    cinder: Present | None = None
+    gce_persistent_disk: Present | None = None
+    iscsi: Present | None = None
+    portworx_volume: Present | None = None
+    rbd: Present | None = None
+    vsphere_volume: Present | None = None
 
 
 class ContainerClaim(Record, frozen=True):
@@ -115,12 +147,17 @@ class ContainerPort(Record, frozen=True):
     host_ip: str = msgspec.field(default="", name="hostIP")
 
 
+class ContainerRestartRule(Record, frozen=True):
+    action: str = ""
+
+
 class Container(Record, frozen=True):
     name: str = ""
     image: str = ""
     restart_policy: str | None = None
     resources: ResourceRequirements | None = None
     ports: tuple[ContainerPort, ...] | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] | None = None
 
 
 class SchedulingGate(Record, frozen=True):
@@ -157,6 +194,10 @@ class PodSpec(Record, frozen=True):
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
     scheduling_group: SchedulingGroup | None = None
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] | None = None
+    volumes: tuple[Volume, ...] | None = None
+    host_network: bool = False
+    host_users: bool | None = None
 
 
 class PodCondition(Record, frozen=True):

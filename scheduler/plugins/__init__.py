@@ -2,12 +2,13 @@
 
 Order and weights are those of kube-scheduler's default profile 1.36 (apis/config/v1/default_plugins.go), so that
 reasons come in the same order and scores weigh the same. DynamicResources stands directly before DefaultPreemption:
-freeing an idle claim is better than evicting a pod.
+freeing an idle claim is better than evicting a pod. UnsupportedFields stands for the plugins of that profile which are
+not here yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from scheduler.framework.api import Plugin
@@ -21,6 +22,7 @@ from scheduler.plugins import (
     own_nodes,
     scheduling_gates,
     taint_toleration,
+    unsupported_fields,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +44,13 @@ if TYPE_CHECKING:
     _taints = taint_toleration.TaintToleration()
     _name = node_name.NodeName()
     _pre_enqueue: tuple[PreEnqueuePlugin, ...] = (scheduling_gates.SchedulingGates(), _devices)
-    _pre_filter: tuple[PreFilterPlugin, ...] = (_name, _affinity, _fit, _devices)
+    _pre_filter: tuple[PreFilterPlugin, ...] = (
+        unsupported_fields.UnsupportedFields(),
+        _name,
+        _affinity,
+        _fit,
+        _devices,
+    )
     _filter: tuple[FilterPlugin, ...] = (
         node_unschedulable.NodeUnschedulable(),
         _name,
@@ -67,6 +75,7 @@ def plugin_factories(
     binding_timeout_ms: int = 600_000,
     nodes: TextSelector | None = None,
     slices: TextSelector | None = None,
+    ignored_fields: Iterable[str] = (),
 ) -> Mapping[str, Callable[[], Plugin]]:
     """Factories by plugin name, in upstream's default order, each with upstream's default weight.
 
@@ -75,6 +84,7 @@ def plugin_factories(
         binding_timeout_ms: DynamicResources' wait for binding conditions, >= 1,000.
         nodes: The only nodes to use, None for all; with it the plugin OwnNodes comes first.
         slices: The only slices that are told, None for all; for DynamicResources' words only.
+        ignored_fields: UnsupportedFields' names of fields that refuse no pod.
 
     Raises:
         ValueError: an argument is out of its range.
@@ -88,6 +98,7 @@ def plugin_factories(
         own[own_nodes.NAME] = lambda: own_nodes.OwnNodes(nodes)
     return own | {
         scheduling_gates.NAME: scheduling_gates.SchedulingGates,
+        unsupported_fields.NAME: lambda: unsupported_fields.UnsupportedFields(frozenset(ignored_fields)),
         node_unschedulable.NAME: node_unschedulable.NodeUnschedulable,
         node_name.NAME: node_name.NodeName,
         taint_toleration.NAME: taint_toleration.TaintToleration,
@@ -107,9 +118,14 @@ def default_plugins(
     binding_timeout_ms: int = 600_000,
     nodes: TextSelector | None = None,
     slices: TextSelector | None = None,
+    ignored_fields: Iterable[str] = (),
 ) -> tuple[Plugin, ...]:
     """The plugins of `plugin_factories`, built, in upstream's default order."""
     factories = plugin_factories(
-        budget_steps=budget_steps, binding_timeout_ms=binding_timeout_ms, nodes=nodes, slices=slices
+        budget_steps=budget_steps,
+        binding_timeout_ms=binding_timeout_ms,
+        nodes=nodes,
+        slices=slices,
+        ignored_fields=ignored_fields,
     )
     return tuple(build() for build in factories.values())

@@ -1,0 +1,103 @@
+"""Fields of a pod that say where it may run, and that this scheduler does not look at yet.
+
+kube-scheduler has plugins for them. A pod that has one must not be bound as if it had none.
+
+Rules of this module
+  1. Only requirements: what is merely preferred (preferred pod affinity, ScheduleAnyway) harms nobody when it is not
+     looked at.
+  2. A field is named where it first occurs, by its path in the manifest.
+  3. When a plugin comes that looks at a field, its row of `FIELDS`, its lines below and its line in the guide go.
+
+Not here: who refuses the pod (`plugins.unsupported_fields`). What is not looked at and is no field of the pod (other
+pods' anti-affinity, preemption, …) is in docs/guide.md.
+
+Source: what decides in pkg/scheduler/framework/plugins/{interpodaffinity,podtopologyspread,volumebinding,volumezone,
+volumerestrictions,nodevolumelimits,nodeports,nodedeclaredfeatures} v1.36.3, csi-translation-lib translate.go v0.36.3
+(volumes that are attached by CSI drivers today).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from msgspec.structs import fields
+
+from scheduler.model.objects import Container, Pod, PodSpec, Volume
+
+_ATTACHED: Final = "NodeVolumeLimits, VolumeRestrictions"
+FIELDS: Final[Mapping[str, str]] = {
+    "podAffinity": "InterPodAffinity",
+    "podAntiAffinity": "InterPodAffinity",
+    "topologySpreadConstraints": "PodTopologySpread",
+    "persistentVolumeClaim": "VolumeBinding, VolumeZone, VolumeRestrictions, NodeVolumeLimits",
+    "ephemeral": "VolumeBinding, NodeVolumeLimits",
+    "awsElasticBlockStore": _ATTACHED,
+    "azureDisk": _ATTACHED,
+    "azureFile": _ATTACHED,
+    "cinder": _ATTACHED,
+    "gcePersistentDisk": _ATTACHED,
+    "iscsi": _ATTACHED,
+    "portworxVolume": _ATTACHED,
+    "rbd": _ATTACHED,
+    "vsphereVolume": _ATTACHED,
+    "hostPort": "NodePorts",
+    "restartPolicyRules": "NodeDeclaredFeatures",
+    "hostUsers": "NodeDeclaredFeatures",
+}
+"""By name: the plugins of kube-scheduler that look at it."""
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_HARMLESS: Final = Volume()
+_SOURCES: Final = tuple((field.name, field.encode_name) for field in fields(Volume))
+
+
+class FieldUse(NamedTuple):
+    """A field of `FIELDS` that a pod has, and where."""
+
+    name: str
+    path: str
+
+
+def unsupported_fields(pod: Pod) -> tuple[FieldUse, ...]:
+    """The fields of `FIELDS` that this pod has, each once, in the order of `FIELDS`; empty for nearly all pods."""
+    uses = list(_uses(pod.spec))
+    if not uses:
+        return ()
+    first: dict[str, FieldUse] = {}
+    for use in uses:
+        first.setdefault(use.name, use)
+    return tuple(first[name] for name in FIELDS if name in first)
+
+
+def _uses(spec: PodSpec) -> Iterator[FieldUse]:
+    affinity = spec.affinity
+    if affinity is not None:
+        for name, part in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
+            if part is not None and part.required:
+                yield FieldUse(name, f"spec.affinity.{name}.{_REQUIRED}")
+    for index, constraint in enumerate(spec.topology_spread_constraints or ()):
+        if constraint.when_unsatisfiable != "ScheduleAnyway":
+            yield FieldUse("topologySpreadConstraints", f"spec.topologySpreadConstraints[{index}].whenUnsatisfiable")
+    for index, volume in enumerate(spec.volumes or ()):
+        if volume != _HARMLESS:
+            for attribute, name in _SOURCES:
+                if getattr(volume, attribute) is not None:
+                    yield FieldUse(name, f"spec.volumes[{index}].{name}")
+    for index, container in enumerate(spec.containers or ()):
+        if container.ports or container.restart_policy_rules:
+            yield from _of_container(f"spec.containers[{index}]", container, keeps_running=True)
+    for index, container in enumerate(spec.init_containers or ()):
+        is_sidecar = container.restart_policy == "Always"
+        yield from _of_container(f"spec.initContainers[{index}]", container, keeps_running=is_sidecar)
+    if spec.host_network and spec.host_users is False:
+        yield FieldUse("hostUsers", "spec.hostUsers")
+
+
+def _of_container(path: str, container: Container, *, keeps_running: bool) -> Iterator[FieldUse]:
+    for index, port in enumerate(container.ports or ()):
+        if port.host_port > 0 and keeps_running:
+            yield FieldUse("hostPort", f"{path}.ports[{index}].hostPort")
+    for index, rule in enumerate(container.restart_policy_rules or ()):
+        if rule.action == "RestartAllContainers":
+            yield FieldUse("restartPolicyRules", f"{path}.restartPolicyRules[{index}].action")
