@@ -83,16 +83,16 @@ class _Process:
     log: Path = Path()
     _process: subprocess.Popen[bytes] | None = None
 
-    def spawn(self, arguments: list[str], log: Path, stdin: Path | None = None) -> None:
+    def spawn(self, arguments: list[str], log: Path, stdin: Path | None = None, tree: Path = ROOT) -> None:
         self.log = log
         with log.open("wb") as output, (stdin or Path(os.devnull)).open("rb") as given:
             self._process = subprocess.Popen(
                 [sys.executable, *arguments],
-                cwd=ROOT,
+                cwd=tree,
                 stdin=given,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(tree)},
                 preexec_fn=die_with_parent,  # noqa: PLW1509 one system call, no lock of Python's
             )
 
@@ -117,18 +117,19 @@ class _Process:
 
 @dataclass(slots=True)
 class Ours:
-    """`dra-scheduler run`, as a user starts it."""
+    """`dra-scheduler run`, as a user starts it; `tree` is the checkout whose scheduler it is."""
 
     name: str = "dra-scheduler"
     scheduler_name: str = "dra-scheduler"
     arguments: tuple[str, ...] = ("--no-health", "--log-level=warning")
     options: tuple[str, ...] = ()
+    tree: Path = ROOT
     _process: _Process = field(default_factory=_Process)
 
     async def start(self, cluster: ControlPlane, api: Api, fleet: Fleet) -> None:
         kubeconfig = cluster.kubeconfig("kube-scheduler")
         command = ["-m", "scheduler", "run", f"--kubeconfig={kubeconfig}", *self.arguments, *self.options]
-        self._process.spawn(command, cluster.folder / "dra-scheduler.log")
+        self._process.spawn(command, cluster.folder / "dra-scheduler.log", tree=self.tree)
 
     def cpu_seconds(self) -> float:
         return cpu_seconds(self._process.running.pid)

@@ -197,10 +197,10 @@ class Steady:
         created: dict[str, float] = {}
         async with BoundPods(api) as bound:
             await one.start(cluster, api, fleet)
-            await _warm_up(api, fleet, one, bound)
+            await warm_up(api, fleet, one, bound)
             usage, begin = _Usage(cluster, one), time.monotonic()
             async with asyncio.TaskGroup() as group:
-                remover = None if self.stay else group.create_task(_remove_bound(api, bound))
+                remover = None if self.stay else group.create_task(remove_bound(api, bound))
                 for number in range(count):
                     await asyncio.sleep(max(begin + number / self.rate - time.monotonic(), 0))
                     created[_name(number)] = time.monotonic()
@@ -217,7 +217,7 @@ class Steady:
             return await _result(api, fleet, usage, round_number, bound, times, count, took, failure)
 
 
-async def _warm_up(api: Api, fleet: Fleet, one: Contender, bound: BoundPods) -> None:
+async def warm_up(api: Api, fleet: Fleet, one: Contender, bound: BoundPods) -> None:
     for number in range(5):
         name = f"warm-up-{number}"
         await api.create("pods", fleet.pod(name, one.scheduler_name))
@@ -225,7 +225,7 @@ async def _warm_up(api: Api, fleet: Fleet, one: Contender, bound: BoundPods) -> 
         await api.delete("pods", name, NAMESPACE)
 
 
-async def _remove_bound(api: Api, bound: BoundPods) -> None:
+async def remove_bound(api: Api, bound: BoundPods) -> None:
     """Delete each pod of the stream when it is bound: the cluster stays as full as it was."""
     async with asyncio.TaskGroup() as group:
         async for name in bound.names():
@@ -256,7 +256,7 @@ class Loop:
         created: dict[str, float] = {}
         async with BoundPods(api) as bound:
             await one.start(cluster, api, fleet)
-            await _warm_up(api, fleet, one, bound)
+            await warm_up(api, fleet, one, bound)
             usage, begin = _Usage(cluster, one), time.monotonic()
 
             async def worker() -> None:
@@ -309,7 +309,7 @@ class Arriving:
         count = fleet.size.pods
         async with BoundPods(api) as bound:
             await one.start(cluster, api, fleet)
-            await _warm_up(api, fleet, one, bound)
+            await warm_up(api, fleet, one, bound)
             await _all_refused(api, one, 0 if self.foreign else self.waiting)
             usage, began = _Usage(cluster, one), time.monotonic()
             wanted = [_name(number) for number in range(count)]
@@ -400,21 +400,28 @@ async def _result(
         p99_s=quantile(ordered, 0.99),
         cluster_cpu_s=usage.cluster_cpu_s,
         resident_mib=usage.resident_bytes / 2**20,
-        violations=await _violations(api),
+        violations=await count_violations(api, NAMESPACE),
         watch_gaps=bound.interruptions,
         failure=failure,
     )
 
 
-async def _violations(api: Api) -> int:
-    listed = await api.request("GET", path_of("pods", NAMESPACE))
-    claims = await api.list("resourceclaims", NAMESPACE)
+async def count_violations(api: Api, *namespaces: str) -> int:
+    """What the invariant checker says of the pods and claims of these namespaces together."""
+    pods: list[Object] = []
+    claims: list[Object] = []
+    revisions: dict[str, int] = {}
+    for namespace in namespaces:
+        listed = await api.request("GET", path_of("pods", namespace))
+        revisions[namespace] = int(listed["metadata"]["resourceVersion"])
+        pods += listed.get("items") or []
+        claims += await api.list("resourceclaims", namespace)
     slices, nodes = await api.list("resourceslices"), await api.list("nodes")
-    state = State(pods=listed.get("items") or [], claims=claims, slices=slices, nodes=nodes)
+    state = State(pods=pods, claims=claims, slices=slices, nodes=nodes)
     found = check(state)
     if found:
-        revision = int(listed["metadata"]["resourceVersion"])
-        found = check(replace(state, claims=[await _as_of(api, claim, revision) for claim in claims]))
+        stored = [await _as_of(api, claim, revisions[claim["metadata"]["namespace"]]) for claim in claims]
+        found = check(replace(state, claims=stored))
         print(f"{len(found)} violations are left when claims are read one by one", file=sys.stderr)
     for violation in found[:5]:
         print(f"VIOLATION {violation}", file=sys.stderr)
@@ -427,7 +434,8 @@ async def _as_of(api: Api, claim: Object, revision: int) -> Object:
     Right after thousands of writes the API server has been seen to answer a list of claims from a cache that was half a
     second behind. Reading one object goes past the cache; what changed after the revision stays as it was listed.
     """
-    read = await api.get("resourceclaims", claim["metadata"]["name"], NAMESPACE)
+    metadata = claim["metadata"]
+    read = await api.get("resourceclaims", metadata["name"], metadata["namespace"])
     return read if int(read["metadata"]["resourceVersion"]) <= revision else claim
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -103,21 +103,26 @@ def markdown(rows: Sequence[Row]) -> str:
         "x kube",
         "of bare",
     )
-    lines = [head, *(cells_of(row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    rule = ["-" * width if column < 2 else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
-    text: list[str] = []
-    for line in (lines[0], rule, *lines[1:]):
-        cells = [
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        text.append("| " + " | ".join(cells) + " |")
+    text = aligned([head, *(cells_of(row) for row in rows)], left=(0, 1))
     for row in rows:
         text += [f"{row.workload}, {row.contender}: {failure}" for failure in row.failures]
         if row.violations:
             text.append(f"{row.workload}, {row.contender}: {row.violations} INVARIANT VIOLATIONS")
     return "\n".join(text)
+
+
+def aligned(lines: Sequence[Sequence[str]], *, left: Collection[int]) -> list[str]:
+    """A Markdown table of a head and rows; the columns in `left` are text, all others numbers."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    rule = ["-" * width if column in left else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
+    text: list[str] = []
+    for line in (lines[0], rule, *lines[1:]):
+        cells = [
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        text.append("| " + " | ".join(cells) + " |")
+    return text
 
 
 def cells_of(row: Row) -> tuple[str, ...]:
@@ -161,15 +166,15 @@ class Record:
     def add(self, run: Measured) -> None:
         self.runs.append(run)
         if self._path is not None:
-            _replace(self._path.with_suffix(".json"), self.json())
-            _replace(self._path.with_suffix(".md"), markdown(summarize(self.runs)) + "\n")
+            replace_file(self._path.with_suffix(".json"), self.json())
+            replace_file(self._path.with_suffix(".md"), markdown(summarize(self.runs)) + "\n")
 
     def json(self) -> str:
         rows = [asdict(row) for row in summarize(self.runs)]
         return json.dumps({"about": self._about, "rows": rows, "runs": [asdict(run) for run in self.runs]})
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """The whole new text or the whole old one, whenever it is interrupted."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".new")

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.compare import main, parse, planned
 from benchmarks.fleet import Fleet, Size, workloads
-from benchmarks.loads import Backlog, Measured, Steady, _violations, quantile
+from benchmarks.loads import Backlog, Measured, Steady, count_violations, quantile
 from benchmarks.report import Record, markdown, summarize
 from benchmarks.tables import Entry, table, table_names
 from tests.controlplane.build import built_or_skip
@@ -263,4 +263,4 @@ def claim_at(revision: int, *, is_reserved: bool) -> dict:
 async def test_only_a_list_that_lags_is_forgiven(stored_revision: int, is_reserved: bool, violations: int) -> None:
     api = ListsThatLag(claim_at(9, is_reserved=False), claim_at(stored_revision, is_reserved=is_reserved))
 
-    assert await _violations(api) == violations
+    assert await count_violations(api, "bench") == violations

@@ -1,0 +1,384 @@
+"""Ordinary pods beside hostile users, drivers and webhooks, on a real control plane.
+
+    python -m benchmarks.hostile_cluster                                 # all loads, about 15 minutes
+    python -m benchmarks.hostile_cluster --quick                         # does it work: few nodes, 3 s, a minute in all
+    python -m benchmarks.hostile_cluster --loads selector-500 flood --seconds 30 --rounds 3
+    python -m benchmarks.hostile_cluster --scheduler-tree ../older       # another checkout's scheduler, same harness
+    python -m benchmarks.hostile_cluster --list
+
+What is measured
+    A fresh control plane and a fresh scheduler for each row. Pods of one device come at 20 a second, each deleted when
+    it is bound, first alone for --seconds, then as long beside the load. p50 and p99 are milliseconds from a pod's
+    creation to its binding, as a watch sees it; "x alone" is p99 divided by p99 of the same process without the load.
+    A pod that was not bound when the row ended counts with the time it had waited by then, and the figure has a ">".
+    "longest input" is the scheduler's own dra_scheduler_longest_handle_seconds since its start, "input" what it was
+    before the load; memory is what is resident at the end; /livez is asked five times a second while the load lasts,
+    for at most 5 s each time, and failed when that was not 200.
+
+A row takes a bounded time whatever the scheduler does: 15 s after the last pod came what is not bound is counted as it
+is. --out FILE keeps each row in FILE.json and FILE.md as it ends. The exit code is 1 when an invariant was broken or a
+row failed; goals that are missed are named in the table, and nothing else.
+Needs Go (tests/controlplane/build.py) and Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+if __name__ == "__main__" and not __package__:  # also as `python benchmarks/hostile_cluster.py`
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import aiohttp
+import uvloop
+
+from benchmarks.contenders import ROOT, ContenderError, Ours
+from benchmarks.fleet import NAMESPACE, Fleet, Size, workloads
+from benchmarks.hostile_loads import HOSTILE, LOADS, Field, HostileLoad
+from benchmarks.loads import CREATING, count_violations, create_all, quantile, remove_bound, set_stage, warm_up
+from benchmarks.report import aligned, replace_file
+from benchmarks.watching import BoundPods
+from tests.controlplane.cluster import CONTROLLERS, ControlPlane
+from tests.integration.api import Api, ApiError, connected
+
+RATE: Final = 20.0
+TAIL_SECONDS: Final = 15.0
+LIVEZ_SECONDS: Final = 5.0
+_LIVEZ_EVERY_SECONDS: Final = 0.2
+_READY_SECONDS: Final = 60.0
+_BEGIN_SECONDS: Final = 90.0
+_METRICS_SECONDS: Final = 30.0
+_STAGE_SECONDS: Final = 120.0  # 5,000 nodes and their slices take the longest
+_CHECK_SECONDS: Final = 60.0
+_LONGEST: Final = re.compile(rb"^dra_scheduler_longest_handle_seconds (\S+)", re.MULTILINE)
+
+# What the project wants of every row.
+RATIO_GOAL: Final = 2.0
+LONGEST_GOAL_MS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The ordinary pods of one stretch: milliseconds until each was bound, and how long the `late` ones had waited."""
+
+    bound: tuple[float, ...] = ()
+    late: tuple[float, ...] = ()
+
+    def quantile(self, share: float) -> float:
+        return quantile(sorted(self.bound + self.late), share)
+
+    def text(self, share: float) -> str:
+        """The quantile; ">" says that pods which still waited are in it."""
+        value = self.quantile(share)
+        return f"{'>' if any(one <= value for one in self.late) else ''}{value:.0f}"
+
+    def __add__(self, other: Stream) -> Stream:
+        return Stream(self.bound + other.bound, self.late + other.late)
+
+
+@dataclass(slots=True)
+class Livez:
+    """Answers of /livez: the longest time one took, and how many were not 200 within `LIVEZ_SECONDS`."""
+
+    asked: int = 0
+    failed: int = 0
+    worst_ms: float = 0.0
+
+
+@dataclass(slots=True)
+class Row:
+    """One load, one round.
+
+    Attributes:
+        longest_ms: The longest input since the start; None when /metrics was not answered.
+        longest_alone_ms: What it was before the load.
+        stop_s: from SIGTERM until the process had ended; it is killed after 10 s.
+    """
+
+    load: str
+    round: int
+    nodes: int
+    alone: Stream = field(default_factory=Stream)
+    beside: Stream = field(default_factory=Stream)
+    longest_ms: float | None = None
+    longest_alone_ms: float | None = None
+    resident_mib: float = 0.0
+    livez: Livez = field(default_factory=Livez)
+    stop_s: float = 0.0
+    violations: int = 0
+    wall_s: float = 0.0
+    failure: str = ""
+
+
+# -- one row --------------------------------------------------------------------------------------------------------
+
+
+async def measure(load: HostileLoad, round_number: int, arguments: argparse.Namespace) -> Row:
+    """A fresh control plane, the stage, the pods alone, the pods beside the load, the check."""
+    began = time.monotonic()
+    nodes = max(load.nodes // 25, 3) if arguments.quick else load.nodes
+    fleet = Fleet(workloads()["one-device"], Size(nodes, 8, 1))
+    one = Ours(tree=arguments.scheduler_tree)
+    row = Row(load.name, round_number, nodes)
+    streams_s = 2 * (arguments.seconds + TAIL_SECONDS) + _READY_SECONDS + _BEGIN_SECONDS + _METRICS_SECONDS
+    # Without the garbage collector: what it lists and deletes is no part of the question.
+    controllers = [name for name in CONTROLLERS if name != "garbage-collector-controller"]
+    with ControlPlane(controllers=controllers) as cluster:
+        context = cluster.ssl_context()
+        async with connected(cluster.url, cluster.admin_token, context, limit=CREATING + 16) as api:
+            try:
+                async with asyncio.timeout(_STAGE_SECONDS):
+                    await set_stage(api, fleet)
+                    await api.create("namespaces", {"metadata": {"name": HOSTILE, "labels": {"name": HOSTILE}}})
+                    await create_all(api, load.stage(nodes))
+                async with asyncio.timeout(streams_s):
+                    await _streams(load, fleet, cluster, api, one, row, arguments)
+            except (ContenderError, ApiError, TimeoutError, aiohttp.ClientError) as error:
+                row.failure = str(error) or "took too long"
+            except ExceptionGroup as group:
+                row.failure = "; ".join(str(error) or type(error).__name__ for error in group.exceptions)
+            finally:
+                asked = time.monotonic()
+                await asyncio.to_thread(one.stop)
+                row.stop_s = time.monotonic() - asked
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    row.violations = await count_violations(api, NAMESPACE, HOSTILE)
+    row.wall_s = time.monotonic() - began
+    return row
+
+
+async def _streams(
+    load: HostileLoad, fleet: Fleet, cluster: ControlPlane, api: Api, one: Ours, row: Row, arguments: argparse.Namespace
+) -> None:
+    """Fills in the row as far as it comes."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    one.arguments = (f"--health-port={port}", "--log-level=warning")
+    url = f"http://127.0.0.1:{port}"
+    where = Field(cluster, api, one.scheduler_name, port, row.nodes, arguments.seconds, arguments.scale)
+    async with BoundPods(api) as bound, AsyncExitStack() as loads, asyncio.TaskGroup() as group:
+        await one.start(cluster, api, fleet)
+        await _ready(one, f"{url}/readyz")
+        await warm_up(api, fleet, one, bound)
+        tasks = [group.create_task(remove_bound(api, bound))]
+        row.alone = await _stream(api, fleet, one, bound, 0, arguments.seconds)
+        row.longest_alone_ms = await _longest_ms(f"{url}/metrics")
+        tasks.append(group.create_task(_ask_livez(f"{url}/livez", row.livez)))
+        async with asyncio.timeout(_BEGIN_SECONDS):
+            await loads.enter_async_context(load.lasts(where))
+        row.beside = await _stream(api, fleet, one, bound, 1, arguments.seconds)
+        row.resident_mib = one.resident_bytes() / 2**20
+        row.longest_ms = await _longest_ms(f"{url}/metrics")
+        for task in tasks:
+            task.cancel()
+
+
+async def _stream(api: Api, fleet: Fleet, one: Ours, bound: BoundPods, stretch: int, seconds: float) -> Stream:
+    """The ordinary pods of one stretch: `RATE` a second, and `TAIL_SECONDS` for the last of them."""
+    count = round(RATE * seconds)
+    created: dict[str, float] = {}
+    begin = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for number in range(count):
+            await asyncio.sleep(max(begin + number / RATE - time.monotonic(), 0))
+            name = f"pod-{stretch * count + number:05}"
+            created[name] = time.monotonic()
+            group.create_task(api.create("pods", fleet.pod(name, one.scheduler_name)))
+    with suppress(TimeoutError):
+        await bound.wait_names(created, seconds=TAIL_SECONDS, check=one.check_alive)
+    now = time.monotonic()
+    return Stream(
+        tuple(1000 * (bound.at[name] - at) for name, at in created.items() if name in bound.at),
+        tuple(1000 * (now - at) for name, at in created.items() if name not in bound.at),
+    )
+
+
+async def _ready(one: Ours, url: str) -> None:
+    async with asyncio.timeout(_READY_SECONDS), aiohttp.ClientSession() as session:
+        while True:
+            one.check_alive()
+            with suppress(aiohttp.ClientError):  # not listening yet
+                async with session.get(url) as response:
+                    if response.status == 200:
+                        return
+            await asyncio.sleep(0.05)
+
+
+async def _ask_livez(url: str, livez: Livez) -> None:
+    """As a kubelet does, a connection each time; until it is cancelled."""
+    connector = aiohttp.TCPConnector(force_close=True)
+    limit = aiohttp.ClientTimeout(total=LIVEZ_SECONDS)
+    async with aiohttp.ClientSession(connector=connector, timeout=limit) as session:
+        while True:
+            began = time.monotonic()
+            livez.asked += 1
+            is_well = False
+            with suppress(aiohttp.ClientError, TimeoutError, OSError):
+                async with session.get(url) as response:
+                    is_well = response.status == 200
+                    await response.read()
+            took = time.monotonic() - began
+            livez.failed += not is_well
+            livez.worst_ms = max(livez.worst_ms, 1000 * took)
+            await asyncio.sleep(max(_LIVEZ_EVERY_SECONDS - took, 0))
+
+
+async def _longest_ms(url: str) -> float | None:
+    limit = aiohttp.ClientTimeout(total=_METRICS_SECONDS)
+    with suppress(aiohttp.ClientError, TimeoutError, OSError):
+        async with aiohttp.ClientSession(timeout=limit) as session, session.get(url) as response:
+            if (found := _LONGEST.search(await response.read())) is not None:
+                return 1000 * float(found[1])
+    return None
+
+
+# -- the table ------------------------------------------------------------------------------------------------------
+
+HEAD: Final = (
+    *("load", "nodes", "alone: p50", "p99", "input", "bound", "p50 ms", "p99 ms", "x alone"),
+    *("longest input ms", "MiB", "/livez worst ms", "failed", "missed"),
+)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Markdown, a line a load: the pods of all its rounds together, of all else the worst; then what failed."""
+    by_load = {name: [row for row in rows if row.load == name] for name in dict.fromkeys(row.load for row in rows)}
+    lines = aligned([HEAD, *(cells_of(found) for found in by_load.values())], left=(0, len(HEAD) - 1))
+    for row in rows:
+        where = f"{row.load}, round {row.round}"
+        if row.failure:
+            lines.append(f"\n{where}: {row.failure}")
+        if row.violations:
+            lines.append(f"\n{where}: {row.violations} INVARIANT VIOLATIONS")
+        if row.stop_s > 9:
+            lines.append(f"\n{where}: SIGTERM was not obeyed within 9 s")
+    return "\n".join(lines)
+
+
+def cells_of(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The line of all rounds of one load."""
+    alone, beside = sum((row.alone for row in rows), Stream()), sum((row.beside for row in rows), Stream())
+    longest = _worst([row.longest_ms for row in rows])
+    asked, failed = sum(row.livez.asked for row in rows), sum(row.livez.failed for row in rows)
+    ratio = beside.quantile(0.99) / alone.quantile(0.99) if alone.bound else 0.0
+    missed = [
+        name
+        for name, is_missed in (
+            ("p99", ratio > RATIO_GOAL or bool(beside.late) or not beside.bound),
+            ("input", longest is None or longest > LONGEST_GOAL_MS),
+            ("livez", failed > 0 or not asked),
+        )
+        if is_missed
+    ]
+    return (
+        LOADS[rows[0].load].what if rows[0].load in LOADS else rows[0].load,
+        str(rows[0].nodes),
+        *(alone.text(share) for share in (0.5, 0.99)),
+        _whole_ms(_worst([row.longest_alone_ms for row in rows])),
+        f"{len(beside.bound)}/{len(beside.bound) + len(beside.late)}",
+        *(beside.text(share) for share in (0.5, 0.99)),
+        f"{ratio:.1f}" if ratio else "",
+        _whole_ms(longest),
+        f"{max(row.resident_mib for row in rows):.0f}",
+        f"{max(row.livez.worst_ms for row in rows):.0f}",
+        f"{failed}/{asked}",
+        ", ".join(missed),
+    )
+
+
+def _worst(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return max(known) if known and len(known) == len(values) else None
+
+
+def _whole_ms(value: float | None) -> str:
+    return "no answer" if value is None else f"{value:.0f}"
+
+
+def write(path: Path, about: dict[str, Any], rows: Sequence[Row]) -> None:
+    replace_file(path.with_suffix(".json"), json.dumps({"about": about, "rows": [asdict(row) for row in rows]}))
+    replace_file(path.with_suffix(".md"), table(rows) + "\n")
+
+
+# -- the command ----------------------------------------------------------------------------------------------------
+
+
+async def run(arguments: argparse.Namespace, about: dict[str, Any], rows: list[Row]) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    # Unwind when told to stop, so that nothing is left behind.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    for round_number in range(1, arguments.rounds + 1):
+        for name in arguments.loads:
+            row = await measure(LOADS[name], round_number, arguments)
+            rows.append(row)
+            if arguments.out is not None:
+                write(arguments.out, about, rows)
+            cells = dict(zip(HEAD, cells_of([row]), strict=True))
+            said = ", ".join(f"{key} {cells[key]}" for key in HEAD[2:])
+            print(f"{name} round {round_number}: {said}; {row.wall_s:.0f} s {row.failure}", file=sys.stderr, flush=True)
+
+
+def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loads", nargs="+", metavar="NAME", choices=list(LOADS), default=list(LOADS))
+    parser.add_argument("--list", action="store_true", help="say which loads there are, and run nothing")
+    parser.add_argument("--seconds", type=float, default=20, help="of the pods alone, and again beside the load")
+    parser.add_argument("--rounds", type=int, default=1, help="all loads, so many times; their pods are put together")
+    parser.add_argument(
+        "--scheduler-tree", type=Path, default=ROOT, metavar="PATH", help="the checkout whose scheduler is measured"
+    )
+    parser.add_argument("--quick", action="store_true", help="a 25th of the nodes, a 20th of the objects, 3 s")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write FILE.json and FILE.md after each row")
+    arguments = parser.parse_args(given)
+    arguments.scale = 1.0
+    if arguments.quick:
+        arguments.seconds, arguments.rounds, arguments.scale = 3.0, 1, 0.05
+    arguments.scheduler_tree = arguments.scheduler_tree.resolve()
+    if not (arguments.scheduler_tree / "scheduler" / "__main__.py").is_file():
+        parser.error(f"--scheduler-tree {arguments.scheduler_tree}: no checkout, scheduler/__main__.py is missing")
+    return arguments
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    arguments = parse(given)
+    if arguments.list:
+        width = max(map(len, LOADS))
+        print("\n".join(f"{name.ljust(width)}  {load.what}" for name, load in LOADS.items()))
+        return 0
+    about = {
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "seconds": arguments.seconds,
+        "rounds": arguments.rounds,
+        "tree": arguments.scheduler_tree.name,
+    }
+    rows: list[Row] = []
+    is_stopped = False
+    try:
+        uvloop.run(run(arguments, about, rows))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        is_stopped = True
+        print("stopped; what was measured follows", file=sys.stderr)
+    print(", ".join(f"{key} {value}" for key, value in about.items()) + "\n")
+    print(table(rows))
+    return 1 if is_stopped or any(row.failure or row.violations for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,391 @@
+"""What the ordinary pods of `hostile_cluster.py` have beside them: selectors near the limit, drivers and webhooks that
+never answer, thousands of objects, a flood of the health port.
+
+A load is what stands in the cluster before the scheduler starts, and what begins while it runs. All its namespaced
+objects are in a namespace of their own, so that the ordinary pods' watch does not see them. Nothing is random.
+
+Not here: the ordinary pods, what is measured (`hostile_cluster`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.contenders import ROOT
+from benchmarks.fleet import CLASS, DRIVER, Object, node_name
+from benchmarks.loads import create_all
+from tests.controlplane.cluster import ControlPlane, die_with_parent
+from tests.integration.api import Api, ApiError
+
+HOSTILE: Final = "hostile"
+"""Namespace of everything a load creates, and the value of its label that webhooks ask for."""
+
+DIGITS: Final = ",".join(str(number) for number in range(28))
+_EFFECTIVE_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Where a load acts.
+
+    Attributes:
+        seconds: how long the ordinary pods will come while it lasts.
+        scale: 1, or less for a quick run: `some` counts what a load has many of.
+    """
+
+    cluster: ControlPlane
+    api: Api
+    scheduler_name: str
+    health_port: int
+    nodes: int
+    seconds: float
+    scale: float
+
+    def some(self, count: int) -> int:
+        return max(int(count * self.scale), 2)
+
+
+@dataclass(frozen=True, slots=True)
+class HostileLoad:
+    """`stage`: objects from the beginning, of that many nodes. `lasts`: it has begun inside of it, and ends with it."""
+
+    name: str
+    what: str
+    lasts: Callable[[Field], AbstractAsyncContextManager[None]]
+    nodes: int = 500
+    stage: Callable[[int], Iterator[tuple[str, Object]]] = lambda nodes: iter(())
+
+
+def expensive(value: str) -> str:
+    """308 characters, cost just below what an API server takes, true of every device but one; no two are equal."""
+    loops = f"[{DIGITS}].all(a,[{DIGITS}].all(b,[{DIGITS}].all(c,a+b+c+1>=0)))"
+    return f"{loops}&&device.attributes['{DRIVER}'].uuid!='{value}'"
+
+
+# -- objects --------------------------------------------------------------------------------------------------------
+
+
+def _meta(name: str) -> Object:
+    return {"namespace": HOSTILE, "name": name}
+
+
+def _claim(name: str, *requests: Object) -> tuple[str, Object]:
+    return "resourceclaims", {"metadata": _meta(name), "spec": {"devices": {"requests": list(requests)}}}
+
+
+def _request(name: str, class_name: str = CLASS, **more: object) -> Object:
+    return {"name": name, "exactly": {"deviceClassName": class_name, **more}}
+
+
+def _selectors(*expressions: str) -> list[Object]:
+    return [{"cel": {"expression": expression}} for expression in expressions]
+
+
+def _pod(field: Field, name: str, claim: str | None, limits: Object | None = None) -> tuple[str, Object]:
+    resources: Object = {"requests": {"cpu": "10m"}}
+    if limits:
+        resources = {"requests": {**resources["requests"], **limits}, "limits": limits}
+    container: Object = {"name": "main", "image": "registry.example.com/work:1", "resources": resources}
+    spec: Object = {
+        "schedulerName": field.scheduler_name,
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+    }
+    if claim is not None:
+        resources["claims"] = [{"name": "it"}]
+        spec["resourceClaims"] = [{"name": "it", "resourceClaimName": claim}]
+    return "pods", {"metadata": _meta(name), "spec": spec}
+
+
+def _class(name: str, driver: str, **more: object) -> tuple[str, Object]:
+    spec = {"selectors": _selectors(f"device.driver == '{driver}'"), **more}
+    return "deviceclasses", {"metadata": {"name": name}, "spec": spec}
+
+
+def _slice(driver: str, node: str, devices: list[Object]) -> tuple[str, Object]:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": devices}
+    return "resourceslices", {"metadata": {"name": f"{node}-{driver}"}, "spec": spec}
+
+
+async def _claims_and_pods(field: Field, claims: list[tuple[str, Object]]) -> None:
+    """Claims first, then a pod of the same name for each."""
+    await create_all(field.api, iter(claims))
+    await create_all(field.api, (_pod(field, item["metadata"]["name"], item["metadata"]["name"]) for _, item in claims))
+
+
+# -- selectors and searches -----------------------------------------------------------------------------------------
+
+
+def _nothing(field: Field) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
+@asynccontextmanager
+async def _one_selector(field: Field) -> AsyncIterator[None]:
+    """One pod that asks for one device more than a node has, each of which the selector must look at."""
+    request = _request("gpus", count=9, selectors=_selectors(expensive("x1")))
+    await _claims_and_pods(field, [_claim("one-selector", request)])
+    yield
+
+
+@asynccontextmanager
+async def _many_selectors(field: Field) -> AsyncIterator[None]:
+    """Two claims of 24 requests with 8 alternatives of 9 such selectors, as many as a claim may have and be stored."""
+    claims = []
+    for number in range(2):
+        requests: list[Object] = []
+        for request in range(field.some(24)):
+            alternatives = [
+                {
+                    "name": f"way-{way}",
+                    "deviceClassName": CLASS,
+                    "selectors": _selectors(*(expensive(f"{number}-{request}-{way}-{part}") for part in range(9))),
+                }
+                for way in range(8)
+            ]
+            requests.append({"name": f"gpu-{request}", "firstAvailable": alternatives})
+        claims.append(_claim(f"many-selectors-{number}", *requests))
+    await _claims_and_pods(field, claims)
+    yield
+
+
+PACKED: Final = "packed.example.com"
+
+
+def _packed_stage(nodes: int) -> Iterator[tuple[str, Object]]:
+    """Six devices a node that several claims may use; as much in all on each node, never in the same parts."""
+    yield _class(PACKED, PACKED)
+    for number in range(nodes):
+        moved = number % 40
+        sizes = (100 + moved, 101 - moved, 102, 103, 104, 105)
+        devices = [
+            {"name": f"d{index}", "allowMultipleAllocations": True, "capacity": {"memory": {"value": str(size)}}}
+            for index, size in enumerate(sizes)
+        ]
+        yield _slice(PACKED, node_name(number), devices)
+
+
+@asynccontextmanager
+async def _backtracking(field: Field) -> AsyncIterator[None]:
+    """Claims of 20 shares that almost fill a node's six devices, in no way that a search finds soon."""
+    claims = []
+    for number in range(20):
+        draw = random.Random(number)
+        sizes = [draw.randrange(24, 41) for _ in range(20)]
+        scale = 0.999 * sum(range(100, 106)) / sum(sizes)
+        requests = [
+            _request(f"r{index}", PACKED, capacity={"requests": {"memory": str(round(size * scale))}})
+            for index, size in enumerate(sizes)
+        ]
+        claims.append(_claim(f"backtracks-{number}", *requests))
+    await _claims_and_pods(field, claims)
+    yield
+
+
+@asynccontextmanager
+async def _distinct_selectors(field: Field) -> AsyncIterator[None]:
+    """300 pods that come while the others do, each with a selector nobody else has; all of them fit."""
+    count = field.some(300)
+
+    async def come() -> None:
+        for number in range(count):
+            name = f"job-{number}"
+            expression = f"device.attributes['{DRIVER}'].uuid != '{name}'"
+            await _claims_and_pods(field, [_claim(name, _request("gpu", selectors=_selectors(expression)))])
+            await asyncio.sleep(field.seconds / count)
+
+    async with _meanwhile(come()):
+        yield
+
+
+# -- those who never answer -----------------------------------------------------------------------------------------
+
+ATTACHED: Final = "attached.example.com"
+
+
+def _attached_stage(nodes: int) -> Iterator[tuple[str, Object]]:
+    """A device a node that its driver must attach before a pod is bound; nobody ever does."""
+    yield _class(ATTACHED, ATTACHED)
+    conditions = {"bindingConditions": [f"{ATTACHED}/ready"], "bindingFailureConditions": [f"{ATTACHED}/failed"]}
+    for number in range(nodes):
+        yield _slice(ATTACHED, node_name(number), [{"name": "device", **conditions}])
+
+
+@asynccontextmanager
+async def _waiting_for_drivers(field: Field) -> AsyncIterator[None]:
+    claims = [_claim(f"waits-{number}", _request("it", ATTACHED)) for number in range(field.some(300))]
+    await _claims_and_pods(field, claims)
+    yield
+
+
+@asynccontextmanager
+async def _webhook(field: Field, url: str) -> AsyncIterator[None]:
+    """300 pods of a namespace whose claim statuses a webhook must allow."""
+    await create_all(field.api, [_claim("probe", _request("gpu"))])
+    authority = base64.b64encode(field.cluster.ca_file.read_bytes()).decode()
+    rule = {
+        "apiGroups": ["resource.k8s.io"],
+        "apiVersions": ["*"],
+        "operations": ["UPDATE"],
+        "resources": ["resourceclaims/status"],
+    }
+    hook = {
+        "name": "quota.example.com",
+        "clientConfig": {"url": url, "caBundle": authority},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"name": HOSTILE}},
+        "failurePolicy": "Fail",
+        "timeoutSeconds": 10,
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    await field.api.request("POST", path, {"metadata": {"name": "quota"}, "webhooks": [hook]})
+    await _refused(field.api)
+    claims = [_claim(f"quota-{number}", _request("gpu")) for number in range(field.some(300))]
+    await _claims_and_pods(field, claims)
+    yield
+
+
+async def _refused(api: Api) -> None:
+    """Until the API server asks the webhook: it takes a second to notice that there is one."""
+    async with asyncio.timeout(_EFFECTIVE_SECONDS):
+        while True:
+            nothing: Object = {"status": {}}
+            try:
+                await asyncio.wait_for(api.merge_patch("resourceclaims", "probe", nothing, HOSTILE, "status"), 1)
+            except (ApiError, TimeoutError):
+                return  # it could not be asked, or does not answer
+            await asyncio.sleep(0.1)
+
+
+@asynccontextmanager
+async def _webhook_down(field: Field) -> AsyncIterator[None]:
+    async with _webhook(field, "https://127.0.0.1:9/"):  # the port "discard", where nobody listens
+        yield
+
+
+@asynccontextmanager
+async def _webhook_hangs(field: Field) -> AsyncIterator[None]:
+    """Connections are taken, and nothing is ever said on them."""
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.CancelledError):
+            while await reader.read(65536):
+                pass
+        writer.close()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        async with _webhook(field, f"https://127.0.0.1:{port}/"):
+            yield
+    finally:
+        server.close()
+
+
+# -- many -----------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _classes(field: Field) -> AsyncIterator[None]:
+    """5,000 classes with an extended resource each, and 100 pods that ask for some of them; no device is of any."""
+    count = field.some(5000)
+    items = (
+        _class(f"class-{number}", f"nobody-{number}.example.com", extendedResourceName=f"example.com/thing-{number}")
+        for number in range(count)
+    )
+    await create_all(field.api, items)
+    wanted = range(0, count, max(count // 100, 1))
+    pods = (_pod(field, f"thing-{number}", None, {f"example.com/thing-{number}": "1"}) for number in wanted)
+    await create_all(field.api, pods)
+    yield
+
+
+@asynccontextmanager
+async def _hopeless(field: Field) -> AsyncIterator[None]:
+    """2,000 pods that fit nowhere, while slices are published again five times a second: each could help them."""
+    expression = f"device.attributes['{DRIVER}'].model == 'NEVER-MADE'"
+    claims = [
+        _claim(f"hopeless-{number}", _request("gpu", selectors=_selectors(expression)))
+        for number in range(field.some(2000))
+    ]
+    await _claims_and_pods(field, claims)
+
+    async def publish_again() -> None:
+        number = 0
+        while True:
+            name = f"{node_name(number % field.nodes)}-devices"
+            spec = (await field.api.get("resourceslices", name))["spec"]
+            for device in spec["devices"]:
+                device["attributes"]["checked"] = {"int": number}
+            pool = {**spec["pool"], "generation": spec["pool"]["generation"] + 1}
+            patch = {"spec": {"pool": pool, "devices": spec["devices"]}}
+            await field.api.merge_patch("resourceslices", name, patch)
+            number += 1
+            await asyncio.sleep(0.2)
+
+    async with _meanwhile(publish_again()):
+        yield
+
+
+@asynccontextmanager
+async def _flood(field: Field) -> AsyncIterator[None]:
+    """8 clients that ask for /metrics without a pause, and 3,000 connections whose request never ends."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.flood", f"--port={field.health_port}"),
+        *("--clients=8", f"--half-open={field.some(3000)}"),
+        cwd=ROOT,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        preexec_fn=die_with_parent,
+    )
+    try:
+        assert process.stdout is not None
+        await asyncio.wait_for(process.stdout.readline(), 30)  # it has begun
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
+async def _meanwhile(work: object) -> AsyncIterator[None]:
+    """`work` runs until the end of the block; what ended it early is raised there."""
+    task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+LOADS: Final = {
+    load.name: load
+    for load in (
+        HostileLoad("nothing", "none: what the ratio is worth", _nothing),
+        HostileLoad("selector-75", "one selector near the cost limit", _one_selector, 75),
+        HostileLoad("selector-500", "one selector near the cost limit", _one_selector),
+        HostileLoad("selector-5000", "one selector near the cost limit", _one_selector, 5000),
+        HostileLoad("selectors-24x8x9", "24 requests x 8 alternatives x 9 such selectors", _many_selectors),
+        HostileLoad("backtracking", "20 claims that backtrack", _backtracking, stage=_packed_stage),
+        HostileLoad("drivers", "300 pods waiting for their drivers", _waiting_for_drivers, stage=_attached_stage),
+        HostileLoad("webhook-down", "another namespace's webhook is down, 300 pods", _webhook_down),
+        HostileLoad("webhook-hangs", "another namespace's webhook hangs, 300 pods", _webhook_hangs),
+        HostileLoad("classes", "5,000 device classes, 100 pods that ask for some", _classes),
+        HostileLoad("hopeless", "2,000 hopeless pods, slices that change", _hopeless),
+        HostileLoad("distinct-selectors", "300 more pods, a selector each", _distinct_selectors),
+        HostileLoad("flood", "/metrics by 8 clients, 3,000 half-open connections", _flood),
+    )
+}
+"""All loads by name, in the table's order."""

@@ -1,0 +1,118 @@
+"""The harness for hostile loads: its loads are what they say, its sums are right, and a small run runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import cel
+from benchmarks.fleet import DRIVER
+from benchmarks.hostile_cluster import HEAD, Livez, Row, Stream, cells_of, main, parse, table
+from benchmarks.hostile_loads import LOADS, expensive
+from cel import environments
+from tests.controlplane.build import built_or_skip
+
+
+def test_a_selector_near_the_limit_is_taken_and_true_of_every_device_but_one() -> None:
+    text = expensive("x1")
+    selector = cel.compile_selector(text, environments.get("1.36"))
+    matches = [
+        selector.matches(cel.device_view(DRIVER, {"uuid": uuid}, {}, allow_multiple_allocations=False))
+        for uuid in ("x1", "x2")
+    ]
+
+    assert len(text) == 308
+    assert matches == [False, True]
+
+
+def test_the_loads_are_those_of_the_table() -> None:
+    assert list(LOADS) == [
+        "nothing",
+        "selector-75",
+        "selector-500",
+        "selector-5000",
+        "selectors-24x8x9",
+        "backtracking",
+        "drivers",
+        "webhook-down",
+        "webhook-hangs",
+        "classes",
+        "hopeless",
+        "distinct-selectors",
+        "flood",
+    ]
+
+
+def cells(*rows: Row) -> dict[str, str]:
+    return dict(zip(HEAD, cells_of(rows), strict=True))
+
+
+def row(beside: Stream, **more: object) -> Row:
+    alone = Stream(bound=(10.0,) * 99 + (20.0,))
+    values = {"longest_ms": 12.0, "longest_alone_ms": 11.0, "resident_mib": 100.0, "livez": Livez(50, 0, 9.0), **more}
+    return Row("nothing", 1, 500, alone, beside, **values)  # type: ignore[arg-type]
+
+
+def test_a_row_that_keeps_the_goals_misses_nothing() -> None:
+    found = cells(row(Stream(bound=(15.0,) * 99 + (40.0,))))
+
+    assert (found["bound"], found["p50 ms"], found["p99 ms"], found["x alone"]) == ("100/100", "15", "40", "2.0")
+    assert (found["longest input ms"], found["failed"], found["missed"]) == ("12", "0/50", "")
+
+
+def test_pods_that_were_not_bound_count_with_what_they_waited_and_are_marked() -> None:
+    found = cells(row(Stream(bound=(15.0,) * 98, late=(900.0, 1000.0))))
+
+    assert (found["bound"], found["p50 ms"], found["p99 ms"], found["missed"]) == ("98/100", "15", ">1000", "p99")
+
+
+def test_a_scheduler_that_never_answered_is_no_fast_one() -> None:
+    found = cells(row(Stream(late=(35_000.0,)), longest_ms=None, livez=Livez(7, 7, 5000.0)))
+
+    assert (found["bound"], found["p99 ms"], found["longest input ms"]) == ("0/1", ">35000", "no answer")
+    assert (found["failed"], found["missed"]) == ("7/7", "p99, input, livez")
+
+
+def test_rounds_put_their_pods_together_and_keep_the_worst_of_all_else() -> None:
+    first = row(Stream(bound=(15.0,)), livez=Livez(10, 1, 30.0))
+    second = row(Stream(bound=(17.0,)), longest_ms=19.0, resident_mib=120.0)
+    found = cells(first, second)
+
+    assert (found["bound"], found["longest input ms"], found["MiB"]) == ("2/2", "19", "120")
+    assert (found["/livez worst ms"], found["failed"]) == ("30", "1/60")
+
+
+def test_what_went_wrong_is_below_the_table() -> None:
+    lines = table([row(Stream(bound=(15.0,)), failure="it ended", violations=2, stop_s=10.0)]).splitlines()
+
+    assert lines[0].startswith("| load ")
+    assert [line for line in lines[3:] if line] == [
+        "nothing, round 1: it ended",
+        "nothing, round 1: 2 INVARIANT VIOLATIONS",
+        "nothing, round 1: SIGTERM was not obeyed within 9 s",
+    ]
+
+
+def test_a_folder_that_is_no_checkout_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--scheduler-tree", str(tmp_path)])
+    assert "scheduler/__main__.py is missing" in capsys.readouterr().err
+
+
+@pytest.mark.controlplane
+def test_a_small_run_measures_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Pods that wait for a driver, and a webhook that is down: the ordinary ones are bound, and no rule is broken."""
+    built_or_skip("controlplane")
+    out = tmp_path / "table"
+    assert main(["--quick", "--loads", "drivers", "webhook-down", "--out", str(out)]) == 0
+
+    rows = json.loads(out.with_suffix(".json").read_text())["rows"]
+    assert [(one["load"], one["nodes"], one["violations"], one["failure"]) for one in rows] == [
+        ("drivers", 20, 0, ""),
+        ("webhook-down", 20, 0, ""),
+    ]
+    assert all(one["beside"]["bound"] and one["alone"]["bound"] and one["livez"]["asked"] for one in rows)
+    assert all(one["longest_ms"] > 0 and one["resident_mib"] > 0 for one in rows)
+    assert out.with_suffix(".md").read_text().count("\n") == 4
