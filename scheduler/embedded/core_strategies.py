@@ -45,6 +45,9 @@ class NodeStrategy(Strategy):
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
 
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        new.setdefault("spec", {})
+
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         errors: list[FieldError] = []
         for index, taint in enumerate(obj["spec"].get("taints") or ()):

@@ -22,6 +22,7 @@ from scheduler.embedded import discovery
 from scheduler.embedded.apply import apply_configuration
 from scheduler.embedded.catalog import CLAIM
 from scheduler.embedded.faults import Effect, Fault, Faults
+from scheduler.embedded.field_validation import STRICT, check_fields
 from scheduler.embedded.kinds import Kind
 from scheduler.embedded.list_params import parse_list_params
 from scheduler.embedded.list_rules import rules_of_kind
@@ -373,6 +374,10 @@ class HttpServer:
                 f'no kind "{said_kind}" is registered for this path'
             )
 
+    def _check_fields(self, kind: Kind, obj: Object, incoming: Incoming) -> None:
+        if incoming.query.get("fieldValidation") == STRICT:
+            check_fields(kind, obj)
+
     def _stored_shape(self, kind: Kind, obj: Object) -> Object:
         return kind.to_storage(obj) if kind.to_storage is not None else obj
 
@@ -381,6 +386,7 @@ class HttpServer:
         obj = incoming.object_body()
         self._check_kind(kind, obj)
         namespace = target.namespace
+        self._check_fields(kind, obj, incoming)
         if kind.is_namespaced and not namespace:
             raise bad_request("an empty namespace may not be set during creation")
         stored = self._api.create(kind, namespace, self._stored_shape(kind, obj), incoming.write_options())
@@ -390,6 +396,7 @@ class HttpServer:
         kind = target.kind
         obj = incoming.object_body()
         self._check_kind(kind, obj)
+        self._check_fields(kind, obj, incoming)
         shaped = self._stored_shape(kind, obj)
         options = incoming.write_options()
         try:

@@ -111,6 +111,9 @@ class JobStrategy(Strategy):
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
         obj["status"] = {}
 
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        new.setdefault("spec", {})
+
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         spec = obj["spec"]
         errors = _validate_template(spec)
