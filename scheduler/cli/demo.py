@@ -2,6 +2,8 @@
 
 Nothing here is special to the demo: the scheduler talks HTTP to the embedded API server exactly as it would to a real
 one, and the example files are those in docs/examples.
+
+Not here: what became of a pod (`pod_devices`), files brought into the cluster (`demo_objects`).
 """
 
 from __future__ import annotations
@@ -9,18 +11,24 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import uvloop
 
+from scheduler.cli.pod_devices import OURS
+
+if TYPE_CHECKING:
+    from scheduler.cli.demo_objects import DemoObjects
+
 _SETTLE_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
-_PIPED_WIDTH: Final = 160  # columns, where no terminal says how many it has
+_QUIET_POLLS: Final = 6  # without a change, before what does not fit is believed
+
+_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=str)
 
 
 @click.command()
@@ -40,81 +48,74 @@ _PIPED_WIDTH: Final = 160  # columns, where no terminal says how many it has
     "--apply",
     "extra",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=_FILE,
     help="Apply this file too (repeatable); pods need `schedulerName: dra-scheduler`.",
 )
-def demo(nodes: int, output: str, serve: bool, extra: tuple[Path, ...]) -> None:
+@click.option("--empty", is_flag=True, help="No nodes and no example pods: only what --apply brings.")
+@click.option(
+    "--cluster",
+    "cluster_files",
+    multiple=True,
+    type=_FILE,
+    help="Nodes, slices, classes and all else from this file (repeatable), in place of the built-in nodes and the "
+    "example pods: manifests, or a dump (kubectl get nodes,resourceslices,deviceclasses,… -A -o yaml).",
+)
+def demo(
+    *,
+    nodes: int,
+    output: str,
+    serve: bool,
+    extra: tuple[str, ...],
+    empty: bool,
+    cluster_files: tuple[str, ...],
+) -> None:
     """Try it without a cluster: watch example pods get their devices.
 
     Starts an in-memory API server with GPU nodes like those of the dra-example-driver, runs the scheduler against it,
     applies the examples (a training job that wants 4 GPUs on one NUMA node, an inference Deployment, containers that
     share a GPU, a pod that picks by CEL, a pod that cannot fit) and prints which pod got what, or why not.
+
+    \b
+    dra-scheduler demo --apply my-pods.yaml
+    dra-scheduler demo --cluster dump.yaml --apply my-pods.yaml
     """
+    from scheduler.cli.demo_objects import DemoError, DemoObjects
+
     try:
-        settled = uvloop.run(_demo(nodes=nodes, output=output, serve=serve, extra=extra))
+        objects = DemoObjects.read(cluster_files, extra, nodes=nodes, is_empty=empty)
+        settled = uvloop.run(_demo(objects, output=output, serve=serve))
     except DemoError as error:
         raise click.ClickException(str(error)) from error
     if not settled:
         raise click.ClickException(f"some pods had no verdict after {_SETTLE_TIMEOUT_S:.0f} s")
 
 
-class DemoError(Exception):
-    """Something the user can act on: a file that cannot be read or that the API server refuses."""
-
-
-async def _demo(*, nodes: int, output: str, serve: bool, extra: Sequence[Path]) -> bool:
+async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
     from scheduler.app import SchedulerApp
-    from scheduler.cli.demo_cluster import fleet
     from scheduler.config import Config
-    from scheduler.embedded import ApiError, EmbeddedCluster
+    from scheduler.embedded import EmbeddedCluster
     from scheduler.kube.credentials import Connection
 
-    examples = _read([*_example_files(), *extra])
     async with EmbeddedCluster() as cluster:
-        _say(f"embedded cluster: {nodes} nodes with 8 large GPUs, 1 with 8 small ones")
-        await cluster.apply(fleet(large_nodes=nodes, small_nodes=1))
+        _say(f"embedded cluster: {objects.told}")
+        for problem in await objects.build(cluster):
+            _say(problem)
         async with SchedulerApp(Connection(url=cluster.url), Config(health_port=None)) as app:
             await app.synced()
-            _say(f"scheduler is running; applying {len(examples)} objects from docs/examples")
-            try:
-                await cluster.apply(examples)
-            except ApiError as error:
-                raise DemoError(str(error)) from error
-            settled = await _settle(cluster.url, expected=sum(map(_pods_of, examples)))
+            _say(f"scheduler is running; applying {objects.counted}")
+            for problem in await objects.apply(cluster):
+                _say(problem)
+            settled = await _settle(cluster.url, expected=objects.pods_expected)
             rows = await _rows(cluster.url)
+            kubeconfig = cluster.kubeconfig_path if serve else None
             if output == "json":
-                click.echo(json.dumps({"pods": rows}, indent=2))
+                told = {"kubeconfig": str(kubeconfig)} if kubeconfig is not None else {}
+                click.echo(json.dumps({"pods": rows, **told}, indent=2))
             else:
                 print_rows(rows)
-            if serve:
-                await _serve(cluster.kubeconfig_path)
+            if kubeconfig is not None:
+                await _serve(kubeconfig, is_told=output == "json")
     return settled
-
-
-def _example_files() -> list[Path]:
-    """The examples: beside this module in an installed wheel, under docs/ in a checkout. The class comes first."""
-    here = Path(__file__).resolve().parent
-    folder = next(folder for folder in (here / "examples", here.parents[1] / "docs" / "examples") if folder.is_dir())
-    return sorted(folder.glob("*.yaml"), key=lambda path: (path.name != "gpu-class.yaml", path.name))
-
-
-def _read(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    from scheduler.cli.manifests import ManifestError, read_manifests
-
-    try:
-        return [document.obj for document in read_manifests(paths)]
-    except ManifestError as error:
-        raise DemoError(str(error)) from error
-
-
-def _pods_of(obj: dict[str, Any]) -> int:
-    """How many pods of ours an applied object leads to."""
-    spec = obj.get("spec", {})
-    template = spec if obj["kind"] == "Pod" else spec.get("template", {}).get("spec", {})
-    if template.get("schedulerName") != "dra-scheduler":
-        return 0
-    counts = {"Pod": 1, "Deployment": spec.get("replicas", 1), "ReplicaSet": spec.get("replicas", 1)}
-    return int(counts.get(obj["kind"], spec.get("parallelism", 1) if obj["kind"] == "Job" else 0))
 
 
 async def _list(url: str, path: str) -> list[dict[str, Any]]:
@@ -126,40 +127,65 @@ async def _list(url: str, path: str) -> list[dict[str, Any]]:
         return items
 
 
-async def _our_pods(url: str) -> list[dict[str, Any]]:
-    pods = await _list(url, "/api/v1/pods")
-    return [pod for pod in pods if pod["spec"].get("schedulerName") == "dra-scheduler"]
+async def _shown_pods(url: str) -> list[dict[str, Any]]:
+    from scheduler.cli.pod_devices import is_shown
+
+    return [pod for pod in await _list(url, "/api/v1/pods") if is_shown(pod)]
+
+
+async def _notes(url: str, pods: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:
+    """What the events say of pods that are not bound, by uid: reason and note, oldest first."""
+    waiting = {pod["metadata"]["uid"] for pod in pods if not pod["spec"].get("nodeName")}
+    notes: dict[str, list[tuple[str, str]]] = {}
+    if waiting:
+        for event in await _list(url, "/api/v1/events"):
+            uid = event.get("involvedObject", {}).get("uid")
+            if uid in waiting:
+                notes.setdefault(uid, []).append((event.get("reason", ""), event.get("message", "")))
+    return notes
 
 
 async def _rows(url: str) -> list[dict[str, Any]]:
     from scheduler.cli.pod_devices import pod_rows
 
-    return pod_rows(await _our_pods(url), await _list(url, "/apis/resource.k8s.io/v1/resourceclaims"))
+    pods = await _shown_pods(url)
+    claims = await _list(url, "/apis/resource.k8s.io/v1/resourceclaims")
+    return pod_rows(pods, claims, notes_by_uid=await _notes(url, pods))
 
 
 async def _settle(url: str, *, expected: int) -> bool:
-    """Wait until every expected pod has its verdict; says so as pods are bound. False when time ran out."""
-    from scheduler.cli.pod_devices import is_settled
+    """Wait until every expected pod has its verdict; says so as pods are bound. False when nothing happens any more."""
+    from scheduler.cli.pod_devices import verdict_of
 
     told: set[str] = set()
-    deadline = asyncio.get_running_loop().time() + _SETTLE_TIMEOUT_S
-    while asyncio.get_running_loop().time() < deadline:
-        pods = await _our_pods(url)
+    loop = asyncio.get_running_loop()
+    last_change_s, state, quiet = loop.time(), None, 0
+    while loop.time() - last_change_s < _SETTLE_TIMEOUT_S:
+        pods = await _shown_pods(url)
+        notes = await _notes(url, pods)
+        verdicts = {pod["metadata"]["uid"]: verdict_of(pod, notes.get(pod["metadata"]["uid"], ())) for pod in pods}
         for pod in pods:
-            if is_settled(pod) and pod["metadata"]["uid"] not in told:
-                told.add(pod["metadata"]["uid"])
-                node = pod["spec"].get("nodeName")
-                where = f"bound to {node}" if node else "does not fit now"
-                _say(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}: {where}")
-        if len(pods) >= expected and all(map(is_settled, pods)):
-            return True
+            uid = pod["metadata"]["uid"]
+            if verdicts[uid] and uid not in told:
+                told.add(uid)
+                _say(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}: {verdicts[uid]}")
+        now = {(pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in pods}
+        if now != state:
+            last_change_s, state, quiet = loop.time(), now, 0
+        ours = sum(pod["spec"].get("schedulerName") == OURS for pod in pods)
+        if ours >= expected and all(verdicts.values()):
+            # A pod that does not fit may do so a moment later: its class or its claim is on the way.
+            quiet += 1
+            if quiet > _QUIET_POLLS or (pods and all(pod["spec"].get("nodeName") for pod in pods)):
+                return True
         await asyncio.sleep(_POLL_S)
     return False
 
 
-async def _serve(kubeconfig: Path) -> None:
+async def _serve(kubeconfig: Path, *, is_told: bool) -> None:
     _say(f"\nserving; try: kubectl --kubeconfig {kubeconfig} get pods -A\nstop with Ctrl-C")
-    click.echo(str(kubeconfig))
+    if not is_told:
+        click.echo(str(kubeconfig))
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -168,25 +194,21 @@ async def _serve(kubeconfig: Path) -> None:
         await stopped.wait()
 
 
-def print_rows(rows: Iterable[dict[str, Any]]) -> None:
+def print_rows(rows: Sequence[dict[str, Any]]) -> None:
     """The table: pod, node, devices, or why not."""
-    from rich import box
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from scheduler.cli.tables import print_table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("POD", overflow="fold")
-    table.add_column("NODE", no_wrap=True)
-    table.add_column("DEVICES, OR WHY NOT", overflow="fold")
-    for row in rows:
-        devices = ", ".join(device["device"] for device in row["devices"])
-        table.add_row(
-            escape(f"{row['namespace']}/{row['name']}"),
-            escape(row["node"] or "<none>"),
-            escape(devices if row["node"] else row["reason"]),
-        )
-    Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table)
+    print_table(
+        ("POD", "NODE", "DEVICES, OR WHY NOT"),
+        (
+            (
+                f"{row['namespace']}/{row['name']}",
+                row["node"] or "<none>",
+                ", ".join(device["device"] for device in row["devices"]) if row["node"] else row["reason"],
+            )
+            for row in rows
+        ),
+    )
 
 
 def _say(text: str) -> None:

@@ -7,29 +7,88 @@ Reads plain API dicts, decides nothing. The JSON form is a promise to users:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 ApiObject: TypeAlias = Mapping[str, Any]
+Notes: TypeAlias = Sequence[tuple[str, str]]
+"""What a pod's events say: reason and note, oldest first."""
+
+OURS: Final = "dra-scheduler"
+
+_WAITING: Final = "BindingConditionsPending"
+_WAIT_ENDS: Final = ("BindingConditionsMet", "BindingConditionsFailed", "BindingConditionsTimeout")
+_NO_CLAIM: Final = "FailedResourceClaimCreation"
 
 
-def pod_rows(pods: Iterable[ApiObject], claims: Iterable[ApiObject]) -> list[dict[str, Any]]:
+def pod_rows(
+    pods: Iterable[ApiObject],
+    claims: Iterable[ApiObject],
+    notes_by_uid: Mapping[str, Notes] = MappingProxyType({}),
+) -> list[dict[str, Any]]:
     """One row a pod, sorted by namespace and name.
 
     Args:
         pods, claims: API objects; claims of other pods may be among them.
+        notes_by_uid: What events say of the pods, for those that have no condition.
     """
     claim_by_key = {(c["metadata"].get("namespace", ""), c["metadata"]["name"]): c for c in claims}
-    rows = [_pod_row(pod, claim_by_key) for pod in pods]
+    rows = [_pod_row(pod, claim_by_key, notes_by_uid.get(pod["metadata"].get("uid", ""), ())) for pod in pods]
     return sorted(rows, key=lambda row: (row["namespace"], row["name"]))
 
 
-def is_settled(pod: ApiObject) -> bool:
-    """Whether the scheduler has had its say: the pod is bound, or it was told why not."""
+def is_shown(pod: ApiObject) -> bool:
+    """Whether a pod is worth a row: it is ours, or nobody has a node for it."""
+    spec = pod.get("spec", {})
+    return spec.get("schedulerName") == OURS or not (spec.get("nodeName") or _is_done(pod))
+
+
+def is_settled(pod: ApiObject, notes: Notes = ()) -> bool:
+    """Whether the scheduler has had its say: see `verdict_of`."""
+    return bool(verdict_of(pod, notes))
+
+
+def verdict_of(pod: ApiObject, notes: Notes = ()) -> str:
+    """What became of a pod in a few words, "" when that is not known yet.
+
+    A pod that is bound, was told why not, waits for its driver, or that no scheduler here will ever look at.
+    """
     if pod.get("spec", {}).get("nodeName"):
-        return True
+        return f"bound to {pod['spec']['nodeName']}"
+    if _is_done(pod):
+        return "is done"
+    if _stranger(pod):
+        return "nobody schedules it"
+    if _wait(notes):
+        return "waits for its driver"
     scheduled = _pod_scheduled(pod)
-    return scheduled is not None and scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+    if scheduled is None or scheduled.get("status") != "False":
+        return ""
+    words = {"SchedulingGated": "is gated", "SchedulerError": "failed"}
+    return words.get(scheduled.get("reason", ""), "does not fit now")
+
+
+def _is_done(pod: ApiObject) -> bool:
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _stranger(pod: ApiObject) -> str:
+    """Why no scheduler here looks at a pod, "" when ours does."""
+    name = pod.get("spec", {}).get("schedulerName", OURS)
+    if name == OURS:
+        return ""
+    if name == "default-scheduler":
+        return f"nobody schedules it: spec.schedulerName is not set, which means {name}; set it to {OURS}"
+    hint = f"did you mean {OURS}?" if get_close_matches(name, [OURS], cutoff=0.5) else f"here it is {OURS}"
+    return f"nobody schedules it: spec.schedulerName is {name}; {hint}"
+
+
+def _wait(notes: Notes) -> str:
+    """What the pod waits for, when the last that its events say of binding conditions is that it waits for them."""
+    about = [(reason, note) for reason, note in notes if reason == _WAITING or reason in _WAIT_ENDS]
+    return about[-1][1] if about and about[-1][0] == _WAITING else ""
 
 
 def claim_names(pod: ApiObject) -> list[str]:
@@ -48,7 +107,7 @@ def claim_names(pod: ApiObject) -> list[str]:
     return [name for name in names if name]
 
 
-def _pod_row(pod: ApiObject, claim_by_key: Mapping[tuple[str, str], ApiObject]) -> dict[str, Any]:
+def _pod_row(pod: ApiObject, claim_by_key: Mapping[tuple[str, str], ApiObject], notes: Notes) -> dict[str, Any]:
     namespace = pod["metadata"].get("namespace", "")
     row: dict[str, Any] = {
         "namespace": namespace,
@@ -67,9 +126,18 @@ def _pod_row(pod: ApiObject, claim_by_key: Mapping[tuple[str, str], ApiObject]) 
         ],
     }
     if row["node"] is None:
-        scheduled = _pod_scheduled(pod)
-        row["reason"] = (scheduled or {}).get("message") or "not yet seen by the scheduler"
+        row["reason"] = _reason(pod, notes)
     return row
+
+
+def _reason(pod: ApiObject, notes: Notes) -> str:
+    """Why a pod is not bound."""
+    if text := _stranger(pod) or _wait(notes):
+        return text
+    scheduled = _pod_scheduled(pod)
+    text = (scheduled or {}).get("message") or "not yet seen by the scheduler"
+    failed = [note for reason, note in notes if reason == _NO_CLAIM]
+    return f"{text} ({failed[-1]})" if failed and "not created yet" in text else text
 
 
 def _results(claim: ApiObject | None) -> Iterable[ApiObject]:

@@ -13,10 +13,9 @@ There is no TLS and no authentication: the server listens on loopback only, and 
 
 import asyncio
 import contextlib
-import copy
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -24,19 +23,19 @@ from typing import Final, Self
 import yaml
 from aiohttp import web
 
-from scheduler.embedded.apply import apply_configuration
 from scheduler.embedded.catalog import default_registry
 from scheduler.embedded.claim_process import ClaimProcess
 from scheduler.embedded.faults import Faults
 from scheduler.embedded.http_server import REQUEST_SIZE_MAX, HttpServer
-from scheduler.embedded.kinds import Kind, Registry
+from scheduler.embedded.kinds import Registry
 from scheduler.embedded.kubelet import Kubelet
+from scheduler.embedded.loading import apply_object, restore_object
 from scheduler.embedded.ownership import GarbageCollector, NamespaceEnd
 from scheduler.embedded.reactors import Reactors
-from scheduler.embedded.rest import Api, WriteOptions
+from scheduler.embedded.rest import Api
 from scheduler.embedded.seed import seed_objects
-from scheduler.embedded.statuses import Json, bad_request
-from scheduler.embedded.store import Store, Stored
+from scheduler.embedded.statuses import Json
+from scheduler.embedded.store import Store
 from scheduler.embedded.watches import Watches
 from scheduler.embedded.workloads import Workloads
 
@@ -44,7 +43,6 @@ DEFAULT_WATCH_WINDOW: Final = 10_000
 """Changes of each kind that a watch can be resumed over."""
 DEFAULT_BOOKMARK_INTERVAL_S: Final = 60.0
 
-_APPLY_MANAGER: Final = "embedded-apply"
 _WAITING_CONNECTIONS_MAX: Final = 512
 
 
@@ -187,39 +185,33 @@ class EmbeddedCluster:
         Raises:
             ApiError: the first object that is refused; those before it stay.
         """
-        applied = [self._apply(copy.deepcopy(dict(obj))) for obj in _flatten(objects)]
+        applied = [self.apply_one(obj) for obj in _flatten(objects)]
         # Give watchers and controllers a turn.
         await asyncio.sleep(0)
         return applied
 
-    def _apply(self, obj: dict[str, Json]) -> dict[str, Json]:
-        kind = self._registry.by_kind(obj.get("apiVersion", ""), obj.get("kind", ""))
-        if kind is None:
-            raise bad_request(
-                f"the embedded cluster serves no kind {obj.get('kind')!r} of version {obj.get('apiVersion')!r}"
-            )
-        metadata = obj.setdefault("metadata", {})
-        namespace = (metadata.get("namespace") or "default") if kind.is_namespaced else ""
-        options = WriteOptions(manager=_APPLY_MANAGER)
-        status = obj.get("status")
-        if "name" not in metadata:
-            stored = self.api.create(kind, namespace, copy.deepcopy(obj), options)
-        else:
-            stored = self._apply_named(kind, namespace, metadata["name"], copy.deepcopy(obj), options)
-        if kind.has_status and status:
-            sub = {"metadata": {"name": stored.name}, "status": status}
-            stored, _ = apply_configuration(
-                self.api, kind, namespace, stored.name, sub, sub_resource="status", options=options, force=True
-            )
+    def apply_one(self, obj: Mapping[str, Json]) -> dict[str, Json]:
+        """`apply` of one object that is no List, at once: nothing else gets a turn.
+
+        Raises:
+            ApiError: it is refused.
+        """
+        kind, stored = apply_object(self.api, obj)
         return {"kind": kind.kind, "apiVersion": kind.api_version, **stored.copy()}
 
-    def _apply_named(
-        self, kind: Kind, namespace: str, name: str, obj: dict[str, Json], options: WriteOptions
-    ) -> Stored:
-        stored, _ = apply_configuration(
-            self.api, kind, namespace, name, obj, sub_resource="", options=options, force=True
-        )
-        return stored
+    def restore(self, objects: Sequence[Mapping[str, Json]]) -> None:
+        """Store objects of a dump with their uids. Owners that are not among them are left out: nobody has them here.
+
+        Raises:
+            ApiError: the first object that is refused; those before it stay.
+        """
+        uids = {obj["metadata"].get("uid") for obj in objects}
+        for obj in objects:
+            metadata = dict(obj["metadata"])
+            owners = [owner for owner in metadata.pop("ownerReferences", None) or () if owner.get("uid") in uids]
+            if owners:
+                metadata["ownerReferences"] = owners
+            restore_object(self.api, {**obj, "metadata": metadata})
 
     async def restart(self) -> None:
         """Restart the API server: data and port stay, connections, watch history and list pages go."""

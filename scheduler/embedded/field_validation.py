@@ -65,6 +65,12 @@ def check_fields(kind: Kind, obj: Mapping[str, Json], *, suggests: bool = False)
         raise bad_request(f"{head}: strict decoding error: {', '.join(problems)}")
 
 
+def is_known_elsewhere(api_version: str, kind: str) -> bool:
+    """Whether Kubernetes has the kind, whatever is served here."""
+    version = api_version.rpartition("/")[2]
+    return hasattr(_models(), f"{version.capitalize()}{kind}")
+
+
 @cache
 def _models() -> ModuleType:
     from kubernetes_asyncio.client import models  # noqa: PLC0415 - 0.4 s, for who needs it

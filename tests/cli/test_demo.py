@@ -81,19 +81,21 @@ def test_the_table_names_every_pod() -> None:
         assert text in done.stdout
 
 
-def test_serve_keeps_running_until_it_is_told_to_stop() -> None:
+def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_document() -> None:
     with subprocess.Popen([*DEMO, "-o", "json", "--serve"], stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout is not None
             lines = []
-            while not (line := running.stdout.readline()).rstrip().endswith("kubeconfig"):
-                assert line, "the demo ended before it named its kubeconfig"
+            while (line := running.stdout.readline()) != "}\n":
+                assert line, "the demo ended before its answer did"
                 lines.append(line)
-            kubeconfig = Path(line.strip())
+            answer = json.loads("".join([*lines, "}"]))
+            kubeconfig = Path(answer["kubeconfig"])
             assert kubeconfig.is_file()
-            assert json.loads("".join(lines))["pods"]
+            assert answer["pods"]
             running.send_signal(signal.SIGINT)
             assert running.wait(timeout=30) == 0
+            assert running.stdout.read() == ""
             assert not kubeconfig.exists()
         finally:
             running.kill()
@@ -110,6 +112,17 @@ def test_serve_keeps_running_until_it_is_told_to_stop() -> None:
             "count",
             id="invalid-claim",
         ),
+        pytest.param(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
+            "spec: {containers: [{name: a, image: i}], resourceClaimTemplates: []}\n",
+            'mine.yaml:1:1: Pod a: Pod in version "v1" cannot be handled as a Pod: strict decoding error: '
+            'unknown field "spec.resourceClaimTemplates"',
+            id="unknown-field",
+        ),
+        pytest.param("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: text\n", "spec", id="spec-is-text"),
+        pytest.param(
+            "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: a}\n", "makes no pods for it", id="daemon-set"
+        ),
     ],
 )
 def test_a_file_that_cannot_be_applied_is_named_without_a_traceback(tmp_path: Path, text: str, want: str) -> None:
@@ -121,3 +134,196 @@ def test_a_file_that_cannot_be_applied_is_named_without_a_traceback(tmp_path: Pa
     assert done.returncode == 1
     assert want in done.stderr
     assert "Traceback" not in done.stderr
+
+
+GATED = """
+apiVersion: v1
+kind: Node
+metadata: {name: gpu-node-0}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: gated}
+spec: {schedulerName: dra-scheduler, schedulingGates: [{name: x/y}], containers: [{name: a, image: i}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: misspelt}
+spec: {schedulerName: dra-schedular, containers: [{name: a, image: i}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: somebody-elses}
+spec: {containers: [{name: a, image: i}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: wrong}
+spec:
+  devices:
+    requests:
+      - name: gpu
+        exactly:
+          deviceClassName: gpu.example.com
+          selectors: [{cel: {expression: "device.attributes['gpu.example.com'].nothing == 'x'"}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: cel-error}
+spec:
+  schedulerName: dra-scheduler
+  containers: [{name: a, image: i, resources: {claims: [{name: gpu}]}}]
+  resourceClaims: [{name: gpu, resourceClaimName: wrong}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: no-template}
+spec:
+  schedulerName: dra-scheduler
+  containers: [{name: a, image: i, resources: {claims: [{name: gpu}]}}]
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: nowhere}]
+"""
+
+
+def _table(done: subprocess.CompletedProcess[str]) -> dict[str, list[str]]:
+    """The table's cells by pod."""
+    assert "Traceback" not in done.stderr
+    return {line.split("\t")[0]: line.split("\t")[1:] for line in done.stdout.splitlines()[1:]}
+
+
+def test_each_pod_has_its_word_and_nobody_is_waited_for_in_vain(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(GATED, encoding="utf-8")
+
+    done = _run("--apply", str(path))
+
+    assert done.returncode == 0, done.stderr
+    rows = _table(done)
+    assert rows["default/gated"] == ["<none>", "Scheduling is blocked due to non-empty scheduling gates"]
+    assert "no such key: nothing" in rows["default/cel-error"][1]
+    assert rows["default/misspelt"] == [
+        "<none>",
+        "nobody schedules it: spec.schedulerName is dra-schedular; did you mean dra-scheduler?",
+    ]
+    assert "set it to dra-scheduler" in rows["default/somebody-elses"][1]
+    assert 'resource claim template "nowhere": not found' in rows["default/no-template"][1]
+
+
+def test_a_kind_that_is_of_no_use_here_is_left_out_with_a_word() -> None:
+    folder = Path(__file__).resolve().parents[2] / "docs" / "examples" / "shapes"
+    files = [str(folder / "inference-partitions-cluster.yaml"), str(folder / "inference-partitions.yaml")]
+
+    done = _run("--cluster", files[0], "--apply", files[1])
+
+    assert done.returncode == 0, done.stderr
+    assert "HorizontalPodAutoscaler answers: left out: the embedded cluster does not serve its kind" in done.stderr
+    assert all(cells[0] != "<none>" for cells in _table(done).values())
+
+
+def test_an_example_with_its_own_cluster_is_alone_in_it() -> None:
+    folder = Path(__file__).resolve().parents[2] / "docs" / "examples" / "features"
+    files = [str(folder / "binding-conditions-cluster.yaml"), str(folder / "binding-conditions.yaml")]
+
+    with_cluster = _run("--cluster", files[0], "--apply", files[1])
+    empty = _run("--empty", "--apply", files[0], "--apply", files[1])
+
+    for done in (with_cluster, empty):
+        assert done.returncode == 0, done.stderr
+        rows = _table(done)
+        assert list(rows) == ["default/waits-for-its-gpu"]
+        assert "waiting for binding conditions" in rows["default/waits-for-its-gpu"][1]
+
+
+def test_a_dump_is_a_cluster_too(tmp_path: Path) -> None:
+    """What runs there keeps its devices, and what owns it there need not be in the dump."""
+    path, mine = tmp_path / "dump.yaml", tmp_path / "mine.yaml"
+    path.write_text(json.dumps(DUMP), encoding="utf-8")
+    mine.write_text(WANTS_ONE, encoding="utf-8")
+
+    done = _run("--cluster", str(path), "--apply", str(mine), "-o", "json")
+
+    assert done.returncode == 0, done.stderr
+    (pod,) = [pod for pod in json.loads(done.stdout)["pods"] if pod["name"] == "mine"]
+    assert pod["node"] == "big"
+    assert [device["device"] for device in pod["devices"]] == ["gpu-1"]
+
+
+def _meta(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "uid": f"uid-{name}", "resourceVersion": "77", "managedFields": [{"manager": "x"}], **more}
+
+
+def _owned(kind: str, name: str) -> dict[str, Any]:
+    owner = {"apiVersion": "v1", "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
+    return {"ownerReferences": [owner]}
+
+
+RESOURCES = {"cpu": "8", "memory": "8Gi", "pods": "10"}
+DUMP: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": _meta("big"),
+            "spec": {},
+            "status": {"allocatable": RESOURCES, "capacity": RESOURCES},
+        },
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": _meta("gpu.example.com"),
+            "spec": {},
+        },
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": _meta("slice", **_owned("Node", "gone")),
+            "spec": {
+                "driver": "gpu.example.com",
+                "nodeName": "big",
+                "pool": {"name": "big", "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "gpu-0"}, {"name": "gpu-1"}],
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": _meta("runs", namespace="default", **_owned("Job", "gone")),
+            "spec": {
+                "nodeName": "big",
+                "containers": [{"name": "a", "image": "i"}],
+                "resourceClaims": [{"name": "gpu", "resourceClaimName": "held"}],
+            },
+            "status": {"phase": "Running"},
+        },
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": _meta("held", namespace="default"),
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]}},
+            "status": {
+                "allocation": {
+                    "devices": {
+                        "results": [{"request": "r", "driver": "gpu.example.com", "pool": "big", "device": "gpu-0"}]
+                    }
+                },
+                "reservedFor": [{"resource": "pods", "name": "runs", "uid": "uid-runs"}],
+            },
+        },
+    ],
+}
+WANTS_ONE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: mine}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu.example.com}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: mine}
+spec:
+  schedulerName: dra-scheduler
+  containers: [{name: a, image: i, resources: {claims: [{name: gpu}]}}]
+  resourceClaims: [{name: gpu, resourceClaimName: mine}]
+"""

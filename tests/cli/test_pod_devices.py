@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.cli.pod_devices import claim_names, is_settled, pod_rows
+from scheduler.cli.pod_devices import claim_names, is_settled, is_shown, pod_rows, verdict_of
 
 
 def _pod(name: str, *, node: str = "", claims: list[dict[str, Any]] | None = None, **status: Any) -> dict[str, Any]:
@@ -72,7 +72,6 @@ def test_a_pending_pod_shows_why() -> None:
 
 def test_a_pod_the_scheduler_has_not_judged_is_not_settled() -> None:
     assert not is_settled(_pod("a"))
-    assert not is_settled(_pod("a", conditions=_condition("SchedulingGated", "waits for a gate")))
     assert is_settled(_pod("a", node="n1"))
 
 
@@ -81,3 +80,28 @@ def test_a_claim_of_the_same_name_in_another_namespace_is_another_claim() -> Non
     (row,) = pod_rows([_pod("a", claims=[{"name": "gpu", "resourceClaimName": "c-1"}])], [other])
 
     assert row["devices"] == []
+
+
+def test_gates_errors_waits_and_other_schedulers_are_verdicts() -> None:
+    """Nothing will change of itself, so nobody should wait for it."""
+    stranger = _pod("s")
+    stranger["spec"]["schedulerName"] = "dra-schedulr"
+
+    assert verdict_of(_pod("a", conditions=_condition("SchedulingGated", "gate"))) == "is gated"
+    assert verdict_of(_pod("a", conditions=_condition("SchedulerError", "CEL"))) == "failed"
+    assert verdict_of(_pod("a", conditions=_condition("Unschedulable", "0/1"))) == "does not fit now"
+    assert verdict_of(_pod("a"), [("BindingConditionsPending", "waiting")]) == "waits for its driver"
+    assert not verdict_of(_pod("a"), [("BindingConditionsPending", "waiting"), ("BindingConditionsMet", "met")])
+    assert verdict_of(stranger) == "nobody schedules it"
+    assert "did you mean dra-scheduler?" in pod_rows([stranger], [])[0]["reason"]
+
+
+def test_pods_of_others_are_shown_while_they_have_no_node() -> None:
+    theirs, ours = _pod("t"), _pod("o", node="n")
+    theirs["spec"]["schedulerName"] = "default-scheduler"
+    ours["spec"]["schedulerName"] = "dra-scheduler"
+
+    assert is_shown(theirs)
+    assert is_shown(ours)
+    assert not is_shown({**theirs, "spec": {**theirs["spec"], "nodeName": "n"}})
+    assert not is_shown({**theirs, "status": {"phase": "Failed"}})

@@ -1,0 +1,179 @@
+"""What the demo's cluster holds, and what is applied to it: built-in nodes, examples, files.
+
+Rules of this module
+  1. Everything of files is checked for unknown fields before anything is applied, as kubectl does.
+  2. A refusal names file, line and object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from scheduler.cli.pod_devices import OURS
+
+if TYPE_CHECKING:
+    from scheduler.cli.manifests import Document
+    from scheduler.embedded import EmbeddedCluster
+
+
+_NOT_RUN: Final = ("StatefulSet", "DaemonSet", "CronJob", "ReplicationController")
+
+
+class DemoError(Exception):
+    """Something the user can act on: a file that cannot be read or that the API server refuses."""
+
+
+@dataclass(slots=True)
+class DemoObjects:
+    """What to build the cluster from, and what to apply when the scheduler runs.
+
+    Attributes:
+        built_in: The built-in nodes and slices.
+        infrastructure: What `--cluster` names.
+        applied: The examples, and what `--apply` names.
+    """
+
+    told: str
+    built_in: list[dict[str, Any]] = field(default_factory=list)
+    infrastructure: list[Document] = field(default_factory=list)
+    applied: list[Document] = field(default_factory=list)
+
+    @staticmethod
+    def read(cluster_files: Sequence[str], extra: Sequence[str], *, nodes: int, is_empty: bool) -> DemoObjects:
+        """What the options ask for. Raises DemoError for a file that cannot be read."""
+        if cluster_files:
+            objects = DemoObjects(f"what {' and '.join(cluster_files)} holds")
+        elif is_empty:
+            objects = DemoObjects("nothing but its namespaces")
+        else:
+            from scheduler.cli.demo_cluster import fleet
+
+            objects = DemoObjects(f"{nodes} nodes with 8 large GPUs, 1 with 8 small ones")
+            objects.built_in = fleet(large_nodes=nodes, small_nodes=1)
+        objects.infrastructure = _read(cluster_files)
+        examples = [] if cluster_files or is_empty else [str(path) for path in _example_files()]
+        objects.applied = _read([*examples, *extra])
+        return objects
+
+    @property
+    def counted(self) -> str:
+        """For the progress: how many objects from where."""
+        files = dict.fromkeys(document.file for document in self.applied)
+        folders = {"docs/examples" if _is_example(file) else file for file in files}
+        return f"{len(self.applied)} objects from {', '.join(sorted(folders))}" if files else "nothing"
+
+    @property
+    def pods_expected(self) -> int:
+        """How many pods of ours the applied objects lead to, at least."""
+        return sum(_pods_of(document.obj) for document in self.applied)
+
+    async def build(self, cluster: EmbeddedCluster) -> list[str]:
+        """Everything that is there before the scheduler starts; returns what is worth telling. Raises DemoError."""
+        from scheduler.embedded import ApiError
+        from scheduler.embedded.loading import is_from_a_server, is_restored
+
+        await cluster.apply(self.built_in)
+        restored = [each for each in self.infrastructure if is_from_a_server(each.obj)]
+        written = [each for each in self.infrastructure if not is_from_a_server(each.obj)]
+        try:
+            cluster.restore([each.obj for each in restored if is_restored(each.obj)])
+        except ApiError as error:
+            raise DemoError(f"{restored[0].file}: {error}") from error
+        return await _apply(cluster, written)
+
+    async def apply(self, cluster: EmbeddedCluster) -> list[str]:
+        """Apply the rest; returns what is worth telling. Raises DemoError."""
+        return await _apply(cluster, self.applied)
+
+
+async def _apply(cluster: EmbeddedCluster, documents: Sequence[Document]) -> list[str]:
+    from scheduler.embedded import ApiError
+    from scheduler.embedded.loading import is_from_a_server
+
+    served, told = _check(cluster, documents)
+    for document in served:
+        obj = document.obj
+        if is_from_a_server(obj):
+            obj = _as_written(obj)
+            told.append(f"{document.place()}: {document.name} is from a cluster: applied as a new object")
+        try:
+            cluster.apply_one(obj)
+        except ApiError as error:
+            raise DemoError(f"{document.place()}: {document.name}: {error}") from error
+    await asyncio.sleep(0)  # watchers and controllers get a turn
+    return told
+
+
+def _check(cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[list[Document], list[str]]:
+    """What can be applied, and what is left out, told; raises DemoError for what is wrong."""
+    from scheduler.embedded import ApiError
+    from scheduler.embedded.field_validation import check_fields, is_known_elsewhere
+    from scheduler.embedded.loading import kind_of
+
+    served, told = [], []
+    for document in documents:
+        where = f"{document.place()}: {document.name}"
+        if document.kind in _NOT_RUN:
+            raise DemoError(f"{where}: the embedded cluster makes no pods for it; use a Deployment, a Job or pods")
+        try:
+            kind = kind_of(cluster.api, document.obj)
+            check_fields(kind, document.obj, suggests=True)
+        except ApiError as error:
+            if is_known_elsewhere(document.api_version, document.kind) and "serves no kind" in error.message:
+                told.append(f"{where}: left out: the embedded cluster does not serve its kind")
+                continue
+            raise DemoError(f"{where}: {error}") from error
+        served.append(document)
+    return served, told
+
+
+def _as_written(obj: dict[str, Any]) -> dict[str, Any]:
+    """The object of a dump without what only its server could say."""
+    kept = ("name", "namespace", "labels", "annotations")
+    metadata = {name: value for name, value in obj["metadata"].items() if name in kept}
+    return {**obj, "metadata": metadata}
+
+
+def _example_files() -> list[Path]:
+    """The examples: beside this module in an installed wheel, under docs/ in a checkout. The class comes first."""
+    here = Path(__file__).resolve().parent
+    folder = next(folder for folder in (here / "examples", here.parents[1] / "docs" / "examples") if folder.is_dir())
+    return sorted(folder.glob("*.yaml"), key=lambda path: (path.name != "gpu-class.yaml", path.name))
+
+
+def _is_example(file: str) -> bool:
+    return Path(file).parent == _example_files()[0].parent
+
+
+def _read(paths: Sequence[str]) -> list[Document]:
+    from scheduler.cli.manifests import ManifestError, read_manifests
+
+    try:
+        return read_manifests(paths)
+    except ManifestError as error:
+        raise DemoError(str(error)) from error
+
+
+def _pods_of(obj: dict[str, Any]) -> int:
+    """How many pods of ours an applied object leads to, at least; its fields have been checked."""
+    spec = obj.get("spec") or {}
+    template = spec if obj["kind"] == "Pod" else (spec.get("template") or {}).get("spec") or {}
+    if template.get("schedulerName") != OURS:
+        return 0
+    match obj["kind"]:
+        case "Pod":
+            return 1
+        case "Deployment" | "ReplicaSet":
+            return int(spec.get("replicas", 1))
+        case "StatefulSet":
+            # Its pods come one after the other, each when the one before runs.
+            return min(1, int(spec.get("replicas", 1)))
+        case "Job":
+            parallelism = int(spec.get("parallelism", 1))
+            return 0 if spec.get("suspend") else min(parallelism, int(spec.get("completions", parallelism)))
+        case _:
+            return 0

@@ -1,0 +1,50 @@
+"""Tables for people and for grep: aligned on a terminal, tab-separated elsewhere.
+
+Rules of this module
+  1. Names are never cut and never broken: only the last column wraps, at blanks, and only on a terminal.
+  2. What is not for a terminal has one line a row, no padding and no frame.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+_GAP: Final = "  "
+_LAST_WIDTH_MIN: Final = 20  # columns; with less, wrapping makes nothing easier to read
+
+
+def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print to standard output, as wide as the terminal is, if it is one."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in table_lines(titles, rows, width):
+        print(line)
+
+
+def table_lines(titles: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
+    """The table's lines.
+
+    Args:
+        rows: As many texts each as there are titles; control characters become blanks.
+        width: The terminal's columns, None for tab-separated lines.
+    """
+    table = [[_plain(text) for text in row] for row in (titles, *rows)]
+    if width is None:
+        return ["\t".join(row) for row in table]
+    widths = [max(len(row[column]) for row in table) for column in range(len(titles) - 1)]
+    lines = []
+    for row in table:
+        head = "".join(text.ljust(size) + _GAP for text, size in zip(row, widths, strict=False))
+        left = width - len(head)
+        last = [row[-1]]
+        if left >= _LAST_WIDTH_MIN:
+            last = textwrap.wrap(row[-1], left, break_long_words=False, break_on_hyphens=False) or [""]
+        lines += [((head if index == 0 else " " * len(head)) + text).rstrip() for index, text in enumerate(last)]
+    return lines
+
+
+def _plain(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

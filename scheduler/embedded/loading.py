@@ -1,0 +1,114 @@
+"""Objects of files brought into an embedded cluster: manifests are applied, dumps are restored.
+
+A manifest is what a user wrote: it gets its uid, defaults and validation here. An object of a dump (`kubectl get -o
+yaml`) had all that where it came from: it is stored as it is, its uid and times too, because claims and pods know each
+other by uid.
+
+Not here: reading files; field validation (`field_validation`).
+"""
+
+import copy
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+from scheduler.embedded.apply import apply_configuration
+from scheduler.embedded.kinds import Kind
+from scheduler.embedded.rest import Api, WriteOptions
+from scheduler.embedded.statuses import Json, bad_request
+from scheduler.embedded.store import Stored
+from scheduler.embedded.strategy import Object
+
+_APPLY_MANAGER: Final = "embedded-apply"
+_RESTORED_KINDS: Final = frozenset(
+    {
+        *("Namespace", "Node", "Pod", "PriorityClass"),
+        *("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
+    }
+)
+# The same shape in all versions that were ever served.
+_TAINT_RULE: Final = "DeviceTaintRule"
+_TAINT_RULE_VERSION: Final = "resource.k8s.io/v1beta2"
+_RESOURCE_GROUP: Final = "resource.k8s.io/"
+
+
+def is_from_a_server(obj: Mapping[str, Json]) -> bool:
+    """Whether an object was printed by an API server, and not written by hand."""
+    metadata = obj.get("metadata")
+    return isinstance(metadata, Mapping) and bool(metadata.get("uid") or metadata.get("deletionTimestamp"))
+
+
+def is_restored(obj: Mapping[str, Json]) -> bool:
+    """Whether an object of a dump is of use: workloads are not, as their pods are in the dump themselves."""
+    return obj.get("kind") in _RESTORED_KINDS
+
+
+def kind_of(api: Api, obj: Mapping[str, Json]) -> Kind:
+    """The kind that an object names.
+
+    Raises:
+        ApiError: 400, it is not served here.
+    """
+    version, name = obj.get("apiVersion", ""), obj.get("kind", "")
+    if name == _TAINT_RULE and str(version).startswith(_RESOURCE_GROUP):
+        version = _TAINT_RULE_VERSION
+    kind = api.registry.by_kind(version, name)
+    if kind is None:
+        hint = ""
+        if str(version).startswith(_RESOURCE_GROUP) and api.registry.by_kind(f"{_RESOURCE_GROUP}v1", name):
+            hint = "; `dra-scheduler convert` writes resource.k8s.io/v1"
+        raise bad_request(f"the embedded cluster serves no kind {name!r} of version {version!r}{hint}")
+    return kind
+
+
+def apply_object(api: Api, given: Mapping[str, Json]) -> tuple[Kind, Stored]:
+    """Create or update like `kubectl apply --server-side --force-conflicts`; a status is applied too.
+
+    Raises:
+        ApiError: it is refused.
+    """
+    kind = kind_of(api, given)
+    obj: Object = copy.deepcopy(dict(given))
+    obj["apiVersion"] = kind.api_version
+    metadata = obj.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise bad_request(f"{kind.kind}: metadata must be an object, not {type(metadata).__name__}")
+    namespace = (metadata.get("namespace") or "default") if kind.is_namespaced else ""
+    options = WriteOptions(manager=_APPLY_MANAGER)
+    status = obj.get("status")
+    if "name" not in metadata:
+        stored = api.create(kind, namespace, copy.deepcopy(obj), options)
+    else:
+        stored, _ = apply_configuration(
+            api, kind, namespace, metadata["name"], copy.deepcopy(obj), sub_resource="", options=options, force=True
+        )
+    if kind.has_status and status:
+        sub = {"metadata": {"name": stored.name}, "status": status}
+        stored, _ = apply_configuration(
+            api, kind, namespace, stored.name, sub, sub_resource="status", options=options, force=True
+        )
+    return kind, stored
+
+
+def restore_object(api: Api, given: Mapping[str, Json]) -> tuple[Kind, Stored]:
+    """Store an object of a dump as it is; it takes the place of one of its name.
+
+    Raises:
+        ApiError: 400, its kind is not served or it has no name.
+    """
+    kind = kind_of(api, given)
+    rest = {key: value for key, value in given.items() if key not in ("apiVersion", "kind", "metadata")}
+    metadata = {key: value for key, value in given["metadata"].items() if key not in ("managedFields", "selfLink")}
+    name = metadata.get("name")
+    if not isinstance(name, str) or not name:
+        raise bad_request(f"{kind.kind} without metadata.name")
+    metadata.setdefault("uid", str(uuid.uuid4()))
+    metadata.setdefault("creationTimestamp", api.now())
+    if kind.is_namespaced:
+        metadata["namespace"] = metadata.get("namespace") or "default"
+    namespace = metadata["namespace"] if kind.is_namespaced else ""
+    if kind.has_status:
+        rest.setdefault("status", {})
+    # A private copy, metadata first: see Kind.prefix.
+    obj: Object = copy.deepcopy({"metadata": metadata, **rest})
+    return kind, api.store.put(kind.kind_id, namespace, name, obj)
