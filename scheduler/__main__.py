@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from scheduler.cli.main import cli
+import sys
+
+from scheduler.descriptors import open_standard_descriptors
 
 
 def main() -> None:
-    """Run `dra-scheduler`. Exit codes: 0 done, 1 it failed, 2 wrong use."""
-    cli(prog_name="dra-scheduler")
+    """Run `dra-scheduler`. Exit codes: 0 done, 1 it failed, 2 wrong use, 130 interrupted (Ctrl-C)."""
+    _run("dra-scheduler")
 
 
 def main_kubectl() -> None:
     """Run as `kubectl dra …` (the executable `kubectl-dra` on PATH)."""
-    cli(prog_name="kubectl dra")
+    _run("kubectl dra")
+
+
+def _run(name: str) -> None:
+    open_standard_descriptors()
+    try:
+        # Not before the descriptors are open: whatever an import opens would take their numbers.
+        from scheduler.cli.main import cli  # noqa: PLC0415
+
+        cli(prog_name=name)
+    except KeyboardInterrupt:
+        sys.exit(130)  # while it was being imported; after that, `cli` answers
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ from typing import Final
 
 import click
 
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C: 128 + SIGINT, as shells count."""
+
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("scheduler.cli.run:run", "Schedule pods of a cluster: the live scheduler."),
     "demo": ("scheduler.cli.demo:demo", "Try it without a cluster: an embedded one, with GPUs and example pods."),
@@ -35,6 +38,14 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; Ctrl-C is no failure (click's own answer is exit code 1 and "Aborted!")."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(err=True)  # the terminal has written ^C: what comes next begins a line
+            ctx.exit(INTERRUPTED)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
@@ -43,7 +54,7 @@ class _LazyGroup(click.Group):
 @click.group(
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 it failed, 2 wrong use.",
+    epilog="Exit codes: 0 done, 1 it failed, 2 wrong use, 130 interrupted (Ctrl-C).",
 )
 @click.version_option(package_name="dra-scheduler", message="%(prog)s %(version)s")
 def cli() -> None:

@@ -1,6 +1,7 @@
 """`dra-scheduler run`: the live scheduler of a cluster, until it is told to stop.
 
-Exit codes: 0 stopped by SIGTERM or SIGINT, 1 it failed, 2 wrong use (an option or the configuration file).
+Exit codes: 0 stopped by SIGTERM or SIGINT, 1 it failed, 2 wrong use (an option or the configuration file), 130 Ctrl-C
+before it had begun to schedule.
 """
 
 from __future__ import annotations
@@ -210,13 +211,12 @@ def _run(connection: Connection, config: Config, profile_path: Path | None = Non
 
     stages = Stages() if profile_path is not None else None
     try:
-        uvloop.run(_serve(connection, config, stages))
+        if uvloop.run(_serve(connection, config, stages)) == signal.SIGINT:
+            raise KeyboardInterrupt
     except (CredentialsError, PreflightError) as error:
         return str(error)
     except OSError as error:
         return f"cannot serve on port {config.health_port}: {error.strerror or error}"
-    except KeyboardInterrupt:
-        return None
     except Exception as error:
         # The defect and its traceback are in the log already; this is the last line a person reads.
         log.debug("ended by", exc_info=True)
@@ -227,20 +227,41 @@ def _run(connection: Connection, config: Config, profile_path: Path | None = Non
     return None
 
 
-async def _serve(connection: Connection, config: Config, stages: Stages | None) -> None:
+async def _serve(connection: Connection, config: Config, stages: Stages | None) -> int | None:
+    """Run until a signal ends it; the signal that came before it had begun, if one did."""
     from scheduler.app import SchedulerApp
 
     stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    came_early: list[int] = []
+    has_begun = False
+    loop, starting = asyncio.get_running_loop(), asyncio.current_task()
+    assert starting is not None
+
+    def stop(number: int) -> None:
+        if has_begun:
+            stopped.set()
+        elif not came_early:
+            # It may be waiting for a server that never answers.
+            came_early.append(number)
+            starting.cancel()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    async with SchedulerApp(connection, config, stages=stages) as app:
-        only = "".join(
-            f", {option} only {text}" for option, text in (("nodes", config.nodes), ("slices", config.slices)) if text
-        )
-        log.info("scheduling pods of %s%s", ", ".join(config.scheduler_names), only)
-        await app.run_until(stopped)
-        log.info("stopping")
+        loop.add_signal_handler(number, stop, number)
+    try:
+        async with SchedulerApp(connection, config, stages=stages) as app:
+            has_begun = True
+            only = "".join(
+                f", {option} only {text}"
+                for option, text in (("nodes", config.nodes), ("slices", config.slices))
+                if text
+            )
+            log.info("scheduling pods of %s%s", ", ".join(config.scheduler_names), only)
+            await app.run_until(stopped)
+            log.info("stopping")
+    except asyncio.CancelledError:
+        if not came_early:
+            raise
+    return came_early[0] if came_early else None
 
 
 class JsonFormatter(logging.Formatter):

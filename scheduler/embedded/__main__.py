@@ -4,11 +4,13 @@ import argparse
 import asyncio
 import sys
 
+from scheduler.descriptors import open_standard_descriptors
 from scheduler.embedded.serve import serve
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line and serve."""
+    open_standard_descriptors()
     parser = argparse.ArgumentParser(
         prog="python -m scheduler.embedded",
         description="Run a cluster in one process: an API server on loopback with its controllers. "

@@ -1,0 +1,167 @@
+"""The program as a process: descriptors that were closed before it began, and Ctrl-C."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kube.silent_server import SilentServer
+
+PROGRAM = [sys.executable, "-m", "scheduler"]
+EMBEDDED = [sys.executable, "-m", "scheduler.embedded"]
+
+
+@pytest.fixture(autouse=True)
+def _interrupts() -> Iterator[None]:
+    """A shell without job control starts what runs in its background with Ctrl-C ignored, and children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def _started(arguments: list[str], stdin: int | None = None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([*PROGRAM, *arguments], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def _with_closed(closed: tuple[int, ...], command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run it with these descriptors closed, as a shell does for `2>&-`; what is open is captured."""
+    closing = " ".join(f"{number}>&-" for number in closed)
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {closing}', "sh", *command],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+        check=False,
+    )
+
+
+CLOSED = [
+    pytest.param((0,), id="stdin"),
+    pytest.param((1,), id="stdout"),
+    pytest.param((2,), id="stderr"),
+    pytest.param((0, 1, 2), id="all"),
+]
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_closed_descriptors_do_not_abort_the_scheduler(closed: tuple[int, ...], tmp_path: Path) -> None:
+    """libuv aborts when a socket of its gets one of the numbers 0 to 2."""
+    done = _with_closed(closed, [*PROGRAM, "run", "--no-health", "--kubeconfig", str(tmp_path / "none")])
+
+    assert done.returncode == 1
+    assert 2 in closed or "no such kubeconfig file" in done.stderr
+
+
+def test_the_demo_needs_no_input_and_nobody_who_hears_of_its_progress() -> None:
+    done = _with_closed((0, 2), [*PROGRAM, "demo", "-o", "json"])
+
+    assert done.returncode == 0
+    assert '"pods"' in done.stdout
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_what_is_opened_later_gets_no_number_of_a_standard_descriptor(closed: tuple[int, ...]) -> None:
+    code = (
+        "from scheduler.descriptors import open_standard_descriptors as opened; opened();"
+        "import os, sys; other = os.open('/', os.O_RDONLY); print('said'); print('told', file=sys.stderr);"
+        "children = [os.get_inheritable(number) for number in (0, 1, 2)];"
+        "sys.exit(0 if other > 2 and children == [True] * 3 and sys.stdin.read() == '' else 3)"
+    )
+    done = _with_closed(closed, [sys.executable, "-c", code])
+
+    assert done.returncode == 0
+    assert (done.stdout, done.stderr) == ("" if 1 in closed else "said\n", "" if 2 in closed else "told\n")
+
+
+def test_the_embedded_cluster_says_nothing_to_a_closed_descriptor_and_ends_in_order() -> None:
+    process = subprocess.Popen(
+        ["sh", "-c", 'exec "$@" 0>&- 2>&-', "sh", *EMBEDDED, "--no-controllers"], stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("API server: http://127.0.0.1:")
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["lint", "-"], id="lint-reading-its-input"),
+        pytest.param(["allocate", "-"], id="allocate-reading-its-input"),
+        pytest.param(["convert", "-"], id="convert-reading-its-input"),
+    ],
+)
+def test_ctrl_c_is_exit_code_130_without_a_traceback(arguments: list[str]) -> None:
+    its, ours = os.pipe()
+    with _started(arguments, its) as process:
+        try:
+            os.close(its)
+            _until_it_reads(ours, process.pid)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            os.close(ours)
+
+    assert process.returncode == 130
+    assert b"Traceback" not in errors
+
+
+def _until_it_reads(pipe: int, reader: int) -> None:
+    """Write a line, and wait until it has been read and the reader sleeps: it waits for more, which never comes.
+
+    A signal that came between two reads would only be noticed after the next one, by Python itself.
+    """
+    os.write(pipe, b"# a comment\n")
+    while True:
+        (unread,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0"))
+        state = Path(f"/proc/{reader}/stat").read_text().rpartition(")")[2].split()[0]
+        assert state != "Z", "it ended before it had read its input"
+        if unread == 0 and state == "S":
+            return
+        os.sched_yield()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_scheduler_that_waits_for_a_silent_server_is_stopped_at_once(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    """Such a request takes 15 s to be given up; whoever presses Ctrl-C does not wait for that."""
+    with (
+        SilentServer() as server,
+        _started(["run", "--no-health", "--kubeconfig", server.kubeconfig(tmp_path)]) as process,
+    ):
+        try:
+            server.asked()
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=10)
+        finally:
+            process.kill()
+
+    assert process.returncode == code
+    assert b"Traceback" not in errors
+
+
+def test_ctrl_c_ends_a_demo_that_is_at_work_with_130() -> None:
+    with _started(["demo"]) as process:
+        try:
+            assert process.stderr is not None
+            assert process.stderr.readline().startswith(b"embedded cluster: ")
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+
+    assert process.returncode == 130
+    assert b"Traceback" not in errors
