@@ -33,6 +33,8 @@ from allocator import Features
 from scheduler.core.settings import CoreSettings
 from scheduler.model.selector_text import SelectorTextError, TextSelector, parse_node_selector, parse_slice_selector
 from scheduler.model.unsupported_fields import FIELDS
+from scheduler.yaml_reading import Mapping as MappingNode
+from scheduler.yaml_reading import Node, Sequence, compose
 
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 KIND: Final = "DraSchedulerConfiguration"
@@ -246,14 +248,14 @@ def load_config(path: str | Path) -> Config:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(f"{name}: {reason}") from error
     try:
-        # compose keeps the positions, safe_load makes the values of the same text.
-        root, values = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+        root = compose(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise ConfigError(f"{name}{place}: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: {error}") from error
+    values = root.data if root is not None else None
     if values is None:
         return Config()  # an empty file sets nothing
     if not isinstance(values, dict):
@@ -269,7 +271,7 @@ def load_config(path: str | Path) -> Config:
         raise ConfigError("\n".join(_lines(error, root, name))) from error
 
 
-def _lines(error: ValidationError, root: yaml.Node | None, name: str) -> list[str]:
+def _lines(error: ValidationError, root: Node | None, name: str) -> list[str]:
     lines = []
     for one in error.errors(include_url=False):
         location = tuple(part for part in one["loc"] if isinstance(part, int) or not part.startswith("function-"))
@@ -301,19 +303,17 @@ def _suggestion(word: str, known: Any) -> str:
     return f'; did you mean "{near[0]}"?' if near else f"; known are: {', '.join(sorted(known))}"
 
 
-def _position(root: yaml.Node | None, location: tuple[int | str, ...]) -> tuple[int, int]:
+def _position(root: Node | None, location: tuple[int | str, ...]) -> tuple[int, int]:
     """Line and column, from 1, of the value at `location`, of its key when it is the last part of a mapping."""
-    node, mark = root, root.start_mark if root is not None else None
+    node = mark = root
     for part in location:
-        if isinstance(node, yaml.MappingNode):
-            found = next((pair for pair in node.value if pair[0].value == part), None)
+        if isinstance(node, MappingNode):
+            found = next((pair for pair in node.pairs if pair[0].value == part), None)
             if found is None:
                 break
-            key, node = found
-            mark = key.start_mark
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            node = node.value[part]
-            mark = node.start_mark
+            mark, node = found
+        elif isinstance(node, Sequence) and isinstance(part, int) and part < len(node.items):
+            mark = node = node.items[part]
         else:
             break
     return (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import click
 
+from scheduler.cli.input_size import size_option
+
 _BUDGET_STEPS: Final = 200_000
 _ALLOCATED_KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "Node")
 
@@ -46,6 +48,7 @@ _ALLOCATED_KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "Res
     type=click.IntRange(1),
     help="Give up a node's search after so many steps.",
 )
+@size_option
 @click.pass_context
 def allocate(
     ctx: click.Context,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from scheduler.cli.input_size import size_option
+
 if TYPE_CHECKING:
     from cel.environments import Environment
     from scheduler.cli.cel_inputs import PublishedDevice
@@ -33,6 +35,7 @@ def cel() -> None:
 def _environment_options(kind: str) -> Callable[[_Command], _Command]:
     def decorate(command: _Command) -> _Command:
         for option in (
+            size_option,
             click.option("--kubernetes", default="1.36", show_default=True, help="Kubernetes version, 1.34 to 1.37."),
             click.option(
                 "--env",
@@ -418,10 +421,12 @@ def _read_plain(path: str) -> object:
     """One YAML or JSON document that is no API object."""
     import yaml
 
+    from scheduler.cli.manifests import ManifestError, read_text
+    from scheduler.yaml_reading import load
+
     try:
-        with click.open_file(path, encoding="utf-8") as file:
-            return yaml.safe_load(file)
-    except UnicodeDecodeError as error:
-        raise click.ClickException(f"{path}: not UTF-8 text (byte {error.start}): is this a device?") from None
-    except (yaml.YAMLError, OSError) as error:
+        return load(read_text(path)[1])
+    except ManifestError as error:
+        raise click.ClickException(f"{path}: {error.problem}") from None
+    except yaml.YAMLError as error:
         raise click.ClickException(f"{path}: {error}") from None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import uvloop
 
+from scheduler.cli.input_size import size_option
 from scheduler.cli.pod_devices import OURS
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_typ
     help="Nodes, slices, classes and all else from this file (repeatable), in place of the built-in nodes and the "
     "example pods: manifests, or a dump (kubectl get nodes,resourceslices,deviceclasses,… -A -o yaml).",
 )
+@size_option
 def demo(
     *,
     nodes: int,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from scheduler.cli.input_size import size_option
+
 if TYPE_CHECKING:
     from scheduler.lint import Finding, Published, Settings, Source
 
@@ -41,6 +43,7 @@ def input_options(command: _Command) -> _Command:
             help="Compare with this cluster; reads the same objects, changes nothing.",
         ),
         click.option("--context", help="Context of the kubeconfig. Default: its current one."),
+        size_option,
     ):
         command = decorate(command)
     return command

@@ -8,10 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO, Final
 
+from scheduler.cli.input_size import size_limit
 from scheduler.lint.documents import Document, FieldPath, ManifestError, Place, parse_documents
 
 __all__ = ["Document", "FieldPath", "ManifestError", "Place", "read_manifest", "read_manifests", "read_text"]
+
+_PIECE_BYTES: Final = 1 << 20
 
 
 def read_manifests(paths: Sequence[str | Path]) -> list[Document]:
@@ -30,15 +34,35 @@ def read_manifest(path: str | Path) -> Iterator[Document]:
 
 
 def read_text(path: str | Path) -> tuple[str, str]:
-    """A file's name for messages, and its text.
+    """A file's name for messages, and its text; as much of it as --max-size allows.
 
     Raises:
-        ManifestError: It cannot be read, or is not UTF-8.
+        ManifestError: It cannot be read, is too large, or is not UTF-8.
     """
     name = "<stdin>" if str(path) == "-" else str(path)
     try:
-        return name, sys.stdin.read() if str(path) == "-" else Path(path).read_text(encoding="utf-8-sig")
+        if name != "<stdin>":
+            with Path(path).open("rb") as file:
+                raw = _read_bounded(file, name)
+        elif sys.stdin is None:
+            raise ManifestError("standard input is closed", name)
+        else:
+            raw = _read_bounded(sys.stdin.buffer, name)
+        return name, raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise ManifestError(f"not UTF-8 text (byte {error.start}): is this a manifest?", name) from error
     except OSError as error:
         raise ManifestError(error.strerror or str(error), name) from error
+
+
+def _read_bounded(file: IO[bytes], name: str) -> bytes:
+    """All of a file, in pieces: /dev/zero and a pipe without end are only seen by what they gave already."""
+    limit = size_limit()
+    pieces: list[bytes] = []
+    length = 0
+    while piece := file.read(_PIECE_BYTES):
+        length += len(piece)
+        if length > limit.size:
+            raise ManifestError(f"larger than {limit.text}; a manifest? --max-size reads more", name)
+        pieces.append(piece)
+    return b"".join(pieces)

@@ -56,6 +56,7 @@ from scheduler.embedded.store import Stored
 from scheduler.embedded.strategy import Object
 from scheduler.embedded.views import JSON_TYPE, Form, View, negotiate
 from scheduler.embedded.watches import Watches
+from scheduler.yaml_reading import load as load_yaml
 
 REQUEST_SIZE_MAX: Final = 3 * 1024 * 1024
 """Bytes of a request body, as in kube-apiserver."""
@@ -109,7 +110,7 @@ class Incoming:
                 raise bad_request(f"the object provided is not valid JSON: {error}") from error
         if media in ("application/yaml", "application/apply-patch+yaml", "text/yaml"):
             try:
-                return yaml.safe_load(self.body)
+                return load_yaml(self.body)
             except yaml.YAMLError as error:
                 raise bad_request(f"the object provided is not valid YAML: {error}") from error
         if media == PROTOBUF:

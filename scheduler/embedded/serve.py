@@ -10,6 +10,7 @@ import yaml
 
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.statuses import ApiError
+from scheduler.yaml_reading import Mapping, read_nodes
 
 
 def _print(line: str) -> None:
@@ -40,7 +41,8 @@ async def serve(
     async with EmbeddedCluster(port=port, controllers=controllers) as cluster:
         for manifest in manifests:
             try:
-                objects = [obj for obj in yaml.safe_load_all(Path(manifest).read_text()) if obj]  # noqa: ASYNC240
+                text = Path(manifest).read_text(encoding="utf-8")  # noqa: ASYNC240
+                objects = [node.data for node, _ in read_nodes(text) if isinstance(node, Mapping)]
                 await cluster.apply(objects)
             except (OSError, yaml.YAMLError, ApiError) as error:
                 sys.stderr.write(f"{manifest}: {error}\n")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
@@ -63,13 +64,11 @@ def convert_text(text: str, name: str, views: Sequence[View], refused: Collectio
     notes: list[str] = []
     pieces = []
     chunks = split_documents(text)
+    remaining = deque(views)
     for chunk, following in zip(chunks, [*chunks[1:], None], strict=True):
-        end = following.first_line if following is not None else None
-        here = [
-            view
-            for view in views
-            if view.document.start_line > chunk.first_line and (end is None or view.document.start_line <= end)
-        ]
+        here = []
+        while remaining and (following is None or remaining[0].document.start_line <= following.first_line):
+            here.append(remaining.popleft())
         if not any(view.is_changed or view.is_left_out or id(view) in refused for view in here):
             pieces.append(chunk.text)
             continue
@@ -85,14 +84,17 @@ def convert_text(text: str, name: str, views: Sequence[View], refused: Collectio
 
 def _joined(pieces: Sequence[str]) -> str:
     """The documents of a file, each but the first after a separator."""
-    joined = ""
+    joined: list[str] = []
+    has_text = False
     for piece in pieces:
-        if joined.strip() and not re.match(r"---(?:\s|$)", piece):
-            joined += ("" if joined.endswith("\n") else "\n") + "---\n"
-        elif joined and not joined.endswith("\n"):
-            joined += "\n"
-        joined += piece
-    return joined
+        if joined and not joined[-1].endswith("\n"):
+            joined.append("\n")
+        if has_text and not re.match(r"---(?:\s|$)", piece):
+            joined.append("---\n")
+        if piece:
+            joined.append(piece)
+        has_text = has_text or bool(piece.strip())
+    return "".join(joined)
 
 
 def join_files(texts: Sequence[str]) -> str:

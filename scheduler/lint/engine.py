@@ -17,7 +17,7 @@ from scheduler.lint.claim_rules import check_rules
 from scheduler.lint.classic import is_classic, modernize_classic
 from scheduler.lint.constraints import check_constraints
 from scheduler.lint.context import Context, Settings
-from scheduler.lint.documents import Document, ManifestError, parse_all
+from scheduler.lint.documents import Document, ManifestError, parse_all, repeated_key
 from scheduler.lint.emit import convert_text
 from scheduler.lint.findings import Finding, Severity
 from scheduler.lint.gates import check_gates
@@ -27,6 +27,7 @@ from scheduler.lint.published import Published
 from scheduler.lint.schema import check_fields
 from scheduler.lint.selectors import check_selectors
 from scheduler.lint.view import View
+from scheduler.yaml_reading import without_collector
 
 DEFAULTS: Final = Settings()
 
@@ -49,7 +50,9 @@ class Report:
     @property
     def findings(self) -> list[Finding]:
         """All findings, by file (in the order given), line and column."""
-        order = {view.document.file: number for number, view in reversed(list(enumerate(self.views)))}
+        order: dict[str, int] = {}
+        for view in self.views:
+            order.setdefault(view.document.file, len(order))
         found = [*self.broken, *(finding for view in self.views for finding in view.findings)]
         return sorted(
             found,
@@ -73,6 +76,7 @@ class Converted:
     notes: tuple[str, ...]
 
 
+@without_collector()
 def lint(sources: Sequence[Source], settings: Settings = DEFAULTS, published: Published | None = None) -> Report:
     """Look at all files together. Never raises for what they hold."""
     report = Report()
@@ -89,7 +93,7 @@ def lint(sources: Sequence[Source], settings: Settings = DEFAULTS, published: Pu
                     place,
                     view.document.name,
                     "",
-                    f"the field {name} is there twice; kubectl refuses that, and others take the last",
+                    repeated_key(view.document, place, name),
                     line_text=view.document.line_text(place.line),
                 )
             )
@@ -130,10 +134,16 @@ def convert(
 ) -> list[Converted]:
     """The files in v1. Never raises for what they hold; a text that is no YAML is a refusal of its file."""
     report = lint(sources, settings, published)
+    views_by_file: dict[str, list[View]] = {}
+    for view in report.views:
+        views_by_file.setdefault(view.document.file, []).append(view)
+    broken_by_file: dict[str, list[Finding]] = {}
+    for finding in report.broken:
+        broken_by_file.setdefault(finding.place.file, []).append(finding)
     converted = []
     for source in sources:
-        views = [view for view in report.views if view.document.file == source.name]
-        broken = [finding for finding in report.broken if finding.place.file == source.name]
+        views = views_by_file.get(source.name, [])
+        broken = broken_by_file.get(source.name, [])
         refused = {id(view) for view in views if any(_is_refusal(finding) for finding in view.findings)}
         text, notes = ("", []) if broken else convert_text(source.text, source.name, views, refused)
         converted.append(

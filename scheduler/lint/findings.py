@@ -11,6 +11,9 @@ from typing import Any, Final
 
 from scheduler.lint.documents import FieldPath, Place
 
+SHOWN_COLUMNS: Final = 200
+"""Of a line, before and after a finding's place."""
+
 NEVER_VALID: Final = "never valid in any release"
 
 
@@ -55,10 +58,12 @@ class Finding:
         head = f"{self.place}: {self.severity.value}: {subject}{': ' if subject else ''}{self.message} [{self.code}]"
         lines = [head]
         if self.line_text.strip():
-            before = self.line_text[: self.place.column - 1].replace("\t", " ")
+            # A whole file in one line is shown around the place.
+            begin = max(0, self.place.column - 1 - SHOWN_COLUMNS)
+            shown = self.line_text[begin : self.place.column - 1 + SHOWN_COLUMNS].replace("\t", " ")
             # A full-width character takes two columns on a terminal, and a caret under it moves.
-            blanks = "".join(" " if char.isascii() else "　" for char in before)
-            lines += [f"  | {self.line_text.replace(chr(9), ' ')}", f"  | {blanks}^"]
+            blanks = "".join(" " if char.isascii() else "　" for char in shown[: self.place.column - 1 - begin])
+            lines += [f"  | {shown}", f"  | {blanks}^"]
         if self.served:
             lines.append(f"  served: {self.served}")
         if self.fix:
