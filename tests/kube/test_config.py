@@ -162,7 +162,7 @@ def test_python_names_serve_in_code():
         ),
         pytest.param(HEAD + "profiles: []\n", "config.yaml:1:1: profiles: at least one is needed", id="no-profile"),
         pytest.param("- a\n", "config.yaml:1:1: a mapping is needed that begins with apiVersion", id="a-list"),
-        pytest.param(HEAD + "profiles: [\n", "config.yaml:4:1: expected the node content", id="no-yaml"),
+        pytest.param(HEAD + "profiles: [\n", "config.yaml:4:1: did not find expected node content", id="no-yaml"),
         pytest.param(HEAD + "nodes: pool=gpu,\n", "config.yaml:3:1: nodes: cannot read 'the end' at", id="nodes"),
         pytest.param(HEAD + "slices: zone=a\n", "config.yaml:3:1: slices: unknown key 'zone': slices", id="slices"),
     ],
