@@ -13,8 +13,9 @@ Reported
     counter-exceeded       the allocated devices of a pool together consume more of a shared counter than there is;
                            a device counts once however many shares it has
     device-not-published   an allocation names a device that no current slice (newest generation of its pool) has
-    pod-not-reserved       a bound pod whose claim is missing, unallocated, or does not list the pod in reservedFor
-    foreign-claim          a bound pod uses a claim that was generated for another pod
+    pod-not-reserved       a bound pod whose claim is missing, unallocated, or does not list the pod (its group, if that
+                           owns the claim) in reservedFor
+    foreign-claim          a bound pod uses a claim that was generated for another pod, or for a PodGroup it is not of
     resource-unserved      a bound pod's container asks for an extended resource that its node has none of, and no
                            devices of a claim named in the pod's status stand for it
     wrong-node             a bound pod runs on a node outside its claim's allocation, or where the device is not
@@ -289,17 +290,25 @@ def _claim_names(pod: Object) -> Iterator[tuple[str | None, bool]]:
         yield extended["resourceClaimName"], True
 
 
+def _consumer_uids(pod: Object, claim: Object) -> set[str]:
+    """Who may own and use the claim for this pod: the pod, and the PodGroup it is of where that owns the claim."""
+    group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    owners = claim["metadata"].get("ownerReferences") or ()
+    groups = {owner["uid"] for owner in owners if owner.get("kind") == "PodGroup" and owner.get("name") == group}
+    return {pod["metadata"]["uid"], *groups}
+
+
 def _check_pod_claim(
     pod: Object, claim: Object, generated: bool, node: Object | None, published: _Published
 ) -> Iterator[Violation]:
-    uid = pod["metadata"]["uid"]
+    uids = _consumer_uids(pod, claim)
     status = claim.get("status") or {}
-    if generated and all(owner["uid"] != uid for owner in claim["metadata"].get("ownerReferences") or ()):
+    if generated and all(owner["uid"] not in uids for owner in claim["metadata"].get("ownerReferences") or ()):
         yield Violation("foreign-claim", _name(pod), f"{_name(claim)} was not created for it")
     if not status.get("allocation"):
         yield Violation("pod-not-reserved", _name(pod), f"bound, but {_name(claim)} is not allocated")
         return
-    if all(consumer["uid"] != uid for consumer in status.get("reservedFor") or ()):
+    if all(consumer["uid"] not in uids for consumer in status.get("reservedFor") or ()):
         yield Violation("pod-not-reserved", _name(pod), f"bound, but {_name(claim)} is not reserved for it")
     if node is None:
         return  # nodes come and go; nothing to compare with

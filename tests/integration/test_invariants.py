@@ -220,6 +220,20 @@ def test_a_claim_replaced_after_the_binding_is_told_as_that() -> None:
     assert "; one is: did the claim controller replace it after the binding?" in found.text
 
 
+def test_a_groups_claim_is_its_pods_and_nobody_elses() -> None:
+    """Claim two is a PodGroup's and reserved for it; b is of that group, c of another one."""
+    state = correct()
+    shared = named(state["claims"], "two")
+    shared["metadata"]["ownerReferences"] = [{"kind": "PodGroup", "name": "group", "uid": "uid-group"}]
+    shared["status"]["reservedFor"] = [{"resource": "podgroups", "name": "group", "uid": "uid-group"}]
+    for name, group in (("b", "group"), ("c", "other")):
+        generated(named(state["pods"], name), resourceClaimStatuses=[{"name": "gpu", "resourceClaimName": "two"}])
+        named(state["pods"], name)["spec"]["schedulingGroup"] = {"podGroupName": group}
+
+    found = [(one.kind, one.subject) for one in check(State(**state))]
+    assert found == [("foreign-claim", "ns/c"), ("pod-not-reserved", "ns/c")]
+
+
 def test_exactly_256_consumers_are_allowed() -> None:
     state = correct()
     reserve(state, "two", 254)
