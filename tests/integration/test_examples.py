@@ -1,4 +1,6 @@
-"""Every example with a cluster of its own (docs/examples/shapes, docs/examples/features) does what its README says."""
+"""Every example with a cluster of its own (docs/examples/shapes, docs/examples/features) does what its README says, and
+those beside them (docs/examples) work on what the public dra-example-driver publishes.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.integration.api import Object
+from tests.integration.public_driver import gpus
 from tests.integration.world import ROOT, World, condition_of, devices_of
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -190,3 +194,33 @@ async def test_partitions_for_an_inference_deployment_go_as_far_as_its_autoscale
     )
     assert sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) == 14
     assert await world.violations() == []
+
+
+FITS_NOWHERE = "cannot-fit"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+async def test_an_example_works_with_the_public_driver(world: World, path: Path) -> None:
+    """Each on a node of that driver, as the README says: all its pods run, but the one that shows what does not."""
+    (name,) = await world.add_nodes(1)
+    for item in gpus(world.driver, name):
+        await world.create("resourceslices", item)
+    await world.start_scheduler()
+    await world.apply(EXAMPLES / "gpu-class.yaml")
+    if path.stem == "gpu-class":
+        return
+    await world.apply(path)
+    if path.stem == FITS_NOWHERE:
+        await world.wait_unschedulable("wants-nine")
+        return
+
+    def all_bound(pods: dict[str, Object]) -> bool:
+        return len(pods) >= pods_of(path) and all(pod["spec"].get("nodeName") for pod in pods.values())
+
+    await world.wait_for("pods", all_bound, what=f"{path.name}: {pods_of(path)} pods bound")
+    assert await world.violations() == []
+
+
+def pods_of(path: Path) -> int:
+    specs = [body.get("spec") or {} for body in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
+    return sum(int(spec.get("replicas", 1)) for spec in specs if "containers" in spec or "template" in spec)
