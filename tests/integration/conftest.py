@@ -109,7 +109,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     if request.param == "controlplane":
         opened = real_world(request.getfixturevalue("control_plane"), tmp_path)
     else:
-        opened = _embedded_world(tmp_path)
+        opened = embedded_world(tmp_path)
     async with opened as ready:
         await ready.add_namespace()
         try:
@@ -133,7 +133,7 @@ async def real_world(real: RealCluster, folder: Path) -> AsyncIterator[World]:
 
 
 @asynccontextmanager
-async def _embedded_world(folder: Path) -> AsyncIterator[World]:
+async def embedded_world(folder: Path) -> AsyncIterator[World]:
     if UNDER_TEST != "ours":
         pytest.skip("kube-scheduler needs more kinds than the embedded cluster has")
     from scheduler.embedded import EmbeddedCluster
