@@ -142,7 +142,7 @@ class SchedulerApp:
         if config.health_port is not None:
             self.health = await self._stack.enter_async_context(
                 HealthServer(
-                    config.health_address or ("0.0.0.0" if IN_CLUSTER_TOKEN.is_file() else "127.0.0.1"),  # noqa: S104
+                    config.health_address or ("::" if IN_CLUSTER_TOKEN.is_file() else "127.0.0.1"),
                     config.health_port,
                     problems_alive=self._problems_alive,
                     problems_ready=self.problems,
