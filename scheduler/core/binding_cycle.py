@@ -170,7 +170,8 @@ class BindingCycles:
         self._watched_revision = 0
         # A heap by the revision they await; an entry whose cycle awaits something else by now is void.
         self._awaiting_watch: Final[list[tuple[int, PodUid]]] = []
-        self._awaiting_permit: Final[dict[PodUid, None]] = {}
+        self._awaiting_permit: Final[dict[PodUid, None]] = {}  # who was asked longest ago comes first
+        self._permits_due = 0
 
     def __len__(self) -> int:
         return len(self._by_pod)
@@ -199,13 +200,28 @@ class BindingCycles:
             self._pre_bind(binding)
 
     def reconsider_permits(self) -> None:
-        """Ask Permit again for the pods that wait for it: another pod has reserved, or time has passed."""
-        for uid in tuple(self._awaiting_permit):
+        """Another pod has reserved: the pods that wait for Permit are to be asked again (`ask_permits`)."""
+        self._permits_due = len(self._awaiting_permit)
+
+    @property
+    def has_permits_due(self) -> bool:
+        return self._permits_due > 0
+
+    def ask_permits(self) -> None:
+        """Ask Permit again, for a bounded number of those that are due; the rest has its turn in the next tick."""
+        waiting = self._awaiting_permit
+        for _ in range(min(self._permits_due, self._settings.permits_per_tick)):
+            uid = next(iter(waiting), None)
+            if uid is None:
+                break
+            del waiting[uid]
+            self._permits_due -= 1
             binding = self._by_pod.get(uid)
             if binding is not None and binding.stage is _PERMIT:
+                waiting[uid] = None
                 self._permit(binding)
-            else:
-                del self._awaiting_permit[uid]
+        if not waiting:
+            self._permits_due = 0
 
     def claim_changed(self, key: ClaimKey) -> None:
         """A claim was observed anew, or a write on it was settled."""

@@ -23,6 +23,7 @@ from scheduler.core.binding_cycle import BindingCycles, Stage
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.claims import ClaimOverlay
 from scheduler.core.contests import held_devices
+from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility, ShapeRecord
 from scheduler.core.outbox import Outbox
 from scheduler.core.scheduling_queue import Place, SchedulingQueue
@@ -50,6 +51,7 @@ class Invariants:
         writes: ClaimWrites,
         feasibility: Feasibility,
         outbox: Outbox,
+        places: FairPlaces,
         scheduler_names: frozenset[str],
     ) -> None:
         self._store: Final = store
@@ -59,6 +61,7 @@ class Invariants:
         self._writes: Final = writes
         self._feasibility: Final = feasibility
         self._outbox: Final = outbox
+        self._places: Final = places
         self._scheduler_names: Final = scheduler_names
 
     def check(self) -> None:
@@ -70,11 +73,17 @@ class Invariants:
             *self._slice_problems(),
             *self._queue_problems(),
             *self._binding_problems(),
+            *self._place_problems(),
         ]
         for _, record in self._feasibility.records():
             problems.extend(_record_problems(record, self._store))
         if problems:
             raise InvariantError("\n".join(problems))
+
+    def _place_problems(self) -> Iterator[str]:
+        held, taken = self._outbox.places_held(), self._places.taken()
+        if held != taken:
+            yield f"places are taken by {taken}, requests are under way for {dict(held)}"
 
     def _node_problems(self) -> Iterator[str]:
         store = self._store

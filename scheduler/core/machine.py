@@ -26,6 +26,7 @@ from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.claims import ClaimOverlay
 from scheduler.core.cluster_view import CoreView
 from scheduler.core.device_conflicts import DeviceConflicts
+from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility
 from scheduler.core.inputs import (
     ClaimDeleted,
@@ -99,7 +100,8 @@ class Machine:
         self.store: Final = Store(features)
         self.overlay: Final = ClaimOverlay(self.store)
         self.timers: Final = Timers()
-        self.outbox: Final = Outbox()
+        self.places: Final = FairPlaces(settings.places)
+        self.outbox: Final = Outbox(self.places)
         self._problems: Final = Problems()
         self.story: Final = Story(settings.story_entries_max)
         self._uids: Final[list[str]] = []
@@ -107,7 +109,7 @@ class Machine:
             new_uid = partial(self._draw_uid, new_uid)
         view = CoreView(self.store, self.overlay, new_uid)
         self.feasibility: Final = Feasibility(self.store, settings, view)
-        self.queue: Final = SchedulingQueue(self.runners, settings, view)
+        self.queue: Final = SchedulingQueue(self.runners, settings, view, has_place=self.places.may_take)
         self.conflicts: Final = DeviceConflicts(self.store, self.overlay, self.outbox, self.runners)
         self.stranded: Final = StrandedClaims(self.store, self.outbox, self.timers, settings, self.runners)
         self._observed: Final = Observations(
@@ -160,6 +162,7 @@ class Machine:
             writes=self.writes,
             feasibility=self.feasibility,
             outbox=self.outbox,
+            places=self.places,
             scheduler_names=frozenset(self.runners),
         )
         self._unlisted = set(KINDS)
@@ -230,7 +233,7 @@ class Machine:
     def next_deadline_ms(self) -> int | None:
         """When `TimerFired` is due, on the clock of `now_ms`; None: not before the next input."""
         timers = self.timers
-        if self._can_try() and self.queue.has_active():
+        if self.bindings.has_permits_due or (not self._unlisted and self.queue.has_active()):
             return timers.wall_ms
         deadlines = [ms for ms in (timers.next_deadline_ms(), self.queue.next_deadline_ms()) if ms is not None]
         return timers.to_wall(min(deadlines)) if deadlines else None
@@ -253,15 +256,13 @@ class Machine:
         asked_max = feasibility.asked + self.settings.verdicts_per_tick
         steps_max = feasibility.steps + self.settings.steps_per_tick
         for _ in range(self.settings.cycles_per_tick):
-            if not self._can_try() or feasibility.asked >= asked_max or feasibility.steps >= steps_max:
+            if self._unlisted or feasibility.asked >= asked_max or feasibility.steps >= steps_max:
                 break
             popped = queue.pop(timers.now_ms)
             if popped is None:
                 break
             self._cycles.run(popped, asked_max - feasibility.asked, steps_max - feasibility.steps)
-
-    def _can_try(self) -> bool:
-        return not self._unlisted and len(self.bindings) < self.settings.binding_cycles_max
+        self.bindings.ask_permits()
 
     def _draw_uid(self, new_uid: Callable[[], str]) -> str:
         uid = new_uid()

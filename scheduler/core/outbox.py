@@ -3,17 +3,29 @@
 Rules of this module
   1. A decision that is answered gets a number of its own; the same write sent again gets a new one.
   2. An answer reaches its waiter at most once; unknown numbers (answers to an earlier life of the machine) are ignored.
+  3. A request holds a place of its namespace from here to its answer. Conditions hold none: they stop no pod.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from scheduler.core.fair_places import FairPlaces
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
-from scheduler.framework.decisions import Answered, Decision, RecordEvent, WriteId
+from scheduler.framework.decisions import (
+    Answered,
+    BindPod,
+    Decision,
+    PatchExtendedResources,
+    PatchPodStatus,
+    ReadPod,
+    RecordEvent,
+    WriteId,
+)
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.objects import Pod
 
@@ -27,12 +39,20 @@ def _cut(note: str) -> str:
     return note if len(note) <= NOTE_LENGTH_MAX else note[: NOTE_LENGTH_MAX - 4] + " ..."
 
 
+class _Asked(NamedTuple):
+    """A decision that is not answered yet. `namespace`: whose place it holds, None when it holds none."""
+
+    waiter: Waiter
+    namespace: str | None
+
+
 class Outbox:
     """Collects the decisions of one `handle` and remembers the waiters of all unanswered ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: FairPlaces) -> None:
+        self._places: Final = places
         self._decisions: list[Decision] = []
-        self._waiters: Final[dict[WriteId, Waiter]] = {}
+        self._asked: Final[dict[WriteId, _Asked]] = {}
         self._next_id = 1
         self._first_id = 1  # of those that have not left
 
@@ -40,7 +60,10 @@ class Outbox:
         """Send `decision`; `waiter` is called with its answer."""
         write_id = WriteId(self._next_id)
         self._next_id += 1
-        self._waiters[write_id] = waiter
+        namespace = _namespace(decision)
+        if namespace is not None:
+            self._places.take(namespace)
+        self._asked[write_id] = _Asked(waiter, namespace)
         self._decisions.append(msgspec.structs.replace(decision, id=write_id))
         return write_id
 
@@ -72,9 +95,12 @@ class Outbox:
 
     def deliver(self, answer: Answer) -> None:
         """Hand `answer` to whoever waits for it."""
-        waiter = self._waiters.pop(answer.id, None)
-        if waiter is not None:
-            waiter(answer)
+        asked = self._asked.pop(answer.id, None)
+        if asked is None:
+            return
+        if asked.namespace is not None:
+            self._places.give_back(asked.namespace)
+        asked.waiter(answer)
 
     def drain(self) -> tuple[Decision, ...]:
         """The decisions since the last call, in order."""
@@ -87,4 +113,18 @@ class Outbox:
 
     @property
     def unanswered(self) -> frozenset[WriteId]:
-        return frozenset(self._waiters)
+        return frozenset(self._asked)
+
+    def places_held(self) -> Counter[str]:
+        """Requests under way by namespace, counted anew (for `invariants`)."""
+        return Counter(asked.namespace for asked in self._asked.values() if asked.namespace is not None)
+
+
+def _namespace(decision: Answered) -> str | None:
+    """Whose place a request takes."""
+    kind = type(decision)
+    if kind is PatchPodStatus:
+        return None
+    if kind is BindPod or kind is ReadPod or kind is PatchExtendedResources:
+        return decision.pod.namespace  # type: ignore[union-attr]
+    return decision.claim.namespace  # type: ignore[union-attr]

@@ -12,6 +12,8 @@ Rules of this module
   3. A pod in backoff after a rejection is tried early when nothing is active (upstream's SchedulerPopFromBackoffQ); one
      in backoff after an error never is.
   4. Whatever nothing has woken for five minutes is tried again, for a shape its leader.
+  5. An active pod whose namespace has no place for its requests lets the others pass, leads nobody, and is tried in its
+     order as soon as there is one.
 
 Not here: what a pod needs (plugins), attempts (`scheduling_cycle`).
 
@@ -26,7 +28,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -136,14 +138,24 @@ class _Waker(NamedTuple):
 class SchedulingQueue:
     """Pods of ours that are not bound yet."""
 
-    def __init__(self, runners: Mapping[str, Runner], settings: CoreSettings, view: ClusterView) -> None:
+    def __init__(
+        self,
+        runners: Mapping[str, Runner],
+        settings: CoreSettings,
+        view: ClusterView,
+        *,
+        has_place: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """Begin empty. `has_place` tells whether a namespace may have one more request under way."""
         self._settings: Final = settings
+        self._has_place: Final = has_place
         self._view: Final = view
         self._pods: Final[dict[PodUid, QueuedPod]] = {}
         self._active: Final[list[_Entry]] = []
         self._backoff: Final[list[_Entry]] = []
         self._error_backoff: Final[list[_Entry]] = []
-        self._active_count = 0
+        # Active pods that were passed by, for want of a place, by namespace.
+        self._passed_by: Final[dict[str, list[_Entry]]] = {}
         self._ticket = 0
         self._groups: Final[dict[Shape, ShapeGroup]] = {}
         # Waiting pods by the plugin that rejected them: one by one, and as groups of the same shape.
@@ -158,6 +170,7 @@ class SchedulingQueue:
                     self._wakes.setdefault(resource, []).append(waker)
         self._wakers_by_change: Final[dict[tuple[Resource, Action], tuple[_Waker, ...]]] = {}
         self._flush_ms = 0
+        self._now_ms = 0  # of the last tick
         # Gated pods that were not told why yet, with the time to do so; entries with an old ticket are void.
         self._gated: Final[deque[tuple[int, int, QueuedPod]]] = deque()
 
@@ -232,7 +245,7 @@ class SchedulingQueue:
         """The pod to try now, in flight from here on; its caller must say what became of it."""
         self._ripen(now_ms)
         queued = self._first_active()
-        while queued is None and (early := _first(self._backoff)) is not None:
+        while queued is None and (early := self._first_early()) is not None:
             self._displace(early)
             self._enqueue(early, now_ms)
             queued = self._first_active()
@@ -243,7 +256,8 @@ class SchedulingQueue:
         return queued
 
     def has_active(self) -> bool:
-        return self._active_count > 0 or _first(self._backoff) is not None
+        """Whether `pop` would give out a pod."""
+        return self._first_active() is not None or self._first_early() is not None
 
     # What became of an attempt
 
@@ -380,6 +394,7 @@ class SchedulingQueue:
 
     def tick(self, now_ms: int) -> None:
         """Let time pass: end backoffs, and flush what has waited too long."""
+        self._now_ms = now_ms
         self._ripen(now_ms)
         if now_ms < self._flush_ms + self._settings.flush_interval_ms:
             return
@@ -453,9 +468,7 @@ class SchedulingQueue:
         """Take the pod out of the place it is in. A leader still leads."""
         queued.ticket = self._next_ticket()
         place = queued.place
-        if place is _ACTIVE:
-            self._active_count -= 1
-        elif place is _UNSCHEDULABLE or place is _GATED:
+        if place is _UNSCHEDULABLE or place is _GATED:
             group = queued.group
             if group is not None and queued.uid in group.members:
                 del group.members[queued.uid]
@@ -473,7 +486,6 @@ class SchedulingQueue:
 
     def _push_active(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _ACTIVE, now_ms)
-        self._active_count += 1
         heapq.heappush(self._active, _Entry(-queued.priority, now_ms, queued.ticket, queued))
 
     def _push_backoff(self, queued: QueuedPod, now_ms: int) -> None:
@@ -489,7 +501,28 @@ class SchedulingQueue:
                 self._enqueue(queued, now_ms)
 
     def _first_active(self) -> QueuedPod | None:
-        return _first(self._active)
+        """The active pod to try next, of those whose namespace has a place.
+
+        Amortized O(log n), and O(namespaces passed by): each of those has requests under way, so they are few.
+        """
+        active, passed_by = self._active, self._passed_by
+        while (queued := _first(active)) is not None and not self._has_place(queued.pod.metadata.namespace):
+            heapq.heappush(passed_by.setdefault(queued.pod.metadata.namespace, []), heapq.heappop(active))
+            self._follow(queued, self._now_ms)
+        if not passed_by:
+            return queued
+        best = active[0] if active else None
+        for namespace, heap in tuple(passed_by.items()):
+            if _first(heap) is None:
+                del passed_by[namespace]
+            elif (best is None or heap[0] < best) and self._has_place(namespace):
+                best = heap[0]
+        return best.queued if best is not None else None
+
+    def _first_early(self) -> QueuedPod | None:
+        """The pod in backoff that is tried early when no active one can be."""
+        queued = _first(self._backoff)
+        return queued if queued is not None and self._has_place(queued.pod.metadata.namespace) else None
 
     # Indexes
 

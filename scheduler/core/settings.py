@@ -20,7 +20,9 @@ class CoreSettings:
         cycles_per_tick: Scheduling cycles in one TimerFired, so that one `handle` stays short.
         verdicts_per_tick: Nodes looked at in one TimerFired; a pod that needs more goes on in the next.
         steps_per_tick: Steps of costly searches in one TimerFired; one that needs more goes on in the next.
-        binding_cycles_max: Pods whose writes are under way at once; beyond it nothing is decided.
+        places: Requests of pods under way at once, shared by namespaces (`fair_places`); pods of a namespace that has
+            its share are not tried. What waits, or is in doubt and not being sent, holds no place.
+        permits_per_tick: Pods waiting in Permit that are asked again in one TimerFired.
         feasible_nodes_enough: Nodes of a shape that must be known to fit before looking for more of them stops
             (upstream minFeasibleNodesToFind). Smaller clusters are always searched whole.
         remembered_verdicts_max: Bound on verdicts kept, over all pod shapes; the shapes unused longest are forgotten.
@@ -43,7 +45,8 @@ class CoreSettings:
     cycles_per_tick: int = 16
     verdicts_per_tick: int = 400
     steps_per_tick: int = 6_000
-    binding_cycles_max: int = 256
+    places: int = 256
+    permits_per_tick: int = 64
     feasible_nodes_enough: int = 100
     remembered_verdicts_max: int = 2_000_000
     write_retry_ms_initial: int = 100
@@ -67,7 +70,8 @@ class CoreSettings:
             "unallocated_ms_silent",
             "unallocated_ms_again",
             "steps_per_tick",
-            "binding_cycles_max",
+            "places",
+            "permits_per_tick",
             "feasible_nodes_enough",
             "remembered_verdicts_max",
             "write_retry_ms_initial",

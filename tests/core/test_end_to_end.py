@@ -176,7 +176,7 @@ def test_a_pod_made_again_under_the_same_name_is_another_pod():
 
 
 def test_no_more_pods_are_tried_than_may_be_bound_at_once():
-    rig = Rig(Slots(1), binding_cycles_max=2)
+    rig = Rig(Slots(1), places=2)
     rig.add_nodes("a", "b", "c")
     for index in range(3):
         rig.add_pod(f"p{index}")

@@ -179,7 +179,7 @@ class World(ForeignScheduler, TaintRuleActions):
                 checks_invariants=self.conditions.checks_invariants,
                 story_entries_max=self.conditions.story_entries_max,
                 feasible_nodes_enough=self.rnd.choice([1, 2, 100]),
-                binding_cycles_max=self.rnd.choice([2, 100]),
+                places=self.rnd.choice([2, 100]),
                 cycles_per_tick=self.rnd.choice([1, 3, 16]),
                 verdicts_per_tick=self.rnd.choice([1, 2, 400]),
                 steps_per_tick=self.rnd.choice([1, 3, 10_000]),
