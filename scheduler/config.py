@@ -159,7 +159,8 @@ class Config(_Section):
         slices: Selector, by `driver` and `pool`, of the ResourceSlices it may allocate from, None for all.
         health_port: Port of /livez, /readyz and /metrics; 0 takes a free one, None serves nothing.
         health_address: None: all addresses in a pod, loopback elsewhere.
-        writes_in_flight: Requests sent at once (upstream's `parallelism` has no counterpart: deciding has one thread).
+        writes_in_flight: Requests sent at once, at most three quarters of them for one namespace (upstream's
+            `parallelism` has no counterpart: deciding has one thread).
         request_timeout: After it the outcome of a write is unknown.
         watch_inactivity: A watch silent for so long is cut; servers send bookmarks every minute.
         events_per_second, events_burst: What is beyond is delayed, then dropped.
@@ -177,7 +178,7 @@ class Config(_Section):
     slices: SliceSelectorText | None = None
     health_port: Annotated[int, Field(ge=0, le=65535)] | None = 10259
     health_address: str | None = None
-    writes_in_flight: Annotated[int, Field(ge=1, le=1000)] = 48
+    writes_in_flight: Annotated[int, Field(ge=1, le=1000)] = 64
     request_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 15.0
     watch_inactivity: Annotated[Seconds, Field(ge=1, le=3600)] = 70.0
     events_per_second: Annotated[float, Field(gt=0, le=10_000, strict=False)] = 200.0

@@ -29,6 +29,11 @@ class FairPlaces:
         self._free_least: Final = places - most if most is not None else None
         self._taken: Final[dict[str, int]] = {}
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether nobody may take any."""
+        return self._free_least is not None and self.free <= self._free_least
+
     def taken(self) -> dict[str, int]:
         """Places by namespace (for `invariants`)."""
         return dict(self._taken)
@@ -37,7 +42,7 @@ class FairPlaces:
         """Whether one more place is the namespace's to take."""
         taken = self._taken.get(namespace)
         if taken is None:
-            return self._free_least is None or self.free > self._free_least
+            return not self.is_exhausted
         return taken < SHARE * self.free
 
     def take(self, namespace: str) -> None:

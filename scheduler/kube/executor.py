@@ -2,7 +2,8 @@
 
 Rules of this module
   1. Every decision with an id is answered by exactly one input, also when the program stops.
-  2. Decisions about one object are executed in the order given, one at a time; others overlap, `in_flight_max` at once.
+  2. Decisions about one object are executed in the order given, one at a time; others overlap, `in_flight_max` at once,
+     shared by namespaces (`fair_lanes`). One more is sent for each namespace that has none under way.
   3. Writes are narrow patches that carry what they suppose (revision or uid), so nothing is ever written over.
   4. Nothing is decided here: no retry of a write, no look at the machine's state.
 
@@ -45,6 +46,7 @@ from scheduler.kube.clock import Clock, encode_time
 from scheduler.kube.codec import RESOURCE_API, Codec, UndecodableError
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.exact_claims import PROTOBUF, ExactClaim, MalformedError
+from scheduler.kube.fair_lanes import FairLanes
 from scheduler.kube.feature_gates import dropped_fields
 from scheduler.kube.requests import (
     JSON,
@@ -66,6 +68,7 @@ log = logging.getLogger(__name__)
 
 _EVENT_WRITERS: Final = 4
 _TRANSITIONS_MAX: Final = 10_000
+_MORE_WRITERS: Final = 4  # times `in_flight_max`: the end of what namespaces that have none under way may add
 
 
 class Request(NamedTuple):
@@ -237,6 +240,10 @@ class _Lane:
         self.key = key
         self.decisions: deque[Answered] = deque((decision,))
 
+    @property
+    def namespace(self) -> str:
+        return self.key[1].namespace
+
 
 class Executor:
     """A bounded pool of writers. `async with` starts them; leaving waits for what is in flight, then stops them.
@@ -267,11 +274,11 @@ class Executor:
         self._deliver = deliver
         self._reporter = reporter
         self._events = events
-        self._in_flight_max = in_flight_max
         self._on_write = on_write
         self._drain_s = drain_s
         self._lanes: dict[tuple[str, _LaneKey], _Lane] = {}
-        self._ready: asyncio.Queue[_Lane] = asyncio.Queue()
+        self._writers_count = _MORE_WRITERS * in_flight_max
+        self._ready: FairLanes[_Lane] = FairLanes(in_flight_max, self._writers_count)
         self._has_events = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_stopped = False
@@ -282,7 +289,7 @@ class Executor:
 
     async def __aenter__(self) -> Executor:
         self._tasks = [
-            asyncio.create_task(self._write(), name=f"writer-{number}") for number in range(self._in_flight_max)
+            asyncio.create_task(self._write(), name=f"writer-{number}") for number in range(self._writers_count)
         ]
         self._tasks += [
             asyncio.create_task(self._send_events(), name=f"event-writer-{number}") for number in range(_EVENT_WRITERS)
@@ -322,11 +329,11 @@ class Executor:
                 continue
             lane = self._lanes[key] = _Lane(key, decision)
             self._is_idle.clear()
-            self._ready.put_nowait(lane)
+            self._ready.put(lane.namespace, lane)
 
     async def _write(self) -> None:
         while True:
-            lane = await self._ready.get()
+            lane = await self._ready.take()
             decision = lane.decisions[0]
             self.stats.waiting -= 1
             self.stats.in_flight += 1
@@ -334,9 +341,10 @@ class Executor:
                 answer = await self._execute(decision)
             finally:
                 self.stats.in_flight -= 1
+                self._ready.give_back(lane.namespace)
             lane.decisions.popleft()
             if lane.decisions:
-                self._ready.put_nowait(lane)
+                self._ready.put(lane.namespace, lane)
             else:
                 del self._lanes[lane.key]
                 if not self._lanes:

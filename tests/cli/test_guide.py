@@ -18,7 +18,7 @@ def test_the_guides_configuration_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(shown)
 
-    assert load_config(path).writes_in_flight == 48
+    assert load_config(path).writes_in_flight == 64
 
 
 def test_the_config_map_holds_a_valid_configuration(tmp_path: Path) -> None:

@@ -661,6 +661,43 @@ async def test_no_more_than_the_limit_in_flight():
         assert (running.executor.stats.in_flight, running.executor.stats.waiting) == (0, 0)
 
 
+async def test_requests_that_hang_for_one_namespace_leave_slots_to_others():
+    """Otherwise all slots are its, until the API server gives up on its webhook after ten seconds."""
+    gate = Gate()
+
+    async def answer(asked):
+        return await gate(asked) if "/namespaces/hangs/" in asked.path else await reply(CLAIM_OBJECT)(asked)
+
+    async with misbehaving(*[answer] * 30) as server, executing(server, in_flight_max=8) as running:
+        running.executor.submit([ReadClaim(ClaimKey("hangs", f"c{n}"), WriteId(n + 1)) for n in range(20)])
+        running.executor.submit([ReadClaim(ClaimKey("default", f"c{n}"), WriteId(n + 100)) for n in range(5)])
+        await running.told.until(lambda inputs: len(inputs) == 5)
+        assert {one.id for one in running.told.inputs} == set(range(100, 105))
+        assert running.executor.stats.in_flight == 6, "three quarters of the slots"
+        gate.opened.set()
+        await running.told.until(lambda inputs: len(inputs) == 25)
+        assert (running.executor.stats.in_flight, running.executor.stats.waiting) == (0, 0)
+
+
+async def test_namespaces_take_turns():
+    gate, order = Gate(), []
+
+    async def answer(asked):
+        order.append(asked.path.rsplit("/", 1)[-1])
+        return await gate(asked) if len(order) == 1 else await reply(CLAIM_OBJECT)(asked)
+
+    async with misbehaving(*[answer] * 30) as server, executing(server, in_flight_max=1) as running:
+        names = [("a", "a1"), ("a", "a2"), ("a", "a3"), ("a", "a4")]
+        running.executor.submit([ReadClaim(ClaimKey(*name), WriteId(n)) for n, name in enumerate(names)])
+        await server.asked_for(1)
+        running.executor.submit([ReadClaim(ClaimKey("b", name), WriteId(10)) for name in ("b1",)])
+        await running.told.until(lambda inputs: len(inputs) == 1)
+        assert order == ["a1", "b1"]
+        gate.opened.set()
+        await running.told.until(lambda inputs: len(inputs) == 5)
+        assert order == ["a1", "b1", "a2", "a3", "a4"]
+
+
 async def test_stopping_waits_for_writes_in_flight():
     gate = Gate()
     async with misbehaving(gate) as server, executing(server, drain_s=20) as running:
