@@ -39,7 +39,7 @@ from scheduler.yaml_reading import Node, Sequence, compose
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 KIND: Final = "DraSchedulerConfiguration"
 
-_FIELD_BY_GATE: Final[Mapping[str, str]] = {
+FIELD_BY_GATE: Final[Mapping[str, str]] = {
     "DRAAdminAccess": "admin_access",
     "DRAPrioritizedList": "prioritized_list",
     "DRAPartitionableDevices": "partitionable_devices",
@@ -204,8 +204,8 @@ class Config(_Section):
         if len(set(names)) != len(names):
             raise ValueError(f"profiles: each schedulerName may occur once, got {', '.join(names)}")
         for gate in self.feature_gates:
-            if gate not in _FIELD_BY_GATE:
-                raise ValueError(f"featureGates: unknown gate {gate!r}{_suggestion(gate, _FIELD_BY_GATE)}")
+            if gate not in FIELD_BY_GATE:
+                raise ValueError(f"featureGates: unknown gate {gate!r}{_suggestion(gate, FIELD_BY_GATE)}")
         return self
 
     @property
@@ -222,7 +222,7 @@ class Config(_Section):
 
     def features(self) -> Features:
         """The allocator's code paths."""
-        gates = {_FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items()}
+        gates = {FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items()}
         return Features(**gates, kubernetes=self.kubernetes)
 
     def core_settings(self) -> CoreSettings:

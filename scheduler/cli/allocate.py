@@ -1,30 +1,45 @@
-"""`dra-scheduler allocate`: what the scheduler would allocate, offline, from files.
+"""`dra-scheduler allocate`: what the scheduler would do with pods, offline, from files or a cluster's objects.
 
-Not here: reading files (`manifests`), cases in JSON lines (`allocate_cases`), deciding (`allocator`).
+Not here: reading files (`manifests`), deciding (`scheduler.offline`), claims without a pod (`allocate_claims`), cases
+in JSON lines (`allocate_cases`).
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from scheduler.cli.input_size import size_option
 
+if TYPE_CHECKING:
+    from allocator import Features
+    from scheduler.offline import Given, Loaded, Question, Verdict
+
 _BUDGET_STEPS: Final = 200_000
-_ALLOCATED_KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "Node")
+_FUNNELS_MAX: Final = 20
+"""Nodes of each pod whose devices are counted rule by rule."""
+_NAMES_MAX: Final = 3
+_OURS: Final = "dra-scheduler"
 
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=str), metavar="FILE…")
 @click.option("--jsonl", is_flag=True, help="Read cases from standard input, one a line; answer each with a line.")
-@click.option("--node", "nodes", multiple=True, help="Only this node (repeatable).")
-@click.option("--claim", "claims", multiple=True, help="Only this claim, NAME or NAMESPACE/NAME (repeatable).")
+@click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Read this cluster's objects too.")
+@click.option("--context", help="Context of the kubeconfig. Default: its current one.")
+@click.option("--node", "nodes", multiple=True, help="As if only this node were there (repeatable).")
+@click.option("--pod", "pods", multiple=True, help="Only this pod, NAME or NAMESPACE/NAME (repeatable).")
+@click.option(
+    "--claim",
+    "claims",
+    multiple=True,
+    help="Only this claim or template, NAME or NAMESPACE/NAME, without a pod (repeatable).",
+)
 @click.option(
     "-o",
     "--output",
@@ -55,34 +70,66 @@ def allocate(
     files: tuple[str, ...],
     *,
     jsonl: bool,
+    kubeconfig: str | None,
+    context: str | None,
     nodes: tuple[str, ...],
+    pods: tuple[str, ...],
     claims: tuple[str, ...],
     output: str,
     kubernetes: str,
     gates: str,
     budget_steps: int,
 ) -> None:
-    """Print what would be allocated on each node, or why not.
+    """Print where each pod would run and with which devices, or why not.
 
-    FILEs hold ResourceSlices, DeviceClasses, ResourceClaims or ResourceClaimTemplates, and Nodes, as YAML or JSON
-    ("-" reads standard input). Claims that are allocated already hold their devices; all others are taken as the
-    claims of one pod, in the order of the files. Without Nodes, the nodes that slices name are asked.
+    FILEs are manifests or dumps, YAML or JSON ("-" reads standard input), of all that the scheduler looks at: Nodes,
+    ResourceSlices, DeviceClasses, claims and templates, DeviceTaintRules, Namespaces, and pods, those that run too. The
+    answers are the scheduler's own. Pods are tried one after the other, each with claims of its own from its
+    templates; Deployments, ReplicaSets and Jobs make their pods.
 
-    Exit codes: 0 some node fits, 1 none does or an object is broken, 2 wrong use.
+    Where no pod waits, or with --claim, every claim and template is asked about alone, on each node: then only devices
+    are looked at.
+
+    \b
+    kubectl get nodes,namespaces,resourceslices,deviceclasses,resourceclaims,pods -A -o yaml > dump.yaml
+    dra-scheduler allocate dump.yaml my-pods.yaml
+    dra-scheduler allocate --kubeconfig ~/.kube/config my-pods.yaml
+
+    Exit codes: 0 every pod fits (of claims alone: some node serves one), 1 one does not or an object is broken, 2 wrong
+    use.
     """
     if jsonl:
         if files:
             raise click.UsageError("--jsonl reads standard input; leave the files out")
         _answer_lines(budget_steps, kubernetes)
         return
-    if not files:
-        raise click.UsageError('name at least one file, or "-" for standard input')
-    world = _read(files)
-    verdicts = _ask(world, _Options(nodes, claims, kubernetes, gates, budget_steps))
-    _print(verdicts, world, output)
-    for problem in world.problems:
+    if not files and kubeconfig is None:
+        raise click.UsageError('name at least one file, or "-" for standard input, or a --kubeconfig')
+    if context and kubeconfig is None:
+        raise click.UsageError("--context needs --kubeconfig")
+    if pods and claims:
+        raise click.UsageError("--pod and --claim are two questions; ask one")
+    given, server_gates = _read(files, kubeconfig, context)
+    features = _features(gates, kubernetes, server_gates)
+    if claims or not (pods or any(_waits(one.obj) for one in given)):
+        from scheduler.cli.allocate_claims import ask_about_claims
+
+        ctx.exit(
+            ask_about_claims(
+                given, nodes=nodes, claims=claims, features=features, budget_steps=budget_steps, output=output
+            )
+        )
+    question, loaded = _ask(given, features=features, budget_steps=budget_steps, nodes=nodes, pods=pods)
+    rows = _rows(question, budget_steps)
+    if not rows:
+        raise click.ClickException("no pod waits for a node or for devices; --claim asks about claims alone")
+    _print(rows, output)
+    for problem in (*map(str, loaded.problems), *question.broken):
         click.echo(f"warning: {problem}", err=True)
-    ctx.exit(0 if any(verdict["outcome"] == "allocated" for verdict in verdicts) and not world.broken else 1)
+    for note in loaded.notes:
+        click.echo(f"note: {note}", err=True)
+    is_good = all(row["outcome"] in ("fits", "waits") for row in rows)
+    ctx.exit(0 if is_good and not loaded.problems and not question.broken else 1)
 
 
 def _answer_lines(budget_steps: int, kubernetes: str) -> None:
@@ -103,216 +150,183 @@ def _answer_lines(budget_steps: int, kubernetes: str) -> None:
         sys.stdout.buffer.flush()
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    nodes: Sequence[str]
-    claims: Sequence[str]
-    kubernetes: str
-    gates: str
-    budget_steps: int
-
-
-@dataclass(slots=True)
-class _World:
-    """What the files hold. `broken` counts objects that could not be read; `problems` says which, and why."""
-
-    slices: list[Any] = field(default_factory=list)
-    classes: list[Any] = field(default_factory=list)
-    claims: list[Any] = field(default_factory=list)
-    nodes: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    in_use: Any = None
-    problems: list[str] = field(default_factory=list)
-    broken: int = 0
-
-
-def _read(files: Iterable[str]) -> _World:
-    from allocator import AllocationError, DecodeError, InUse
+def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> tuple[list[Given], Mapping[str, bool]]:
+    """The cluster's objects, then those of the files; and the cluster's feature gates."""
     from scheduler.cli.manifests import ManifestError, read_manifests
+    from scheduler.offline import Given, is_waiting
 
-    world = _World(in_use=InUse())
+    given: list[Given] = []
+    gates: Mapping[str, bool] = {}
     try:
-        documents = read_manifests([Path(file) if file != "-" else file for file in files])
+        written = [Given(str(document.place()), document.obj) for document in read_manifests(files)]
     except ManifestError as error:
         raise click.ClickException(str(error)) from error
-    unused = []
-    for document in documents:
+    if kubeconfig is not None:
+        from scheduler.cli.cluster_objects import ClusterReadError, read_whole_cluster
+
         try:
-            _take(world, document.kind, document.obj)
-        except (DecodeError, AllocationError, _ObjectError) as error:
-            world.broken += 1
-            world.problems.append(f"{document.place()}: {error}; left out")
-        else:
-            if document.kind not in _ALLOCATED_KINDS:
-                unused.append(document.name)
-    if unused:
-        world.problems.append(f"not looked at: {', '.join(unused)}")
-    return world
+            listed, gates = read_whole_cluster(kubeconfig, context)
+        except ClusterReadError as error:
+            raise click.ClickException(str(error)) from None
+        if any(_waits(one.obj) for one in written):
+            # Asked are the pods of the files; those that wait in the cluster would take their devices first.
+            listed = [obj for obj in listed if not (obj["kind"] == "Pod" and is_waiting(obj))]
+        given = [Given(f"{kubeconfig}", obj) for obj in listed]
+    return [*given, *written], gates
 
 
-class _ObjectError(ValueError):
-    """An object whose metadata cannot be used."""
-
-
-def _take(world: _World, kind: str, obj: dict[str, Any]) -> None:
-    from allocator import decode_class, decode_slice
-
-    metadata = obj.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    if kind in _ALLOCATED_KINDS and not isinstance(name, str):
-        raise _ObjectError(f"{kind} without metadata.name")
-    if kind == "ResourceSlice":
-        world.slices.append(decode_slice(obj))
-    elif kind == "DeviceClass":
-        world.classes.append(decode_class(obj))
-    elif kind == "Node":
-        assert isinstance(metadata, Mapping)
-        world.nodes[str(name)] = metadata.get("labels") or {}
-    elif kind in ("ResourceClaim", "ResourceClaimTemplate"):
-        _take_claim(world, kind, obj)
-
-
-def _take_claim(world: _World, kind: str, obj: dict[str, Any]) -> None:
-    from allocator import Claim, decode_allocation, decode_claim_spec
-
-    spec = obj.get("spec") or {}
-    if kind == "ResourceClaimTemplate":
-        spec = spec.get("spec") or {}
-    allocation = (obj.get("status") or {}).get("allocation")
-    name = f"{obj['metadata'].get('namespace') or 'default'}/{obj['metadata']['name']}"
-    if allocation is not None:
-        for device in world.in_use.add(decode_allocation(allocation)):
-            world.problems.append(f"ResourceClaim {name}: device {device} is allocated to another claim, too")
-        return
-    namespace, _, short = name.partition("/")
-    world.claims.append(Claim(namespace, short, decode_claim_spec(_with_defaults(spec))))
-
-
-def _with_defaults(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec as the API server would store it: allocation mode and count filled in."""
-    filled: dict[str, Any] = json.loads(json.dumps(spec, default=str))
-    devices = filled.get("devices")
-    requests = devices.get("requests") if isinstance(devices, dict) else None
-    for request in requests if isinstance(requests, list) else ():
-        if not isinstance(request, dict):
-            continue
-        for details in (request.get("exactly"), *(request.get("firstAvailable") or ())):
-            if isinstance(details, dict):
-                details.setdefault("allocationMode", "ExactCount")
-                if details["allocationMode"] == "ExactCount":
-                    details.setdefault("count", 1)
-    return filled
-
-
-def _ask(world: _World, options: _Options) -> list[dict[str, Any]]:
-    from allocator import Inventory, NodeView
+def _features(gates: str, kubernetes: str, server_gates: Mapping[str, bool]) -> Features:
     from scheduler.cli.allocate_cases import CaseError, read_features
+    from scheduler.kube.feature_gates import features_left
 
     try:
-        features = read_features(_parse_gates(options.gates), options.kubernetes)
+        return features_left(read_features(_parse_gates(gates), kubernetes), server_gates)
     except CaseError as error:
         raise click.UsageError(f"--feature-gates: {error}") from error
-    claims = [claim for claim in world.claims if not options.claims or {str(claim), claim.name} & set(options.claims)]
-    if not claims:
-        raise click.ClickException(
-            "the files hold no claim without an allocation"
-            if not options.claims
-            else f"no unallocated claim is named {' or '.join(options.claims)}"
-        )
-    names = world.nodes or {slice_.node_name: {} for slice_ in world.slices if slice_.node_name} or {"any-node": {}}
-    wanted = [name for name in sorted(names) if not options.nodes or name in options.nodes]
-    if not wanted:
-        raise click.ClickException(f"no node is named {' or '.join(options.nodes)}; known: {', '.join(sorted(names))}")
-    inventory = Inventory(world.slices, world.classes)
-    return [
-        _verdict(
-            claims,
-            NodeView(name, names[name]),
-            inventory=inventory,
-            in_use=world.in_use,
-            features=features,
-            budget_steps=options.budget_steps,
-        )
-        for name in wanted
-    ]
 
 
 def _parse_gates(text: str) -> dict[str, Any]:
+    """Gates by the name that `read_features` knows them by: upstream's, with or without DRA before it."""
+    from scheduler.cli.allocate_cases import FEATURE_FIELDS
+    from scheduler.config import FIELD_BY_GATE
+
+    known = {field: name for name, field in FEATURE_FIELDS.items()}
     gates: dict[str, Any] = {}
     for entry in filter(None, text.split(",")):
         name, _, value = entry.partition("=")
-        gates[name.strip()] = {"true": True, "false": False}.get(value.strip().lower(), value)
+        name = known.get(FIELD_BY_GATE.get(name.strip(), ""), name.strip())
+        gates[name] = {"true": True, "false": False}.get(value.strip().lower(), value)
     return gates
 
 
-def _verdict(
-    claims: Any, node: Any, *, inventory: Any, in_use: Any, features: Any, budget_steps: int
-) -> dict[str, Any]:
-    from allocator import Allocated, AllocationError, BudgetExhausted, encode_allocation, explain
-    from allocator import allocate as allocate_devices
-    from scheduler.cli.allocate_cases import share_ids
+def _waits(obj: Mapping[str, Any]) -> bool:
+    """Whether an object is a pod that waits for its node or its devices, or makes such pods."""
+    from scheduler.offline import is_waiting, makes_pods
 
-    verdict: dict[str, Any] = {"node": node.name}
-    try:
-        outcome = allocate_devices(
-            claims, node, inventory, in_use, features=features, budget_steps=budget_steps, share_ids=share_ids()
+    if obj.get("kind") != "Pod" or not isinstance(obj.get("spec"), Mapping):
+        return makes_pods(obj)
+    has_not_started = (obj.get("status") or {}).get("phase", "Pending") == "Pending"
+    return is_waiting(obj) or (has_not_started and bool(obj["spec"].get("resourceClaims")))
+
+
+def _ask(
+    given: Sequence[Given], *, features: Features, budget_steps: int, nodes: Sequence[str], pods: Sequence[str]
+) -> tuple[Question, Loaded]:
+    from scheduler.offline import OfflineCluster, decide
+
+    known = [str((one.obj.get("metadata") or {}).get("name")) for one in given if one.obj.get("kind") == "Node"]
+    if not known:
+        raise click.UsageError(
+            "there are pods but no Nodes, so nothing they could run on: add them (kubectl get nodes -o yaml), or ask "
+            "about claims alone with --claim"
         )
-    except AllocationError as error:
-        return {**verdict, "outcome": "error", "reason": str(error), "steps": error.steps}
-    verdict["steps"] = outcome.steps
-    if isinstance(outcome, Allocated):
-        verdict["outcome"] = "allocated"
-        verdict["claims"] = [
-            {"namespace": claim.namespace, "name": claim.name, "allocation": encode_allocation(allocation)}
-            for claim, allocation in zip(claims, outcome.allocations, strict=True)
+    if nodes and not set(nodes) & set(known):
+        raise click.ClickException(f"no node is named {' or '.join(nodes)}; known: {', '.join(sorted(known))}")
+    if nodes:
+        given = [
+            one
+            for one in given
+            if one.obj.get("kind") != "Node" or (one.obj.get("metadata") or {}).get("name") in nodes
         ]
-    elif isinstance(outcome, BudgetExhausted):
-        verdict["outcome"] = "exhausted"
-        verdict["reason"] = f"no answer within {budget_steps} steps: nothing is known; allow more with --budget-steps"
-    else:
-        explanation = explain(claims, node, inventory, in_use, features=features, budget_steps=budget_steps)
-        verdict["outcome"] = "none"
-        verdict["reason"] = "; ".join(str(request) for request in explanation.requests) or outcome.blame
-        if explanation.pools_left_out:
-            verdict["reason"] += f" (left out: {', '.join(explanation.pools_left_out)})"
-    return verdict
+    cluster = OfflineCluster(time.time_ns() // 1_000_000)
+    loaded = cluster.load(given)
+    asked = None
+    if pods:
+        keys = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods()]
+        keys += [problem.pod for problem in loaded.problems if problem.pod is not None]
+        asked = {key for key in keys if {key[1], "/".join(key)} & set(pods)}
+        if not asked:
+            raise click.ClickException(f"no pod is named {' or '.join(pods)}")
+    _tell_of_strangers(cluster.pods())
+    question = decide(cluster, features=features, budget_steps=budget_steps, asked=asked)
+    return question, loaded
 
 
-def _print(verdicts: Sequence[Mapping[str, Any]], world: _World, output: str) -> None:
+def _tell_of_strangers(pods: Sequence[Mapping[str, Any]]) -> None:
+    from scheduler.offline import is_waiting
+
+    waiting = [str(pod["spec"].get("schedulerName")) for pod in pods if is_waiting(pod)]
+    for name in sorted(set(waiting) - {_OURS}):
+        count = waiting.count(name)
+        pods_name = "1 pod names" if count == 1 else f"{count} pods name"
+        click.echo(f"note: {pods_name} the scheduler {name}: answered as if that were {_OURS}", err=True)
+
+
+def _rows(question: Question, budget_steps: int) -> list[dict[str, Any]]:
+    """The JSON form of the verdicts."""
+    return [_row(question, verdict, budget_steps) for verdict in question.verdicts]
+
+
+def _row(question: Question, verdict: Verdict, budget_steps: int) -> dict[str, Any]:
+    from scheduler.offline import Outcome, devices_of, node_reasons
+
+    namespace, name = verdict.pod
+    row: dict[str, Any] = {
+        "namespace": namespace,
+        "name": name,
+        "outcome": str(verdict.outcome),
+        "node": verdict.node or None,
+        "devices": devices_of(question, verdict),
+    }
+    if verdict.reason:
+        row["reason"] = verdict.reason
+    if verdict.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR) and not verdict.node:
+        reasons = node_reasons(question, verdict, budget_steps=budget_steps, funnels_max=_FUNNELS_MAX)
+        row["nodes"] = [
+            {"node": one.node, "plugin": one.plugin, "reason": one.reason, "devices": list(one.devices)}
+            for one in reasons
+        ]
+    return row
+
+
+def _print(rows: Sequence[Mapping[str, Any]], output: str) -> None:
     if output == "json":
-        click.echo(json.dumps({"nodes": verdicts}, indent=2))
+        click.echo(json.dumps({"pods": rows}, indent=2))
     elif output == "yaml":
         import yaml
 
-        click.echo(yaml.safe_dump({"nodes": list(verdicts)}, sort_keys=False), nl=False)
+        click.echo(yaml.safe_dump({"pods": list(rows)}, sort_keys=False), nl=False)
     else:
-        _print_table(verdicts)
+        _print_table(rows)
 
 
-def _print_table(verdicts: Sequence[Mapping[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
+    from scheduler.cli.tables import print_table
 
-    rows = [
-        (verdict["node"], f"{claim['namespace']}/{claim['name']}", result)
-        for verdict in verdicts
-        for claim in verdict.get("claims", ())
-        for result in claim["allocation"]["devices"].get("results", ())
-    ]
-    if rows:
-        table = Table(box=None, pad_edge=False)
-        for title in ("NODE", "CLAIM", "REQUEST", "DEVICE"):
-            table.add_column(title, no_wrap=not sys.stdout.isatty(), overflow="fold")
-        for node, claim, result in rows:
-            device = f"{result['driver']}/{result['pool']}/{result['device']}"
-            table.add_row(node, claim, result["request"], device + _details(result))
-        Console(width=None if sys.stdout.isatty() else 500).print(table)
-    for verdict in verdicts:
-        if verdict["outcome"] != "allocated":
-            click.echo(f"{verdict['node']}: {verdict['reason']}")
+    cells = []
+    for row in rows:
+        if row["outcome"] not in ("fits", "waits"):
+            continue
+        pod = f"{row['namespace']}/{row['name']}"
+        cells += [
+            (
+                pod,
+                row["node"],
+                one["claim"],
+                one["request"],
+                f"{one['driver']}/{one['pool']}/{one['device']}{_more(one)}",
+            )
+            for one in row["devices"]
+        ] or [(pod, row["node"], "<none>", "<none>", "<none>")]
+    if cells:
+        print_table(("POD", "NODE", "CLAIM", "REQUEST", "DEVICE"), cells)
+    for row in rows:
+        if "reason" in row:
+            click.echo(f"{row['namespace']}/{row['name']}: {row['reason']}")
+        names_by_text: dict[str, list[str]] = {}
+        for node in row.get("nodes", ()):
+            names_by_text.setdefault("; ".join(node["devices"]) or node["reason"], []).append(node["node"])
+        for text, names in names_by_text.items():
+            click.echo(f"  {_some(names)}: {text}")
 
 
-def _details(result: Mapping[str, Any]) -> str:
-    parts = [f"{name}={amount}" for name, amount in result.get("consumedCapacity", {}).items()]
-    if result.get("adminAccess"):
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMES_MAX])
+    return f"{shown} and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else shown
+
+
+def _more(device: Mapping[str, Any]) -> str:
+    parts = [f"{name}={amount}" for name, amount in device.get("consumedCapacity", {}).items()]
+    if device.get("adminAccess"):
         parts.append("admin access")
     return f" ({', '.join(parts)})" if parts else ""

@@ -1,4 +1,4 @@
-"""What lint compares with, read from a live cluster: slices, classes, nodes, claims, feature gates. Reads only."""
+"""What commands compare with, read from a live cluster: objects and feature gates. Reads only."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ from urllib.parse import quote
 
 import msgspec
 
+from scheduler.kube.codec import Codec, Kind, UndecodableError
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.feature_gates import read_gates
 from scheduler.kube.requests import Accepted, ApiClient, Conflicted
+from scheduler.kube.served import UnansweredError, find_version
 
 _PATHS: Final[Mapping[str, str]] = {
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims",
     "Node": "/api/v1/nodes",
+}
+_MORE_PATHS: Final[Mapping[str, str]] = {
+    "Namespace": "/api/v1/namespaces",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+    "Pod": "/api/v1/pods",
 }
 _PAGE: Final = 500
 
@@ -32,23 +40,49 @@ def read_cluster(kubeconfig: str, context: str | None) -> tuple[list[dict[str, A
     Raises:
         ClusterReadError: No connection, or a list was refused.
     """
-    return asyncio.run(_read(kubeconfig, context))
+    return asyncio.run(_read(kubeconfig, context, _PATHS))
 
 
-async def _read(kubeconfig: str, context: str | None) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
+def read_whole_cluster(kubeconfig: str, context: str | None) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
+    """The same with all that the scheduler looks at: pods, namespaces, templates, taint rules, pod groups.
+
+    Raises:
+        ClusterReadError: No connection, or a list was refused.
+    """
+    return asyncio.run(_read(kubeconfig, context, {**_PATHS, **_MORE_PATHS}, has_optional=True))
+
+
+async def _read(
+    kubeconfig: str, context: str | None, paths: Mapping[str, str], *, has_optional: bool = False
+) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
     try:
         credentials = await Connection.from_kubeconfig(kubeconfig, context).open()
     except CredentialsError as error:
         raise ClusterReadError(str(error)) from error
     objects: list[dict[str, Any]] = []
     async with ApiClient(credentials) as client:
-        for kind, path in _PATHS.items():
+        for kind, path in paths.items():
             objects += await _list(client, kind, path)
+        if has_optional:
+            codec = Codec()
+            for each in (codec.taint_rules, codec.pod_groups):
+                objects += await _list_optional(client, each)
         return objects, await read_gates(client)
+
+
+async def _list_optional(client: ApiClient, kind: Kind) -> list[dict[str, Any]]:
+    """The objects of a kind that a server may not have."""
+    assert kind.served_as is not None
+    try:
+        version = await find_version(client, kind.served_as)
+    except (UnansweredError, UndecodableError) as error:
+        raise ClusterReadError(f"cannot list {kind.name} objects: {error}") from error
+    return await _list(client, kind.name, kind.served_as.path(version)) if version is not None else []
 
 
 async def _list(client: ApiClient, kind: str, path: str) -> list[dict[str, Any]]:
     objects: list[dict[str, Any]] = []
+    api_version = path.removeprefix("/apis/").removeprefix("/api/").rpartition("/")[0]
     query = f"?limit={_PAGE}"
     while True:
         outcome = await client.send("GET", path + query)
@@ -58,7 +92,7 @@ async def _list(client: ApiClient, kind: str, path: str) -> list[dict[str, Any]]
         try:
             page = msgspec.json.decode(outcome.body)
             # Entries of a list come without their kind.
-            objects += ({**entry, "kind": kind} for entry in page.get("items") or ())
+            objects += ({**entry, "apiVersion": api_version, "kind": kind} for entry in page.get("items") or ())
             following = (page.get("metadata") or {}).get("continue")
         except (msgspec.DecodeError, AttributeError, TypeError) as error:
             raise ClusterReadError(f"cannot list {kind} objects: the answer is no list: {error}") from error

@@ -66,9 +66,9 @@ def check_fields(kind: Kind, obj: Mapping[str, Json], *, suggests: bool = False)
 
 
 def is_known_elsewhere(api_version: str, kind: str) -> bool:
-    """Whether Kubernetes has the kind, whatever is served here."""
-    version = api_version.rpartition("/")[2]
-    return hasattr(_models(), f"{version.capitalize()}{kind}")
+    """Whether Kubernetes has the kind, and it plays no role here: one of DRA in an old version does."""
+    group, _, version = api_version.rpartition("/")
+    return group != "resource.k8s.io" and hasattr(_models(), f"{version.capitalize()}{kind}")
 
 
 @cache

@@ -199,6 +199,15 @@ class HttpServer:
             _LOG.exception("%s %s failed", incoming.method, incoming.path)
             return self._refusal(ApiError(500, "InternalError", f"Internal error occurred: {error!r}"), incoming)
 
+    def reply_to(self, incoming: Incoming) -> tuple[int, bytes]:
+        """Code and body of the answer to anything but a watch, for who needs no HTTP; nothing in here awaits."""
+        try:
+            response = self._respond(incoming)
+        except ApiError as error:
+            return error.code, orjson.dumps(error.status())
+        body = response.body
+        return response.status, body if isinstance(body, bytes) else b""
+
     def _refusal(self, error: ApiError, incoming: Incoming) -> web.Response:
         _LOG.debug("%s %s: %d %s", incoming.method, incoming.path, error.code, error.message)
         response = _reply_json(error.status(), error.code)

@@ -82,15 +82,21 @@ class Api:
 
     Args:
         clock: Returns the wall-clock time, timezone-aware.
+        seed: Of the uids and the suffixes of generated names, for who wants the same ones again.
     """
 
     def __init__(
-        self, registry: Registry, store: Store, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        registry: Registry,
+        store: Store,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        seed: int | None = None,
     ) -> None:
         self.registry = registry
         self.store = store
         self._clock = clock
-        self._random = random.Random()  # noqa: S311 - name suffixes, no secret
+        self._random = random.Random(seed)  # noqa: S311 - uids and name suffixes, no secret
 
     # -- what strategies may see (ClusterView) -----------------------------------------------------
 
@@ -143,7 +149,7 @@ class Api:
             self._check_namespace_admits(kind, namespace, metadata.get("name", ""))
         else:
             metadata.pop("namespace", None)
-        metadata["uid"] = str(uuid.uuid4())
+        metadata["uid"] = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
         metadata["creationTimestamp"] = self.now()
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
             metadata.pop(field, None)

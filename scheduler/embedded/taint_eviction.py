@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import kopf
 
-from scheduler.embedded.claim_controllers import claim_names_of_references, is_owned_by
+from scheduler.embedded.pod_claims import claim_names_of_references, is_owned_by
 from scheduler.embedded.work_queue import Key, Obj, RequestError, Requests, WorkQueue
 
 _LOG: Final = logging.getLogger("scheduler.embedded.taint_eviction")

@@ -1,0 +1,314 @@
+"""A cluster at one instant: the embedded API server without HTTP, and what its controllers would have done by now.
+
+Manifests go through the API server's defaults, admission and validation, as they would in a cluster; objects of a dump
+are stored as they are. Then the workload controllers make their pods, and claims are made from templates, one for each
+pod.
+
+Rules of this module
+  1. Nothing awaits, sleeps or reads a clock: `now_ms` is the time, and whoever asks moves it.
+  2. What cannot be stored is told with its place, and the rest goes on.
+  3. Equal objects in equal order give equal names and uids.
+
+Not here: deciding (`verdicts`), reading files.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from scheduler.embedded.catalog import CLAIM, CLAIM_TEMPLATE, POD, default_registry
+from scheduler.embedded.faults import Faults
+from scheduler.embedded.field_validation import check_fields, is_known_elsewhere
+from scheduler.embedded.http_server import HttpServer, Incoming
+from scheduler.embedded.loading import apply_object, is_from_a_server, is_restored, kind_of, restore_object
+from scheduler.embedded.pod_claims import POD_CLAIM_ANNOTATION, generate_name, is_owned_by
+from scheduler.embedded.pods import TERMINAL_PHASES
+from scheduler.embedded.reactors import Key
+from scheduler.embedded.rest import Api, WriteOptions
+from scheduler.embedded.seed import seed_objects
+from scheduler.embedded.statuses import ApiError
+from scheduler.embedded.store import Change, Store, Stored
+from scheduler.embedded.watches import Watches
+from scheduler.embedded.workloads import Workloads
+
+Obj = Mapping[str, Any]
+
+# Whatever others refer to comes first; the rest in the order in which it was given.
+_FIRST: Final = (
+    *("Namespace", "PriorityClass", "DeviceClass", "Node", "ResourceSlice", "DeviceTaintRule"),
+    *("ResourceClaimTemplate", "ResourceClaim"),
+)
+_NOT_RUN: Final = ("StatefulSet", "DaemonSet", "CronJob", "ReplicationController")
+_WORKLOADS: Final = ("Deployment", "ReplicaSet", "Job")
+_MANAGER: Final = WriteOptions(manager="kube-controller-manager")
+_WINDOW: Final = 1
+"""Nobody watches: the listener hears of every change."""
+_LOOKS_MAX: Final = 100_000
+
+
+class Given(NamedTuple):
+    """An object, and where it stands, for messages."""
+
+    place: str
+    obj: Obj
+
+
+@dataclass(slots=True)
+class Problem:
+    """Something that could not be used; `pod` when it is a pod that the API server refuses."""
+
+    place: str
+    name: str
+    text: str
+    pod: tuple[str, str] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.name}: {self.text}"
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What became of the objects.
+
+    Attributes:
+        problems: What could not be stored.
+        notes: What is worth knowing: kinds that play no role, namespaces nobody described.
+        claim_problems: By the pod's uid: why a claim could not be made from its template.
+        pod_groups: PodGroups as given; the embedded server serves none.
+        written_pods: Namespace and name of pods that came as manifests.
+    """
+
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    claim_problems: dict[str, str] = field(default_factory=dict)
+    pod_groups: list[Obj] = field(default_factory=list)
+    written_pods: set[tuple[str, str]] = field(default_factory=set)
+
+
+class OfflineCluster:
+    """Objects as an API server holds them.
+
+    Attributes:
+        now_ms: The time; only who asks moves it.
+        changes: What changed since it was last emptied: kind and change.
+    """
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.api: Final = Api(default_registry(), Store(watch_window=_WINDOW), clock=self._clock, seed=0)
+        self.changes: list[tuple[str, Change]] = []
+        self.loaded: Final = Loaded()
+        self._server: Final = HttpServer(self.api, Watches(self.api, bookmark_interval_s=60.0), Faults())
+        self._workloads: Final = Workloads(self.api)
+        self._due: OrderedDict[Key, None] = OrderedDict()
+        self._order: dict[str, int] = {}
+        self.api.store.listen(self._notice)
+        seed_objects(self.api)
+
+    def _clock(self) -> datetime:
+        return datetime.fromtimestamp(self.now_ms / 1000, UTC)
+
+    def _notice(self, kind_id: str, change: Change) -> None:
+        self.changes.append((kind_id, change))
+        if kind_id == POD.kind_id:
+            self._order.setdefault(change.current.uid, len(self._order))
+        for key in self._workloads.notice(kind_id, change):
+            self._due[key] = None
+
+    def send(self, method: str, path: str, body: bytes | None, content_type: str) -> tuple[int, bytes]:
+        """A request's code and body."""
+        incoming = Incoming(method, path, {}, "application/json", content_type, "dra-scheduler", body or b"")
+        return self._server.reply_to(incoming)
+
+    # -- loading -----------------------------------------------------------------------------------
+
+    def load(self, objects: Iterable[Given]) -> Loaded:
+        """Store the objects, and do what controllers would do about them."""
+        rank = {kind: index for index, kind in enumerate(_FIRST)}
+        ordered = sorted(
+            objects, key=lambda given: (rank.get(str(given.obj.get("kind")), len(rank)), _revision(given.obj))
+        )
+        described = {
+            str((given.obj.get("metadata") or {}).get("name"))
+            for given in ordered
+            if given.obj.get("kind") == "Namespace"
+        }
+        for given in ordered:
+            try:
+                self._store(given, described)
+            except ApiError as error:
+                self._refused(given, error)
+        self._run_workloads()
+        self.make_claims()
+        return self.loaded
+
+    def _store(self, given: Given, described: set[str]) -> None:
+        place, obj = given
+        kind_name = str(obj.get("kind", ""))
+        if kind_name == "PodGroup":
+            self.loaded.pod_groups.append(obj)
+            return
+        metadata = obj.get("metadata")
+        namespace = str((metadata.get("namespace") if isinstance(metadata, Mapping) else "") or "default")
+        if is_from_a_server(obj):
+            if is_restored(obj):
+                kind, _ = restore_object(self.api, _undecided(obj))
+                if kind.is_namespaced:
+                    self._have_namespace(namespace, described)
+            return
+        if kind_name in _NOT_RUN:
+            self.loaded.problems.append(
+                Problem(place, _name_of(obj), "no pods are made for it here; write its pods, or a Deployment or Job")
+            )
+            return
+        try:
+            kind = kind_of(self.api, obj)
+        except ApiError:
+            if not is_known_elsewhere(str(obj.get("apiVersion", "")), kind_name):
+                raise
+            self.loaded.notes.append(f"{place}: {_name_of(obj)}: not looked at")
+            return
+        check_fields(kind, obj, suggests=True)
+        if kind.is_namespaced:
+            self._have_namespace(namespace, described)
+        _, stored = apply_object(self.api, obj)
+        if kind is POD:
+            self.loaded.written_pods.add((stored.namespace, stored.name))
+
+    def _have_namespace(self, name: str, described: set[str]) -> None:
+        kind = self.api.registry.by_storage("namespaces")
+        if self.api.find(kind.kind_id, "", name) is None:
+            self.api.create(kind, "", {"metadata": {"name": name}})
+            if name not in described:
+                self.loaded.notes.append(
+                    f"namespace {name} is not among the objects: taken as one without labels (admin access needs one)"
+                )
+
+    def _refused(self, given: Given, error: ApiError) -> None:
+        obj = given.obj
+        metadata = obj.get("metadata")
+        metadata = metadata if isinstance(metadata, Mapping) else {}
+        pod = None
+        if obj.get("kind") == "Pod":
+            pod = str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
+        self.loaded.problems.append(Problem(given.place, _name_of(obj), error.message, pod))
+
+    # -- controllers -------------------------------------------------------------------------------
+
+    def _run_workloads(self) -> None:
+        """Let the workload controllers look until nothing is due."""
+        for _ in range(_LOOKS_MAX):
+            if not self._due:
+                return
+            key, _ = self._due.popitem(last=False)
+            try:
+                self._workloads.look(key)
+            except ApiError as error:
+                name = f"{key.kind_id.partition('.')[0]} {key.namespace}/{key.name}"
+                problem = Problem("its controller", name, error.message)
+                if problem not in self.loaded.problems:
+                    self.loaded.problems.append(problem)
+
+    def make_claims(self) -> None:
+        """What the resource claim controller does for pods that wait for claims from templates."""
+        for stored in self.stored_pods():
+            status = stored.obj.get("status") or {}
+            if not stored.obj["metadata"].get("deletionTimestamp") and status.get("phase") not in TERMINAL_PHASES:
+                self._make_claims_of(stored)
+
+    def _make_claims_of(self, pod: Stored) -> None:
+        named = {entry["name"]: entry for entry in (pod.obj.get("status") or {}).get("resourceClaimStatuses") or ()}
+        has_news = False
+        for entry in pod.obj["spec"].get("resourceClaims") or ():
+            template_name = entry.get("resourceClaimTemplateName")
+            if not template_name or entry["name"] in named:
+                continue
+            try:
+                claim = self._claim_of(pod, entry["name"], template_name)
+            except ApiError as error:
+                self.loaded.claim_problems[pod.uid] = error.message
+                continue
+            named[entry["name"]] = {"name": entry["name"], "resourceClaimName": claim}
+            has_news = True
+        if not has_news:
+            return
+
+        def change(obj: dict[str, Any]) -> dict[str, Any]:
+            obj.setdefault("status", {})["resourceClaimStatuses"] = list(named.values())
+            return obj
+
+        self.api.update(POD, pod.namespace, pod.name, change, sub_resource="status", options=_MANAGER)
+
+    def _claim_of(self, pod: Stored, entry: str, template_name: str) -> str:
+        """The name of the pod's claim for an entry, made if need be."""
+        for known in self.api.store.listed(CLAIM.kind_id, pod.namespace):
+            annotations = known.obj["metadata"].get("annotations") or {}
+            if annotations.get(POD_CLAIM_ANNOTATION) == entry and is_owned_by(known.obj, pod.obj):
+                return known.name
+        template = self.api.find(CLAIM_TEMPLATE.kind_id, pod.namespace, template_name)
+        if template is None:
+            raise ApiError(404, "NotFound", f'resource claim template "{template_name}": not found')
+        copied = template["spec"].get("metadata") or {}
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+        metadata: dict[str, Any] = {
+            "generateName": generate_name(pod.name, entry),
+            "annotations": {**(copied.get("annotations") or {}), POD_CLAIM_ANNOTATION: entry},
+            "ownerReferences": [owner],
+        }
+        if copied.get("labels"):
+            metadata["labels"] = dict(copied["labels"])
+        spec = Stored("", "", dict(template["spec"]["spec"]), 0).copy()
+        return self.api.create(CLAIM, pod.namespace, {"metadata": metadata, "spec": spec}, _MANAGER).name
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def stored_pods(self) -> list[Stored]:
+        """All pods: those of dumps in the order of their revisions, as a scheduler is told of them, then the others."""
+        return sorted(self.api.store.listed(POD.kind_id), key=lambda pod: self._order[pod.uid])
+
+    def pods(self) -> list[Obj]:
+        """The same as objects."""
+        return [stored.obj for stored in self.stored_pods()]
+
+
+def makes_pods(obj: Obj) -> bool:
+    """Whether a manifest is a workload whose pods are made here (those of a dump are in the dump)."""
+    return obj.get("kind") in (*_WORKLOADS, *_NOT_RUN) and not is_from_a_server(obj)
+
+
+def is_waiting(pod: Obj) -> bool:
+    """Whether a scheduler would have to find a node for a pod, or somebody wrote it with a node of its own."""
+    metadata = pod.get("metadata") or {}
+    return (
+        (not pod["spec"].get("nodeName") or not is_from_a_server(pod))
+        and not metadata.get("deletionTimestamp")
+        and (pod.get("status") or {}).get("phase") not in TERMINAL_PHASES
+    )
+
+
+def _revision(obj: Obj) -> tuple[bool, int]:
+    """Objects of a dump by revision, then all others."""
+    metadata = obj.get("metadata")
+    text = str(metadata.get("resourceVersion", "")) if isinstance(metadata, Mapping) else ""
+    return (False, int(text)) if text.isdecimal() else (True, 0)
+
+
+def _undecided(obj: Obj) -> Obj:
+    """A pod of a dump that waits, without what its scheduler said: it is asked anew."""
+    if obj.get("kind") != "Pod" or not isinstance(obj.get("spec"), Mapping) or not is_waiting(obj):
+        return obj
+    if obj["spec"].get("schedulingGates"):
+        return obj
+    status = dict(obj.get("status") or {})
+    status["conditions"] = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
+    return {**obj, "status": status}
+
+
+def _name_of(obj: Obj) -> str:
+    metadata = obj.get("metadata")
+    name = metadata.get("name") or metadata.get("generateName") if isinstance(metadata, Mapping) else None
+    return f"{obj.get('kind', '')} {name or '<unnamed>'}"

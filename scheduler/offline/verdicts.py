@@ -1,0 +1,310 @@
+"""What the scheduler would do with the pods of a cluster: the machine itself, fed and answered without a network.
+
+The objects are told as the API server would print them, decisions become the requests that the live scheduler sends,
+and their answers come from the same code that answers them in the embedded cluster. So a verdict is the scheduler's
+own; nothing here knows what a pod needs.
+
+Rules of this module
+  1. Time stands still but for timers that are due: it jumps to the next, for at most `_HORIZON_MS`.
+  2. Pods are tried in the scheduler's own order, and each takes what it gets: its devices are in use for the next.
+
+Not here: why a node does not fit (`reasons`), objects (`cluster`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import uuid
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from allocator import Features
+from scheduler.core.inputs import (
+    Input,
+    RelistFinished,
+    TimerFired,
+    WriteAccepted,
+    WriteConflicted,
+    WriteRejected,
+)
+from scheduler.core.machine import KINDS, Machine
+from scheduler.core.settings import CoreSettings
+from scheduler.embedded.catalog import CLAIM, DEVICE_CLASS, NAMESPACE, NODE, POD, SLICE, TAINT_RULE
+from scheduler.embedded.pod_claims import claim_names
+from scheduler.embedded.store import ChangeType, Stored
+from scheduler.framework.api import Profile
+from scheduler.framework.decisions import (
+    AddClaimFinalizer,
+    Answered,
+    CreateClaim,
+    Decision,
+    PatchExtendedResources,
+    ReadClaim,
+    ReadPod,
+    RecordEvent,
+    RemoveClaimFinalizer,
+    WriteClaimStatus,
+)
+from scheduler.kube.codec import Broken, Codec, Kind, ObjectName
+from scheduler.kube.executor import encode_decision
+from scheduler.kube.requests import decode_status
+from scheduler.offline.cluster import Obj, OfflineCluster
+from scheduler.plugins import default_plugins
+
+_HORIZON_MS: Final = 12_000
+"""A pod that is kept out by PreEnqueue is told why after 5 s, and so is one whose claim nobody allocates."""
+_INPUTS_MAX: Final = 10_000_000
+
+
+class Outcome(StrEnum):
+    """What became of a pod."""
+
+    FITS = "fits"
+    WAITS = "waits"
+    """It has its node and devices, and waits for their driver (binding conditions)."""
+    UNSCHEDULABLE = "unschedulable"
+    ERROR = "error"
+    """It cannot be decided: a selector fails, or the search takes too many steps."""
+    GATED = "gated"
+    REFUSED = "refused"
+    """The API server would not take the pod."""
+    UNKNOWN = "unknown"
+    """The scheduler says nothing, which nobody should rely on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the scheduler does with one pod.
+
+    Attributes:
+        node: Where it is bound, or would be when its driver is done.
+        reason: Why not, in the scheduler's words; "" when it fits.
+    """
+
+    pod: tuple[str, str]
+    uid: str
+    outcome: Outcome
+    node: str = ""
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Question:
+    """The machine after it has decided, and what it said.
+
+    Attributes:
+        broken: Objects that the scheduler cannot read, with the reason.
+        notes: Of each uid what events say: reason and note, oldest first.
+    """
+
+    machine: Machine
+    cluster: OfflineCluster
+    verdicts: list[Verdict] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    notes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+
+def decide(
+    cluster: OfflineCluster,
+    *,
+    features: Features,
+    budget_steps: int,
+    asked: Collection[tuple[str, str]] | None = None,
+) -> Question:
+    """Let the scheduler decide about the pods that wait.
+
+    Args:
+        asked: Namespace and name of the only pods to try, None for all. The others that wait are not there.
+
+    Returns:
+        A verdict for each pod asked about, in the order of namespace and name; the cluster's objects have changed.
+    """
+    pods = [pod for pod in cluster.pods() if _is_asked(pod, asked, cluster.loaded.written_pods)]
+    names = {str(pod["spec"].get("schedulerName") or "default-scheduler") for pod in pods}
+    uids = (str(uuid.UUID(int=number)) for number in itertools.count(1))
+    machine = Machine(
+        [Profile(name, default_plugins(budget_steps=budget_steps)) for name in sorted(names or {"dra-scheduler"})],
+        features=features,
+        new_uid=lambda: next(uids),
+        settings=CoreSettings(),
+    )
+    run = _Run(cluster, Question(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
+    run.start()
+    run.until(cluster.now_ms + _HORIZON_MS)
+    run.question.verdicts = [run.verdict(pod) for pod in pods]
+    known = {verdict.pod for verdict in run.question.verdicts}
+    for pod in cluster.pods():
+        # Pods that somebody put on a node without their devices: nobody asked, but they wait for ever.
+        verdict = run.verdict(pod)
+        if verdict.pod not in known and verdict.outcome is Outcome.UNSCHEDULABLE and verdict.node and asked is None:
+            run.question.verdicts.append(verdict)
+    for problem in cluster.loaded.problems:
+        if problem.pod is not None and (asked is None or problem.pod in asked):
+            reason = f"the API server refuses the pod: {problem.text}"
+            run.question.verdicts.append(Verdict(problem.pod, "", Outcome.REFUSED, reason=reason))
+    run.question.verdicts.sort(key=lambda verdict: verdict.pod)
+    return run.question
+
+
+def _is_asked(pod: Obj, asked: Collection[tuple[str, str]] | None, written: Collection[tuple[str, str]]) -> bool:
+    """Whether a pod waits for a scheduler, or somebody wrote it with a node of its own."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    key = metadata["namespace"], metadata["name"]
+    if metadata.get("deletionTimestamp") or status.get("phase") in ("Succeeded", "Failed"):
+        return False
+    if asked is not None:
+        return key in asked
+    return not pod["spec"].get("nodeName") or key in written
+
+
+class _Run:
+    """One machine and its cluster."""
+
+    def __init__(self, cluster: OfflineCluster, question: Question, asked: Collection[str]) -> None:
+        self._cluster = cluster
+        self.question = question
+        self._asked = asked
+        self._machine = question.machine
+        codec = self._codec = Codec()
+        self._kinds: Mapping[str, Kind] = {
+            # Pods last: none waits for its claims, so they are tried in their own order.
+            NODE.kind_id: codec.nodes,
+            NAMESPACE.kind_id: codec.namespaces,
+            SLICE.kind_id: codec.slices,
+            DEVICE_CLASS.kind_id: codec.classes,
+            TAINT_RULE.kind_id: codec.taint_rules,
+            CLAIM.kind_id: codec.claims,
+            POD.kind_id: codec.pods,
+        }
+        self._inbox: deque[Input] = deque()
+        self._errors: dict[str, str] = {}  # the condition's reason, by uid
+
+    def start(self) -> None:
+        """Tell the machine everything there is."""
+        for kind_id, kind in self._kinds.items():
+            for stored in self._cluster.api.store.listed(kind_id) if kind is not self._codec.pods else self._pods():
+                self._tell(kind, stored)
+        for index, group in enumerate(self._cluster.loaded.pod_groups):
+            metadata = {**(group.get("metadata") or {}), "resourceVersion": str(index + 1)}
+            metadata.setdefault("uid", f"pod-group-{index}")
+            metadata.setdefault("namespace", "default")
+            self._decode(self._codec.pod_groups, json.dumps({**group, "metadata": metadata}).encode())
+        self._cluster.changes.clear()
+        self._inbox.extend(RelistFinished(kind) for kind in sorted(KINDS))
+
+    def _pods(self) -> list[Stored]:
+        """Pods that wait and are not asked about are left out: they would be tried too."""
+        pods = self._cluster.stored_pods()
+        return [pod for pod in pods if pod.obj["spec"].get("nodeName") or pod.uid in self._asked]
+
+    def _tell(self, kind: Kind, stored: Stored) -> None:
+        self._decode(kind, stored.body)
+
+    def _decode(self, kind: Kind, body: bytes) -> None:
+        decoded = kind.decode_object(body)
+        if isinstance(decoded, Broken):
+            self.question.broken.append(f"{kind.name} {decoded.name} cannot be read: {decoded.reason}")
+        else:
+            self._inbox.append(decoded.input)
+
+    def until(self, end_ms: int) -> None:
+        """Handle what is due up to a time."""
+        machine, cluster = self._machine, self._cluster
+        for _ in range(_INPUTS_MAX):
+            if self._inbox:
+                self._execute(machine.handle(self._inbox.popleft(), now_ms=cluster.now_ms))
+                continue
+            deadline_ms = machine.next_deadline_ms()
+            if deadline_ms is None or deadline_ms > end_ms:
+                return
+            cluster.now_ms = max(cluster.now_ms, deadline_ms)
+            self._execute(machine.handle(TimerFired(), now_ms=cluster.now_ms))
+
+    def _execute(self, decisions: tuple[Decision, ...]) -> None:
+        for decision in decisions:
+            if isinstance(decision, RecordEvent):
+                self.question.notes.setdefault(decision.uid, []).append((decision.reason, decision.note))
+                continue
+            request = encode_decision(decision, now_ms=self._cluster.now_ms)
+            code, body = self._cluster.send(request.method, request.path, request.body, request.content_type)
+            changes, self._cluster.changes = self._cluster.changes, []
+            for kind_id, change in changes:
+                kind = self._kinds.get(kind_id)
+                if kind is None:
+                    continue
+                if change.type is ChangeType.DELETED:
+                    name = ObjectName(change.current.namespace, change.current.name)
+                    self._inbox.append(kind.deleted(name, change.current.uid, change.revision))
+                else:
+                    self._tell(kind, change.current)
+            self._inbox.append(self._answer(decision, code, body))
+
+    def _answer(self, decision: Answered, code: int, body: bytes) -> Input:
+        if code == 409:
+            return WriteConflicted(decision.id, decode_status(body).message)
+        if code >= 300:
+            status = decode_status(body)
+            return WriteRejected(decision.id, code, status.reason, status.message)
+        if isinstance(decision, CreateClaim | AddClaimFinalizer | RemoveClaimFinalizer | WriteClaimStatus | ReadClaim):
+            return WriteAccepted(decision.id, claim=self._codec.decode_claim(body))
+        if isinstance(decision, ReadPod | PatchExtendedResources):
+            return WriteAccepted(decision.id, pod=self._codec.decode_pod(body))
+        return WriteAccepted(decision.id)
+
+    # -- verdicts ----------------------------------------------------------------------------------
+
+    def verdict(self, before: Obj) -> Verdict:
+        """What became of a pod."""
+        metadata = before["metadata"]
+        key, uid = (metadata["namespace"], metadata["name"]), metadata["uid"]
+        pod = self._cluster.api.find(POD.kind_id, *key)
+        if pod is None:
+            return Verdict(key, uid, Outcome.UNKNOWN, reason="it is gone")
+        notes = self.question.notes.get(uid, [])
+        if node := pod["spec"].get("nodeName"):
+            stranded = [note for reason, note in notes if reason == "ClaimNotAllocated"]
+            if stranded:
+                return Verdict(key, uid, Outcome.UNSCHEDULABLE, node, stranded[-1])
+            return Verdict(key, uid, Outcome.FITS, node)
+        waits = [(reason, note) for reason, note in notes if reason.startswith("BindingConditions")]
+        if waits and waits[-1][0] == "BindingConditionsPending":
+            return Verdict(key, uid, Outcome.WAITS, self._assumed(uid), waits[-1][1])
+        condition = _pod_scheduled(pod)
+        if pod["spec"].get("schedulingGates"):
+            gates = ", ".join(str(gate.get("name")) for gate in pod["spec"]["schedulingGates"])
+            return Verdict(key, uid, Outcome.GATED, reason=f"it has scheduling gates: {gates}")
+        if condition is None:
+            return Verdict(key, uid, Outcome.UNKNOWN, reason="the scheduler says nothing")
+        text = str(condition.get("message", ""))
+        if uid in self._cluster.loaded.claim_problems and "not created yet" in text:
+            text = f"{text} ({self._cluster.loaded.claim_problems[uid]})"
+        is_error = condition.get("reason") == "SchedulerError"
+        return Verdict(key, uid, Outcome.ERROR if is_error else Outcome.UNSCHEDULABLE, reason=text)
+
+    def _assumed(self, uid: str) -> str:
+        return next((str(node) for pod, node in self._machine.store.assumed.items() if pod == uid), "")
+
+
+def _pod_scheduled(pod: Obj) -> Mapping[str, Any] | None:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one.get("type") == "PodScheduled"), None)
+
+
+def devices_of(question: Question, verdict: Verdict) -> list[dict[str, Any]]:
+    """The devices of a pod's claims, in the order of its spec: claim, request, driver, pool, device, share."""
+    pod = question.cluster.api.find(POD.kind_id, *verdict.pod)
+    if pod is None or verdict.outcome not in (Outcome.FITS, Outcome.WAITS):
+        return []
+    found: list[dict[str, Any]] = []
+    for name in claim_names(pod):
+        claim = question.cluster.api.find(CLAIM.kind_id, verdict.pod[0], name) or {}
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        for result in (allocation.get("devices") or {}).get("results") or ():
+            device = {"claim": name, **{key: result.get(key, "") for key in ("request", "driver", "pool", "device")}}
+            device |= {key: result[key] for key in ("consumedCapacity", "adminAccess", "shareID") if result.get(key)}
+            found.append(device)
+    return found
