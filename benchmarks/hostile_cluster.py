@@ -146,10 +146,8 @@ async def measure(load: HostileLoad, round_number: int, arguments: argparse.Name
                     await create_all(api, load.stage(nodes))
                 async with asyncio.timeout(streams_s):
                     await _streams(load, fleet, cluster, api, one, row, arguments)
-            except (ContenderError, ApiError, TimeoutError, aiohttp.ClientError) as error:
-                row.failure = str(error) or "took too long"
-            except ExceptionGroup as group:
-                row.failure = "; ".join(str(error) or type(error).__name__ for error in group.exceptions)
+            except (ContenderError, ApiError, TimeoutError, aiohttp.ClientError, ExceptionGroup) as error:
+                row.failure = told(error)
             finally:
                 asked = time.monotonic()
                 await asyncio.to_thread(one.stop)
@@ -159,6 +157,17 @@ async def measure(load: HostileLoad, round_number: int, arguments: argparse.Name
                     row.violations = await count_violations(api, NAMESPACE, HOSTILE)
     row.wall_s = time.monotonic() - began
     return row
+
+
+def told(error: Exception) -> str:
+    """What went wrong, of everything that did so together."""
+    return "; ".join(dict.fromkeys(_words(error)))
+
+
+def _words(error: Exception) -> list[str]:
+    if isinstance(error, ExceptionGroup):
+        return [text for one in error.exceptions for text in _words(one)]
+    return [str(error) or ("took too long" if isinstance(error, TimeoutError) else type(error).__name__)]
 
 
 async def _streams(

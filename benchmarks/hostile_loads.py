@@ -153,8 +153,23 @@ async def _many_selectors(field: Field) -> AsyncIterator[None]:
             ]
             requests.append({"name": f"gpu-{request}", "firstAvailable": alternatives})
         claims.append(_claim(f"many-selectors-{number}", *requests))
-    await _claims_and_pods(field, claims)
+    for resource, claim in claims:
+        await _created(field.api, resource, claim)
+    await create_all(field.api, (_pod(field, item["metadata"]["name"], item["metadata"]["name"]) for _, item in claims))
     yield
+
+
+async def _created(api: Api, resource: str, item: Object) -> None:
+    """One object that an API server with little CPU to itself may take longer to validate than a request may last."""
+    while True:
+        try:
+            await api.create(resource, item)
+            return
+        except ApiError as error:
+            if error.status == 409:
+                return  # stored when it was tried before
+            if error.status != 504:
+                raise
 
 
 PACKED: Final = "packed.example.com"

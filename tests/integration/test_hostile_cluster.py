@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import cel
+from benchmarks.contenders import ContenderError
 from benchmarks.fleet import DRIVER
-from benchmarks.hostile_cluster import HEAD, Livez, Row, Stream, cells_of, main, parse, table
+from benchmarks.hostile_cluster import HEAD, Livez, Row, Stream, cells_of, main, parse, table, told
 from benchmarks.hostile_loads import LOADS, expensive
 from cel import environments
 from tests.controlplane.build import built_or_skip
@@ -93,6 +94,12 @@ def test_what_went_wrong_is_below_the_table() -> None:
         "nothing, round 1: 2 INVARIANT VIOLATIONS",
         "nothing, round 1: SIGTERM was not obeyed within 9 s",
     ]
+
+
+def test_what_went_wrong_together_is_told_once_and_by_its_own_words() -> None:
+    inner = ExceptionGroup("inner", [ContenderError("it ended"), TimeoutError()])
+
+    assert told(ExceptionGroup("outer", [inner, ContenderError("it ended")])) == "it ended; took too long"
 
 
 def test_a_folder_that_is_no_checkout_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
