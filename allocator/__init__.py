@@ -13,6 +13,7 @@ from allocator.explain import Census, Explanation, RequestExplanation
 from allocator.features import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
 from allocator.in_use import InUse, PoolUse
 from allocator.inventory import Inventory, affected_nodes
+from allocator.meter import STEP, Meter, PausedError
 from allocator.model import (
     RESULTS_MAX,
     Allocation,
@@ -48,6 +49,7 @@ __all__ = [
     "NO_SHORTCUTS",
     "RESULTS_MAX",
     "SILENT",
+    "STEP",
     "Allocated",
     "Allocation",
     "AllocationConfig",
@@ -66,6 +68,7 @@ __all__ = [
     "Features",
     "InUse",
     "Inventory",
+    "Meter",
     "NodeSelector",
     "NodeSelectorError",
     "NodeSelectorRequirement",
@@ -73,6 +76,7 @@ __all__ = [
     "NodeView",
     "Observer",
     "Outcome",
+    "PausedError",
     "PoolId",
     "PoolUse",
     "RequestExplanation",

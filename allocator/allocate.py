@@ -12,6 +12,7 @@ from allocator.in_use import InUse
 from allocator.inventory import Inventory
 from allocator.known_picks import KnownPicks, is_plain, known_picks, remember_picks
 from allocator.last_answer import last_answer, remember_answer
+from allocator.meter import PausedError
 from allocator.model import AllocationError, Claim, NodeView
 from allocator.observer import SILENT, Observer
 from allocator.outcome import Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
@@ -20,6 +21,9 @@ from allocator.problem import Problem, gather_use
 from allocator.result import build_allocations
 from allocator.search import ExhaustedError, Search
 
+ASK_WORK: Final = 120
+SLOT_WORK: Final = 40
+"""Asking about a node at all, and so much for each slot, its masks of devices besides."""
 _EXPLAINED_STEPS: Final = 2_000
 """Steps of the search that an explanation counts: enough to see what is in the way."""
 
@@ -87,25 +91,31 @@ def allocate_in_parts(
     features: Features,
     budget_steps: int,
     share_ids: Iterator[str],
-    pause_after: int,
+    pause_after: int | None = None,
 ) -> Outcome | Unfinished:
-    """As `allocate`, but a call ends after about `pause_after` steps; asked again, the search goes on (see `paused`).
+    """As `allocate`, but a call ends where `inventory.meter` allows no more; asked again, it goes on there.
+
+    Gathering candidates goes on where it was because what it finds is remembered, a search because it is (`paused`).
 
     Args:
-        pause_after: Steps and refused picks of this call, > 0; one more move, O(devices), may follow.
+        pause_after: In addition, steps and refused picks of this call, > 0, whatever they take; one more move may
+            follow. None: as the meter says.
     """
-    return _allocate(
-        claims,
-        node,
-        inventory,
-        in_use,
-        features=features,
-        budget_steps=budget_steps,
-        share_ids=share_ids,
-        observer=SILENT,
-        shortcuts=ALL_SHORTCUTS,
-        pause_after=pause_after,
-    )
+    try:
+        return _allocate(
+            claims,
+            node,
+            inventory,
+            in_use,
+            features=features,
+            budget_steps=budget_steps,
+            share_ids=share_ids,
+            observer=SILENT,
+            shortcuts=ALL_SHORTCUTS,
+            pause_after=pause_after or budget_steps + 1,
+        )
+    except PausedError:
+        return Unfinished(0)
 
 
 def _allocate(
@@ -121,8 +131,10 @@ def _allocate(
     shortcuts: Shortcuts,
     pause_after: int | None,
 ) -> Outcome | Unfinished:
+    meter = inventory.meter
     pools = inventory.node_pools(node, features)
     plan = inventory.plan([claim.spec for claim in claims], features)
+    meter.spent += ASK_WORK
     state = gather_use(pools, in_use, features).state
     may_remember = shortcuts.last_answer and observer is SILENT
     if may_remember:
@@ -137,6 +149,7 @@ def _allocate(
         lost = 0 if paused is None else paused.spent
         if lost >= budget_steps:
             return BudgetExhausted(lost)
+        meter.spent += (SLOT_WORK + pools.size // 64) * len(plan.slots)
         problem = Problem(claims, plan, pools, in_use)
         if observer is not SILENT:
             report_candidates(problem, observer)
@@ -144,7 +157,8 @@ def _allocate(
             known = known_picks(problem)
             if known is not None and known.spent <= min(budget_steps - lost, pause_after or budget_steps):
                 return _conclude(problem, known, state, node.name, share_ids, is_kept=shortcuts.last_answer)
-        search = Search(problem, budget_steps=budget_steps - lost, observer=observer, shortcuts=shortcuts)
+        problem.look_ahead()
+        search = Search(problem, budget_steps=budget_steps - lost, observer=observer, shortcuts=shortcuts, meter=meter)
     try:
         found = search.run() if pause_after is None else search.run(search.spent + pause_after)
     except ExhaustedError:
@@ -204,7 +218,7 @@ def explain(
     report_candidates(problem, census)
     census.search_begins()
     steps = min(budget_steps, _EXPLAINED_STEPS)
-    search = Search(problem, budget_steps=steps, observer=census, shortcuts=NO_SHORTCUTS)
+    search = Search(problem, budget_steps=steps, observer=census, shortcuts=NO_SHORTCUTS, meter=inventory.meter)
     with suppress(ExhaustedError):
         search.run()
     return summarize(problem, claims, node.name, census)

@@ -19,6 +19,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from allocator.features import Features
+from allocator.meter import Meter
 from allocator.model import (
     AllocationError,
     ClaimSpec,
@@ -98,7 +99,9 @@ class Inventory:
         self._pools_of_node: Final[dict[str, dict[PoolId, int]]] = {}
         self._shared: Final[dict[PoolId, int]] = {}
         self._pinned_counters: Final[dict[PoolId, int]] = {}
-        self._planner: Final = Planner(self._classes)
+        self.meter: Final = Meter()
+        """Counts the work of all who read this inventory; see `meter`."""
+        self._planner: Final = Planner(self._classes, self.meter)
         self._plans: Final[dict[tuple[tuple[ClaimSpec, ...], Features], Plan]] = {}
         self._nodes: Final[dict[Features, dict[str, _NodeEntry]]] = {}
         self._shared_views: Final[dict[_SharedKey, dict[PoolId, PoolView]]] = {}
@@ -224,7 +227,7 @@ class Inventory:
         end = self._log_start + len(self._log)
         if position < self._log_start:
             return end, self._slices.keys()
-        return end, set(self._log[position - self._log_start :])
+        return end, dict.fromkeys(self._log[position - self._log_start :]).keys()
 
     def _changed(self, name: str, affected: frozenset[str] | None) -> None:
         self.revision += 1
@@ -245,7 +248,11 @@ class Inventory:
     # --- answers ----------------------------------------------------------------------------------------
 
     def plan(self, specs: Sequence[ClaimSpec], features: Features) -> Plan:
-        """The plan for claims with these specs; the same object as long as no class changes."""
+        """The plan for claims with these specs; the same object as long as no class changes.
+
+        Raises:
+            PausedError: as `Planner.plan`.
+        """
         key = (tuple(specs), features)
         plan = self._plans.get(key)
         if plan is None:

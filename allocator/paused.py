@@ -21,8 +21,8 @@ from allocator.node_pools import NodePools
 from allocator.requests import Plan
 from allocator.search import Search
 
-_PAUSED_MAX: Final = 8
-_STALE: Final = 64
+_PAUSED_MAX: Final = 64
+_STALE: Final = 256
 
 
 @dataclass(slots=True, eq=False)

@@ -48,6 +48,9 @@ class ViewUse(NamedTuple):
 
 
 _UNUSED: Final = ViewUse(0, 0, {}, None, 0)
+GATHER_WORK: Final = 20
+VIEW_WORK: Final = 10
+"""Gathering a slot's candidates, and so much for each pool."""
 _FEW_POOLS: Final = 4
 _CHANGES_MAX: Final = 1024
 _EXHAUSTED_MAX: Final = 64
@@ -79,11 +82,16 @@ def _held_positions(view: PoolView, held: Collection[str]) -> list[int]:
 
 
 def gather_candidates(slot: Slot, pools: NodePools) -> Candidates:
-    """The slot's verdicts on all devices of the node."""
+    """The slot's verdicts on all devices of the node.
+
+    Raises:
+        PausedError: not all are known, and not to be found out now.
+    """
     known = pools.derived.get(slot.key)
     if known is not None:
         assert isinstance(known, Candidates)
         return known
+    slot.matcher.meter.spent += GATHER_WORK + VIEW_WORK * len(pools.usable)
     usable = fits = failed = unknown = 0
     for view, start in pools.usable:
         if failed:
@@ -274,6 +282,18 @@ class Problem:
             self.usable.append(usable)
             self.doubtful.append(0 if slot.is_all else doubtful)
             self.reachable.append(usable | doubtful)
+
+    def look_ahead(self) -> None:
+        """Decide what a search may ask for in the middle of a move, where it cannot pause: consumption of shares.
+
+        Raises:
+            PausedError: not now.
+        """
+        if self.static.shareable | self.sharing:
+            for slot in self.plan.slots:
+                if self.doubtful[slot.index]:
+                    for view, _ in self.pools.usable:
+                        slot_mask(slot, view)
 
     def _exhausted(self, slot: Slot) -> int:
         """Devices whose recorded consumption leaves too little for the slot."""

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Final, TypeAlias
 
 from allocator.features import Features
+from allocator.meter import Meter
 from allocator.model import (
     RESULTS_MAX,
     AllocationError,
@@ -161,8 +162,9 @@ class Plan:
 class Planner:
     """Makes plans; remembers compiled selectors by what they say, and slot keys by what they mean."""
 
-    def __init__(self, classes: Mapping[str, DeviceClass]) -> None:
+    def __init__(self, classes: Mapping[str, DeviceClass], meter: Meter) -> None:
         self._classes: Final = classes
+        self._meter: Final = meter
         self._matchers: Final[dict[object, Matcher]] = {}
         self._keys: Final[dict[object, SlotKey]] = {}
         self._serial = count()
@@ -173,7 +175,11 @@ class Planner:
         self._keys.clear()
 
     def plan(self, specs: Sequence[ClaimSpec], features: Features) -> Plan:
-        """The plan for claims with these specs, in this order."""
+        """The plan for claims with these specs, in this order.
+
+        Raises:
+            PausedError: compiling their selectors takes longer than is allowed now.
+        """
         claims: list[ClaimPlan] = []
         slots = requests = 0
         for index, spec in enumerate(specs):
@@ -190,7 +196,10 @@ class Planner:
         key = (device_class.selectors, details.selectors, features)
         matcher = self._matchers.get(key)
         if matcher is None:
-            matcher = self._matchers[key] = Matcher(device_class.selectors, details.selectors, features)
+            matcher = Matcher(device_class.selectors, details.selectors, features, self._meter)
+            self._matchers[key] = matcher
+        if not matcher.is_ready:
+            matcher.prepare()
         return matcher
 
     def slot_key(self, matcher: Matcher, details: RequestAlternative, features: Features) -> SlotKey:

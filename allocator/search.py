@@ -30,6 +30,7 @@ from allocator.features import NO_SHORTCUTS, Shortcuts
 from allocator.frames import Frame, Kind, Went
 from allocator.journal import Journal
 from allocator.masks import positions_of
+from allocator.meter import NEVER, Meter, PausedError
 from allocator.model import RESULTS_MAX
 from allocator.observer import SILENT, Observer, Stage
 from allocator.problem import Problem
@@ -38,7 +39,13 @@ from allocator.share_bounds import shares_suffice
 from allocator.shares import ShareLedger
 
 _MEMO_MAX: Final = 200_000
-_NEVER: Final = 2**63
+MOVE_WORK: Final = 60
+MOVE_SLOT_WORK: Final = 3
+"""A move of the search, and so much for each slot of the plan."""
+TRIAL_WORK: Final = 60
+TRIAL_SLOT_WORK: Final = 12
+TRIAL_CONSTRAINT_WORK: Final = 30
+"""Trying a device, and so much for each slot, and for each constraint of each."""
 
 
 class ExhaustedError(Exception):
@@ -48,8 +55,23 @@ class ExhaustedError(Exception):
 class Search:
     """One search. Make it, `run` it (again while it pauses), read `picks`."""
 
-    def __init__(self, problem: Problem, *, budget_steps: int, observer: Observer, shortcuts: Shortcuts) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        budget_steps: int,
+        observer: Observer,
+        shortcuts: Shortcuts,
+        meter: Meter | None = None,
+    ) -> None:
         self._problem: Final = problem
+        self._meter: Final = meter if meter is not None else Meter()
+        self._stop_at = NEVER
+        # A trial looks ahead at all later requests (`Bounds.dead_end`), so it takes longer where there are many.
+        slots = len(problem.plan.slots)
+        pairs = sum(len(slot.constraints) for slot in problem.plan.slots)
+        self._move_work: Final = MOVE_WORK + MOVE_SLOT_WORK * slots
+        self._trial_work: Final = TRIAL_WORK + TRIAL_SLOT_WORK * slots + TRIAL_CONSTRAINT_WORK * pairs
         self._budget: Final = budget_steps
         self._observer: Final = None if observer is SILENT else observer
         self._shortcuts: Final = shortcuts
@@ -128,31 +150,49 @@ class Search:
     def problem(self) -> Problem:
         return self._problem
 
-    def run(self, pause_at: int = _NEVER) -> bool | None:
+    def run(self, pause_at: int = NEVER) -> bool | None:
         """Whether a solution was found; None when the search paused, and goes on with the next call.
 
+        It pauses where the meter says so, and
+
         Args:
-            pause_at: Pause with the first move after so many steps and refused picks, those of earlier calls included.
+            pause_at: with the first move after so many steps and refused picks, those of earlier calls included.
 
         Raises:
             AllocationError: something that aborts the pod was reached.
             ExhaustedError: the budget is used up.
         """
+        meter = self._meter
+        # Only where nothing is half done may the search be left, so the meter allows all but there.
+        self._stop_at = meter.stop_at
+        meter.allow_all()
+        try:
+            return self._run(pause_at)
+        except PausedError:
+            self._went = Went.DOWN  # always in `_pick_next`, of the frame on top
+            return None
+        finally:
+            meter.stop_at = self._stop_at
+
+    def _run(self, pause_at: int) -> bool | None:
         went = self._went
         if went is None:
             if self._is_hopeless():
                 return False
             went = self._enter(0)
+        meter, stop_at, move_work = self._meter, self._stop_at, self._move_work
         while went is not Went.DONE:
-            if self.steps + self._refused >= pause_at:
+            if self.steps + self._refused >= pause_at or (meter.spent >= stop_at and not meter.is_fresh):
                 self._went = went
                 return None
+            meter.spent += move_work
             if went is Went.DOWN:
                 went = self._advance(self._stack[-1])
             elif self._stack:
                 went = self._retry(self._stack[-1], went)
             else:
                 return False
+            meter.is_fresh = False
         return True
 
     def picks(self) -> list[tuple[Slot, int]]:
@@ -355,12 +395,19 @@ class Search:
         assert slot is not None
         problem = self._problem
         doubtful = problem.doubtful[slot.index]
+        meter = self._meter
         while frame.rest:
+            if meter.spent >= self._stop_at and not meter.is_fresh:
+                raise PausedError
             bit = frame.rest & -frame.rest
-            frame.rest ^= bit
             position = bit.bit_length() - 1
             if bit & doubtful and not self._is_candidate(slot, position):
+                frame.rest ^= bit
+                meter.spent += TRIAL_WORK
                 continue
+            frame.rest ^= bit
+            meter.spent += self._trial_work
+            meter.is_fresh = False
             if not self._take(frame, slot, position, bit):
                 continue
             if self._bounds is not None and self._can_cut(frame.request) and self._is_dead_end(frame, slot):
@@ -384,8 +431,13 @@ class Search:
 
     def _is_candidate(self, slot: Slot, position: int) -> bool:
         """Decide a device behind a failure; its constraints have not been looked at yet."""
-        if not self._problem.is_candidate(slot, position):
-            return False
+        meter = self._meter
+        meter.stop_at = self._stop_at
+        try:
+            if not self._problem.is_candidate(slot, position):
+                return False
+        finally:
+            meter.allow_all()
         return all(self._states[slot.claim][index].allowed(1 << position) for index in slot.constraints)
 
     def _is_dead_end(self, frame: Frame, slot: Slot) -> bool:

@@ -3,6 +3,8 @@
 A compiled selector knows which attributes and capacities it reads. Devices of one driver that agree on
 those get the same answer, so 4,000 devices of four models are four evaluations.
 
+Compiling and evaluating are what takes long about a claim: both are counted, and pause between two selectors (`meter`).
+
 Failures are values here, not exceptions: whether a failure matters is decided by whether the search
 reaches the device (upstream evaluates lazily, and an error aborts the whole pod).
 
@@ -11,18 +13,24 @@ Source: `selectorsMatch` of structured/internal/incubating/allocator_incubating.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from allocator.features import Features
+from allocator.meter import Meter, PausedError
 from allocator.model import Attribute, Device, DeviceSelector
 from cel import (
+    ANSWER_WORK_MAX,
+    STAGES,
     CompileError,
     DeviceView,
+    Environment,
     EvaluationError,
     Selector,
     UnsupportedAttribute,
-    compile_selector,
+    answer_with_work,
+    compile_in_stages,
+    compile_work,
     decode_attribute,
     device_view,
     environments,
@@ -31,6 +39,9 @@ from cel import (
 T = TypeVar("T")
 
 _ANSWERS_MAX: Final = 100_000
+VIEW_WORK: Final = 60
+VIEW_NAME_WORK: Final = 15
+"""Showing a device to expressions, and so much for each attribute and capacity."""
 _HINT: Final = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
     "optional fields"
@@ -65,57 +76,144 @@ Answer = Failure | Mismatch | None
 """None when all selectors match."""
 
 
-class Matcher:
-    """All selectors of a request: the class's first, then its own; every one must match."""
+class _Compiled:
+    """One selector: where it is, what it compiled to, and what an evaluation has to be expected to take."""
 
-    __slots__ = ("_answers", "_compiled", "_features", "_reads", "is_trivial")
+    __slots__ = ("expected", "is_class", "number", "selector")
+
+    def __init__(self, is_class: bool, number: int, selector: Selector | CompileError) -> None:
+        self.is_class: Final = is_class
+        self.number: Final = number
+        self.selector: Final = selector
+        # What is not generated may take anything, until it is known better.
+        is_cheap = isinstance(selector, CompileError) or selector.is_generated
+        self.expected = 0 if is_cheap else ANSWER_WORK_MAX
+
+
+class Matcher:
+    """All selectors of a request: the class's first, then its own; every one must match.
+
+    To be asked when it is ready, which it is when `prepare` has returned once.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_compilation",
+        "_compiled",
+        "_features",
+        "_meter",
+        "_passed",
+        "_reads",
+        "_texts",
+        "is_ready",
+        "is_trivial",
+    )
 
     def __init__(
-        self, class_selectors: Sequence[DeviceSelector], selectors: Sequence[DeviceSelector], features: Features
+        self,
+        class_selectors: Sequence[DeviceSelector],
+        selectors: Sequence[DeviceSelector],
+        features: Features,
+        meter: Meter,
     ) -> None:
         self._features: Final = features
-        self._compiled: list[tuple[bool, int, Selector | CompileError]] = []
+        self._meter: Final = meter
+        self._texts: Final = [
+            (is_class, index, selector.expression or "")
+            for is_class, group in ((True, class_selectors), (False, selectors))
+            for index, selector in enumerate(group)
+        ]
+        self._compiled: Final[list[_Compiled]] = []
+        self._compilation: Generator[None, None, Selector] | None = None
         self._answers: Final[dict[object, Answer]] = {}
+        # How many selectors the device that is being decided has passed.
+        self._passed: tuple[Device, int] | None = None
+        self._reads: tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] | None = None
+        self.is_trivial: Final = not self._texts
+        self.is_ready = self.is_trivial
+
+    @property
+    def meter(self) -> Meter:
+        return self._meter
+
+    @property
+    def size(self) -> int:
+        """Answers that are remembered."""
+        return len(self._answers)
+
+    def prepare(self) -> None:
+        """Compile the selectors, those that are not compiled yet.
+
+        Raises:
+            PausedError: to be called again.
+        """
+        if self.is_ready:
+            return
+        while len(self._compiled) < len(self._texts):
+            is_class, index, expression = self._texts[len(self._compiled)]
+            self._compiled.append(_Compiled(is_class, index, self._compile(expression)))
         attributes: set[tuple[str, str]] = set()
         capacities: set[tuple[str, str]] = set()
         reads_all = False
-        for is_class, group in ((True, class_selectors), (False, selectors)):
-            for index, selector in enumerate(group):
-                compiled = _compile(selector.expression or "", features)
-                self._compiled.append((is_class, index, compiled))
-                if isinstance(compiled, CompileError):
-                    continue
-                reads = compiled.reads
-                if reads.attributes is None or reads.capacities is None:
-                    reads_all = True
-                else:
-                    attributes |= reads.attributes
-                    capacities |= reads.capacities
-        self._reads: Final = None if reads_all else (tuple(sorted(attributes)), tuple(sorted(capacities)))
-        self.is_trivial: Final = not self._compiled
+        for one in self._compiled:
+            if isinstance(one.selector, CompileError):
+                continue
+            reads = one.selector.reads
+            if reads.attributes is None or reads.capacities is None:
+                reads_all = True
+            else:
+                attributes |= reads.attributes
+                capacities |= reads.capacities
+        self._reads = None if reads_all else (tuple(sorted(attributes)), tuple(sorted(capacities)))
+        self.is_ready = True
+
+    def _compile(self, expression: str) -> Selector | CompileError:
+        work = compile_work(expression) // STAGES
+        try:
+            while True:
+                self._meter.check(work)
+                if self._compilation is None:
+                    self._compilation = compile_in_stages(expression, _environment(self._features))
+                self._meter.spent += work
+                self._meter.is_fresh = False
+                next(self._compilation)
+        except StopIteration as end:
+            self._compilation = None
+            selector: Selector = end.value
+            assert selector.reads is not None  # worked out here, while compiling is paid for
+            return selector
+        except CompileError as error:
+            self._compilation = None
+            return error.with_traceback(None)
 
     def answer(self, device: Device) -> Answer:
-        """Whether the device matches; the same object for devices that look the same to these selectors."""
+        """Whether the device matches; the same object for devices that look the same to these selectors.
+
+        Raises:
+            PausedError: not known, and not to be found out now.
+        """
         if self.is_trivial:
             return MATCH
         if self._reads is None:
-            return self._evaluate(device)
-        driver = device.id.driver
-        names, capacities = self._reads
-        attributes = device.attributes
-        key = (
-            driver,
-            device.allow_multiple_allocations,
-            self._view(device).problem if device.has_odd_attributes else None,
-            *[_read(attributes, domain, name, driver) for domain, name in names],
-            *[_read(device.capacity, domain, name, driver) for domain, name in capacities],
-        )
+            key: object = device
+        else:
+            driver = device.id.driver
+            names, capacities = self._reads
+            attributes = device.attributes
+            key = (
+                driver,
+                device.allow_multiple_allocations,
+                self._view(device).problem if device.has_odd_attributes else None,
+                *[_read(attributes, domain, name, driver) for domain, name in names],
+                *[_read(device.capacity, domain, name, driver) for domain, name in capacities],
+            )
         try:
             return self._answers[key]
         except KeyError:
+            answer = self._evaluate(device)
             if len(self._answers) >= _ANSWERS_MAX:
                 self._answers.clear()
-            answer = self._answers[key] = self._evaluate(device)
+            self._answers[key] = answer
             return answer
 
     def _view(self, device: Device) -> DeviceView:
@@ -126,17 +224,33 @@ class Matcher:
         return device_view(device.id.driver, attributes, capacity, device.allow_multiple_allocations)
 
     def _evaluate(self, device: Device) -> Answer:
+        meter = self._meter
         view: DeviceView | None = None
-        for is_class, index, compiled in self._compiled:
-            if isinstance(compiled, CompileError):
-                return Failure(is_class, index, "CEL compile error", str(compiled))
+        first = 0
+        if self._passed is not None:
+            if self._passed[0] is device:
+                first = self._passed[1]
+            self._passed = None
+        for index in range(first, len(self._compiled)):
+            one = self._compiled[index]
+            if isinstance(one.selector, CompileError):
+                return Failure(one.is_class, one.number, "CEL compile error", str(one.selector))
             try:
-                if view is None:
-                    view = self._view(device)
-                if not compiled.matches(view):
-                    return Mismatch(is_class, index)
-            except EvaluationError as error:
-                return Failure(is_class, index, "CEL runtime error", self._text(error), self._features.is_137)
+                meter.check(one.expected)
+            except PausedError:
+                self._passed = device, index
+                raise
+            if view is None:
+                view = self._view(device)
+                meter.spent += VIEW_WORK + VIEW_NAME_WORK * (len(device.attributes) + len(device.capacity))
+            answer, work = answer_with_work(one.selector, view)
+            meter.spent += work
+            meter.is_fresh = False
+            one.expected = work if one.expected == ANSWER_WORK_MAX else max(one.expected, work)
+            if answer is False:
+                return Mismatch(one.is_class, one.number)
+            if answer is not True:
+                return Failure(one.is_class, one.number, "CEL runtime error", self._text(answer), self._features.is_137)
         return MATCH
 
     def _text(self, error: EvaluationError) -> str:
@@ -163,13 +277,9 @@ def _value(attribute: Attribute, shows_lists: bool) -> object:
     return decode_attribute({attribute.kind: attribute.value}, is_list_enabled=shows_lists)
 
 
-def _compile(expression: str, features: Features) -> Selector | CompileError:
-    environment = environments.get(
+def _environment(features: Features) -> Environment:
+    return environments.get(
         features.kubernetes,
         consumable_capacity=features.consumable_capacity,
         list_type_attributes=features.list_type_attributes,
     )
-    try:
-        return compile_selector(expression, environment)
-    except CompileError as error:
-        return error.with_traceback(None)

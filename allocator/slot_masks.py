@@ -19,6 +19,9 @@ from allocator.requests import Slot
 from allocator.selectors import Failure
 from allocator.taints import prevent_allocation
 
+JUDGE_WORK: Final = 40
+"""Deciding a device whose selectors have been evaluated before."""
+
 
 class SlotMask:
     """Verdicts of a slot on the devices of a pool view; bit i is device i of the view.
@@ -31,11 +34,25 @@ class SlotMask:
         unknown: Behind a failure.
         late: Device index -> verdict, of unknown ones that were decided when a search reached them.
         consumption: Device index -> what a share would consume; only devices with capacities, and `fits`.
+        decided: How many devices were decided, in order; all of them, or up to a failure, when it `is_done`.
     """
 
-    __slots__ = ("consumption", "failed", "failures", "fits", "late", "selectable", "unknown", "usable")
+    __slots__ = (
+        "consumption",
+        "decided",
+        "failed",
+        "failures",
+        "fits",
+        "is_done",
+        "late",
+        "selectable",
+        "unknown",
+        "usable",
+    )
 
     def __init__(self, devices: int) -> None:
+        self.decided = 0
+        self.is_done = False
         self.selectable = 0
         self.fits = 0
         self.usable = 0
@@ -47,15 +64,27 @@ class SlotMask:
 
 
 def slot_mask(slot: Slot, view: PoolView) -> SlotMask:
-    """The verdicts, evaluated up to the first failure."""
+    """The verdicts, evaluated up to the first failure.
+
+    Raises:
+        PausedError: not now; those that were reached are kept.
+    """
     mask: SlotMask | None = view.derived.get(slot.key)
     if mask is None:
-        mask = SlotMask(len(view.devices))
-        for index in range(len(view.devices)):
-            _evaluate(slot, view, mask, index)
+        mask = view.derived[slot.key] = SlotMask(len(view.devices))
+    if not mask.is_done:
+        meter = slot.matcher.meter
+        for index in range(mask.decided, len(view.devices)):
+            if meter.spent >= meter.stop_at:
+                meter.check()
+            verdict = judge(slot, view.devices[index])
+            meter.spent += JUDGE_WORK
+            meter.is_fresh = False
+            mask.decided = index + 1
+            _note(verdict, mask, index)
             if mask.failed:
                 break
-        view.derived[slot.key] = mask
+        mask.is_done = True
     return mask
 
 
@@ -76,7 +105,11 @@ _YES: Final = Verdict(is_selectable=True, fits=True, is_usable=True)
 
 
 def judge(slot: Slot, device: Device) -> Verdict:
-    """Decide one device, wherever it is."""
+    """Decide one device, wherever it is.
+
+    Raises:
+        PausedError: its selectors are not evaluated yet, and not now.
+    """
     features = slot.features
     if device.binding_conditions and not features.device_binding_and_status:
         return _NO
@@ -108,10 +141,9 @@ def decide_late(slot: Slot, view: PoolView, mask: SlotMask, index: int) -> Verdi
     return verdict
 
 
-def _evaluate(slot: Slot, view: PoolView, mask: SlotMask, index: int) -> None:
+def _note(verdict: Verdict, mask: SlotMask, index: int) -> None:
     bit = 1 << index
     mask.unknown &= ~bit
-    verdict = judge(slot, view.devices[index])
     _keep_details(verdict, mask, index)
     if verdict.failure is not None:
         mask.failed |= bit

@@ -24,27 +24,37 @@ if TYPE_CHECKING:
     from cel.errors import CelError as CelError
     from cel.errors import CompileError as CompileError
     from cel.errors import EvaluationError as EvaluationError
+    from cel.program import STAGES as STAGES
     from cel.program import Selector as Selector
+    from cel.program import compile_in_stages as compile_in_stages
     from cel.program import compile_selector as compile_selector
     from cel.program import evaluate as evaluate
     from cel.quantity import Quantity as Quantity
     from cel.readset import ReadSet as ReadSet
     from cel.semver import Semver as Semver
+    from cel.work import ANSWER_WORK_MAX as ANSWER_WORK_MAX
+    from cel.work import answer_with_work as answer_with_work
+    from cel.work import compile_work as compile_work
 
 _MODULES: Final = {
+    "ANSWER_WORK_MAX": "work",
     "CelError": "errors",
     "CompileError": "errors",
     "DeviceView": "device",
     "Environment": "environments",
     "EvaluationError": "errors",
+    "STAGES": "program",
     "Quantity": "quantity",
     "ReadSet": "readset",
     "Selector": "program",
     "SelectorCache": "cache",
     "Semver": "semver",
     "UnsupportedAttribute": "device",
+    "answer_with_work": "work",
     "compile_cached": "cache",
+    "compile_in_stages": "program",
     "compile_selector": "program",
+    "compile_work": "work",
     "decode_attribute": "device",
     "device_view": "device",
     "encode_value": "encoding",

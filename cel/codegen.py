@@ -83,10 +83,16 @@ _INNER: Final = {"attributes": "attribute_domain", "capacity": "capacity_domain"
 _VALUE: Final = {"attribute_domain": "attribute", "capacity_domain": "quantity"}
 
 
-def generate(checked: Checked, exact: Callable[[Any], bool]) -> Callable[[Any], bool] | None:
-    """A function of the device for a checked selector, or None when it is one for the exact evaluator."""
+def generate(checked: Checked, exact: Callable[[Any], bool]) -> tuple[Callable[[Any], bool], int] | None:
+    """A function of the device for a checked selector, and what a call of it takes beside effort, in units of effort.
+
+    None when the selector is one for the exact evaluator.
+    """
     prepared = _prepared(checked)
-    return None if prepared is None else prepared[0].build(prepared[1], exact)
+    if prepared is None:
+        return None
+    generator, condition = prepared
+    return generator.build(condition, exact), 2 * generator.emitted + generator.loops_cost
 
 
 def source_of(checked: Checked) -> str | None:
@@ -117,6 +123,8 @@ class Generator:
         self.temporaries = 0
         self.emitted = 0
         self.is_costly = False
+        self.loops_cost = 0
+        """What an evaluation costs at most, where there are loops."""
         self.calls = False
         """Whether something spends effort."""
         self.reads_device = False
@@ -154,7 +162,8 @@ class Generator:
     def is_affordable(self) -> bool:
         from cel.cost import estimate  # noqa: PLC0415 - few selectors have loops
 
-        return estimate(self.checked).max <= (AFFORDABLE_CALLS if self.calls else AFFORDABLE)
+        self.loops_cost = estimate(self.checked).max
+        return self.loops_cost <= (AFFORDABLE_CALLS if self.calls else AFFORDABLE)
 
     def use(self, name: str) -> str:
         self.used.add(name)

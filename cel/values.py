@@ -77,6 +77,10 @@ def spend(effort: int) -> None:
         raise AbortedError(COST_EXCEEDED)
 
 
+WORK: Final = [0]
+"""Cost and effort of all exact evaluations there were (one entry); see `work`."""
+
+
 def begin() -> None:
     """Begin an evaluation."""
     EFFORT[0] = 0

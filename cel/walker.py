@@ -57,6 +57,7 @@ from cel.values import (
     EFFORT,
     MISSING,
     NONE,
+    WORK,
     AbortedError,
     Map,
     Optional,
@@ -161,10 +162,13 @@ class Plan:
         try:
             value = self._run(frame)
         except AbortedError:
+            WORK[0] += COST_LIMIT  # a loop that is stopped has not told yet what it cost
             raise
         except EvaluationError:
+            WORK[0] += frame.cost + EFFORT[0]
             check_cost(frame.cost + EFFORT[0])
             raise
+        WORK[0] += frame.cost + EFFORT[0]
         check_cost(frame.cost + EFFORT[0])
         return value, frame.cost
 

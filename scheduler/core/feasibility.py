@@ -45,6 +45,8 @@ ScoreVector: TypeAlias = tuple[int, ...]
 
 
 _RANKINGS_MAX: Final = 32
+NODE_STEPS: Final = 2
+"""Looking at a node at all."""
 
 
 class RememberedVerdictError(AssertionError):
@@ -198,7 +200,13 @@ class NoneFits:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """More nodes must be looked at than fit into this tick; what was found out is remembered."""
+    """More nodes must be looked at than fit into this tick; what was found out is remembered.
+
+    Args:
+        reasons: How many nodes gave each reason so far.
+    """
+
+    reasons: Mapping[str, int]
 
 
 class Feasibility:
@@ -215,7 +223,7 @@ class Feasibility:
         self.asked = 0
         """How often Filter plugins were asked about a node, over all cycles."""
         self.steps = 0
-        """Steps that Filter plugins took, over all cycles."""
+        """Steps that looking at nodes and reserving took, over all cycles."""
 
     def records(self) -> Iterable[tuple[Shape, ShapeRecord]]:
         return self._records.items()
@@ -246,6 +254,7 @@ class Feasibility:
         if record is None:
             record = ShapeRecord()
         size = record.size
+        allowed = cycle.steps_left
         if plan.shape is None:
             cycle.steps_left = UNLIMITED_STEPS  # what is found out is not remembered, so it is found out in one go
         steps_left = cycle.steps_left
@@ -259,8 +268,9 @@ class Feasibility:
                 runner, cycle, plan, record, only_hope, preferred=NodeName(preferred), looks_max=budget
             )
         finally:
-            self.steps += steps_left - cycle.steps_left
-            cycle.steps_left = UNLIMITED_STEPS
+            taken = steps_left - cycle.steps_left
+            self.steps += taken
+            cycle.steps_left = max(1, allowed - taken)
             if plan.shape is not None:
                 self._records[plan.shape] = record
                 self._verdicts += record.size - size
@@ -268,7 +278,7 @@ class Feasibility:
         if failure is not None:
             return failure
         if preferred not in record.fits and not self._is_enough(plan, record, only_hope, len(record.fits)):
-            return Unfinished()
+            return Unfinished(dict(record.reasons))
         if self._settings.is_paranoid:
             self._compare(runner, cycle, plan, record, node_names)
         if plan.live_filters or plan.live_scorers:
@@ -364,6 +374,7 @@ class Feasibility:
                 continue
             self._start += 1
             self.asked += 1
+            cycle.steps_left -= NODE_STEPS
             status = runner.filter(plan.filters, cycle, info, self._view)
             if status is SUCCESS:
                 found.append(info)
@@ -504,6 +515,15 @@ class Feasibility:
         self, runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord, node_names: frozenset[NodeName] | None
     ) -> None:
         """Raise RememberedVerdictError where a remembered answer differs from a fresh one, or a node is missing."""
+        allowed, cycle.steps_left = cycle.steps_left, UNLIMITED_STEPS
+        try:
+            self._compare_all(runner, cycle, plan, record, node_names)
+        finally:
+            cycle.steps_left = allowed
+
+    def _compare_all(
+        self, runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord, node_names: frozenset[NodeName] | None
+    ) -> None:
         for name, info in self._store.node_infos.items():
             if node_names is not None and name not in node_names:
                 continue

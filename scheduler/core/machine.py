@@ -166,6 +166,7 @@ class Machine:
             scheduler_names=frozenset(self.runners),
         )
         self._unlisted = set(KINDS)
+        self._has_searched = False
 
     def handle(self, given: Input, *, now_ms: int) -> tuple[Decision, ...]:
         """Take one input; return what the shell must do, in order.
@@ -235,7 +236,9 @@ class Machine:
         timers = self.timers
         if self.bindings.has_permits_due or (not self._unlisted and self.queue.has_active()):
             return timers.wall_ms
-        deadlines = [ms for ms in (timers.next_deadline_ms(), self.queue.next_deadline_ms()) if ms is not None]
+        deadlines = [
+            ms for ms in (timers.next_deadline_ms(), self.queue.next_deadline_ms(timers.now_ms)) if ms is not None
+        ]
         return timers.to_wall(min(deadlines)) if deadlines else None
 
     def problems(self) -> tuple[str, ...]:
@@ -252,16 +255,22 @@ class Machine:
         queue.tick(timers.now_ms)
         for queued in queue.overdue_gated(timers.now_ms):
             self._cycles.explain(queued)
-        feasibility = self.feasibility
-        asked_max = feasibility.asked + self.settings.verdicts_per_tick
-        steps_max = feasibility.steps + self.settings.steps_per_tick
-        for _ in range(self.settings.cycles_per_tick):
-            if self._unlisted or feasibility.asked >= asked_max or feasibility.steps >= steps_max:
+        # Every other time it is the turn of what takes long, so neither waits for more than one turn of the other.
+        is_search_turn = queue.has_searching(timers.now_ms) and not (self._has_searched and queue.has_active())
+        self._has_searched = is_search_turn
+        settings, feasibility = self.settings, self.feasibility
+        asked_max = feasibility.asked + settings.verdicts_per_tick
+        steps_max = feasibility.steps + settings.steps_per_tick
+        for _ in range(settings.cycles_per_tick):
+            steps = steps_max - feasibility.steps
+            if self._unlisted or feasibility.asked >= asked_max or steps <= 0:
                 break
-            popped = queue.pop(timers.now_ms)
+            popped = queue.pop_searching(timers.now_ms) if is_search_turn else queue.pop(timers.now_ms)
             if popped is None:
                 break
-            self._cycles.run(popped, asked_max - feasibility.asked, steps_max - feasibility.steps)
+            if not popped.steps:
+                steps = min(steps, settings.search_steps_first)
+            self._cycles.run(popped, asked_max - feasibility.asked, steps)
         self.bindings.ask_permits()
 
     def _draw_uid(self, new_uid: Callable[[], str]) -> str:

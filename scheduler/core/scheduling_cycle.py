@@ -44,6 +44,14 @@ from scheduler.model.objects import Pod
 NO_NODES: Final = "no nodes available to schedule pods"
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
+UNFINISHED: Final = (
+    "Looking for its devices takes long (selectors or constraints that cost much to decide) and is not finished: it "
+    "goes on in {}, then less and less often."
+)
+COSTLY: Final = (
+    "Looking for its devices takes long (selectors or constraints that cost much to decide), so it is tried again "
+    "after {} at the earliest."
+)
 
 
 class SchedulingCycles:
@@ -72,6 +80,7 @@ class SchedulingCycles:
         self._timers: Final = timers
         self._view: Final = view
         # The condition we last asked the API server to store, while it may not be observed yet.
+        self._begun_at = 0
         self._told: Final[dict[PodUid, tuple[str, str]]] = {}
 
     def run(self, queued: QueuedPod, looks_max: int, steps_max: int) -> None:
@@ -79,9 +88,10 @@ class SchedulingCycles:
 
         Args:
             looks_max: Nodes to look at.
-            steps_max: Steps that Filter may take; both: the pod goes on in another tick.
+            steps_max: Steps that Filter and Reserve may take; both: the pod goes on in another tick.
         """
         cycle = Cycle(queued.pod, self._timers.wall_ms, steps_max)
+        self._begun_at = self._feasibility.steps
         filtered = queued.runner.pre_filter(cycle, self._view)
         if filtered.status is SUCCESS and self._store.node_infos:
             self._place(queued, cycle, filtered, looks_max)
@@ -125,16 +135,21 @@ class SchedulingCycles:
                 shape = plan.shape if none.is_remembered else None
                 message = self._message("", reasons)
                 self._reject(queued, cycle, rejecters, message=message, verdicts=none.verdicts, shape=shape)
-            case Unfinished():
-                self._queue.postponed(queued, self._timers.now_ms)
+            case Unfinished(reasons):
+                self._postpone(queued, reasons)
             case Status() as failure:
                 self.fail(queued, failure)
 
     def _reserve(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
         runner, uid = queued.runner, queued.uid
+        allowed = cycle.steps_left
         status, held = runner.reserve(cycle, self._store.node_infos[node], self._view)
+        self._feasibility.steps += allowed - cycle.steps_left
         if not status.is_success:
             self._undo(queued, cycle, node)
+            if status.code is Code.UNFINISHED:
+                self._postpone(queued, {})
+                return
             self._end_without_node(queued, status)
             return
         self._overlay.hold(uid, held)
@@ -146,9 +161,20 @@ class SchedulingCycles:
             self._undo(queued, cycle, node)
             self._end_without_node(queued, permit.status)
             return
-        self._queue.assumed(queued, self._timers.now_ms)
+        self._queue.assumed(queued, self._timers.now_ms, steps=self._taken())
         self._bindings.start(queued.pod, node, cycle, runner, permit)
         self._bindings.reconsider_permits()
+
+    def _taken(self) -> int:
+        """Steps of this cycle so far."""
+        return self._feasibility.steps - self._begun_at
+
+    def _postpone(self, queued: QueuedPod, reasons: Mapping[str, int]) -> None:
+        """The attempt goes on later; when that is not soon, say so."""
+        rest_ms = self._queue.postponed(queued, self._timers.now_ms, steps=self._taken())
+        if rest_ms:
+            message = f"{self._message('', reasons)} {UNFINISHED.format(_seconds(rest_ms))}"
+            self._tell(queued.pod, UNSCHEDULABLE, message, None)
 
     def _undo(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
         for decision in queued.runner.unreserve(cycle, node, self._view):
@@ -198,12 +224,14 @@ class SchedulingCycles:
         shape: Shape | None,
         nominated_node: NodeName | None = None,
     ) -> None:
-        self._queue.rejected(queued, rejecters, shape, self._timers.now_ms)
+        rest_ms = self._queue.rejected(queued, rejecters, shape, self._timers.now_ms, steps=self._taken())
+        if rest_ms:
+            message = f"{message} {COSTLY.format(_seconds(rest_ms))}"
         self._tell(queued.pod, UNSCHEDULABLE, message, nominated_node)
 
     def fail(self, queued: QueuedPod, status: Status, delay_ms: int | None = None) -> None:
         """Something went wrong: say so, and try again after a while."""
-        self._queue.failed(queued, self._timers.now_ms, delay_ms)
+        self._queue.failed(queued, self._timers.now_ms, delay_ms, steps=self._taken())
         self._tell(queued.pod, UNSCHEDULABLE if status.is_rejection else SCHEDULER_ERROR, status.message, None)
 
     def explain(self, queued: QueuedPod) -> None:
@@ -247,6 +275,10 @@ class SchedulingCycles:
 
 def _settled(settlement: Settlement) -> None:
     """What became of PostFilter's write is seen on the claim, which wakes the pod."""
+
+
+def _seconds(ms: int) -> str:
+    return f"{-(-ms // 1000)}s"
 
 
 def _condition(pod: Pod) -> tuple[str, str] | None:

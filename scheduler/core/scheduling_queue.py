@@ -10,10 +10,14 @@ Rules of this module
      is proven not to fit either. So a freed device costs two attempts, not one for each of ten thousand pods. A pod
      whose own claims or spec change leaves the group: its shape may be another one now.
   3. A pod in backoff after a rejection is tried early when nothing is active (upstream's SchedulerPopFromBackoffQ); one
-     in backoff after an error never is.
+     in backoff after an error, or because it costs too much, never is.
   4. Whatever nothing has woken for five minutes is tried again, for a shape its leader.
   5. An active pod whose namespace has no place for its requests lets the others pass, leads nobody, and is tried in its
      order as soon as there is one.
+  6. A pod whose search takes long goes on in its namespace's *lane* (`search_lanes`), whatever its priority: all other
+     active pods go first. So do pods that took long the last time, and new ones of a namespace that has such pods.
+  7. What keeps costing is asked less and less often: it rests when it has taken `search_steps_before_rest`, twice as
+     many, and so on, each time four times as long as it has taken; and so long at least after it was rejected.
 
 Not here: what a pod needs (plugins), attempts (`scheduling_cycle`).
 
@@ -35,6 +39,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from scheduler.core.search_lanes import SearchLanes
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Plugin, Resource, TargetedHints
 from scheduler.framework.runner import Runner, Shape
@@ -50,6 +55,8 @@ class Place(Enum):
     IN_FLIGHT = "in flight"  # popped: being tried or bound
 
 
+_STEPS_PER_REST_MS: Final = 62  # a step takes about 4 us; the rest is four times as long
+
 # Looked up several times for each pod, and through the class that is slow.
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _GATED, _IN_FLIGHT = Place
 
@@ -64,6 +71,10 @@ class QueuedPod(Struct, eq=False):
         since_ms: When it came to its place.
         ticket: Grows with every move; heap entries with an older one are void.
         group: The pods of the same shape it waits with, or leads.
+        steps: What its present attempt has taken so far; 0 before the first look.
+        cost: What the last attempt that ended took.
+        rests: How often it has rested in its present attempt.
+        is_searching: Active, but in a lane, since `search_since_ms`.
     """
 
     uid: PodUid
@@ -77,6 +88,11 @@ class QueuedPod(Struct, eq=False):
     ticket: int = 0
     is_error: bool = False
     group: ShapeGroup | None = None
+    steps: int = 0
+    cost: int = 0
+    rests: int = 0
+    is_searching: bool = False
+    search_since_ms: int = 0
 
     @property
     def priority(self) -> int:
@@ -156,6 +172,7 @@ class SchedulingQueue:
         self._error_backoff: Final[list[_Entry]] = []
         # Active pods that were passed by, for want of a place, by namespace.
         self._passed_by: Final[dict[str, list[_Entry]]] = {}
+        self._lanes: Final = SearchLanes(has_place)
         self._ticket = 0
         self._groups: Final[dict[Shape, ShapeGroup]] = {}
         # Waiting pods by the plugin that rejected them: one by one, and as groups of the same shape.
@@ -244,31 +261,63 @@ class SchedulingQueue:
     def pop(self, now_ms: int) -> QueuedPod | None:
         """The pod to try now, in flight from here on; its caller must say what became of it."""
         self._ripen(now_ms)
+        self._set_apart(now_ms)
         queued = self._first_active()
         while queued is None and (early := self._first_early()) is not None:
             self._displace(early)
             self._enqueue(early, now_ms)
+            self._set_apart(now_ms)
             queued = self._first_active()
         if queued is not None:
-            self._displace(queued)
-            queued.place = _IN_FLIGHT
-            queued.attempts += 1
+            self._fly(queued)
         return queued
+
+    def pop_searching(self, now_ms: int) -> QueuedPod | None:
+        """The pod whose search goes on now, in flight from here on; as `pop`."""
+        queued = self._lanes.first(now_ms)
+        if queued is not None:
+            self._fly(queued)
+        return queued
+
+    def _fly(self, queued: QueuedPod) -> None:
+        self._displace(queued)
+        queued.place = _IN_FLIGHT
+        queued.attempts += 1
 
     def has_active(self) -> bool:
         """Whether `pop` would give out a pod."""
         return self._first_active() is not None or self._first_early() is not None
 
+    def has_searching(self, now_ms: int) -> bool:
+        """Whether `pop_searching` has one."""
+        return bool(self._lanes) and self._lanes.first(now_ms) is not None
+
+    def _set_apart(self, now_ms: int) -> None:
+        """Active pods that are first, of namespaces that have pods in a lane, go there too: they are theirs to pay."""
+        if not self._lanes:
+            return
+        while (queued := self._first_active()) is not None and self._lanes.has(queued.pod.key.namespace):
+            self._displace(queued)
+            self._push_lane(queued, now_ms)
+
     # What became of an attempt
 
-    def rejected(self, queued: QueuedPod, rejecters: frozenset[str], shape: Shape | None, now_ms: int) -> None:
+    def rejected(
+        self, queued: QueuedPod, rejecters: frozenset[str], shape: Shape | None, now_ms: int, *, steps: int = 0
+    ) -> int:
         """No node fits, or a plugin said no: wait for a change that concerns one of `rejecters`.
 
-        `shape` tells that nothing but Filter verdicts of that shape decided.
+        Args:
+            shape: Tells that nothing but Filter verdicts of that shape decided.
+            steps: What the cycle took.
+
+        Returns:
+            How long it is not tried again whatever changes, 0 when that is no longer than for any other.
         """
         assert rejecters, f"pod {queued.pod.key} was rejected by nobody, nothing would wake it"
+        rest_ms = self._end(queued, steps, now_ms)
         queued.is_error = False
-        queued.ready_ms = now_ms + self._backoff_ms(queued)
+        queued.ready_ms = now_ms + max(self._backoff_ms(queued), rest_ms)
         queued.rejecters = rejecters
         led = queued.group
         if led is not None and led.shape != shape:
@@ -276,9 +325,10 @@ class SchedulingQueue:
             led = None
         queued.group = None
         self._place(queued, _UNSCHEDULABLE, now_ms)
+        rest_ms = rest_ms if rest_ms > self._settings.backoff_ms_max else 0
         if shape is None:
             self._index_single(queued)
-            return
+            return rest_ms
         group = self._groups.get(shape)
         if group is None:
             group = self._groups[shape] = ShapeGroup(shape, rejecters)
@@ -292,23 +342,57 @@ class SchedulingQueue:
         queued.group = group
         group.members[queued.uid] = queued
         heapq.heappush(group.order, _Entry(-queued.priority, queued.since_ms, queued.ticket, queued))
+        return rest_ms
 
-    def failed(self, queued: QueuedPod, now_ms: int, delay_ms: int | None = None) -> None:
+    def failed(self, queued: QueuedPod, now_ms: int, delay_ms: int | None = None, *, steps: int = 0) -> None:
         """An error, or a failure while binding: try again after a while."""
         self._follow(queued, now_ms)
+        rest_ms = self._end(queued, steps, now_ms)
         queued.is_error = True
         queued.rejecters = frozenset()
-        queued.ready_ms = now_ms + (delay_ms if delay_ms is not None else self._backoff_ms(queued))
+        queued.ready_ms = now_ms + max(rest_ms, delay_ms if delay_ms is not None else self._backoff_ms(queued))
         self._push_backoff(queued, now_ms)
 
-    def postponed(self, queued: QueuedPod, now_ms: int) -> None:
-        """The attempt is not finished: it goes on after others of the same priority had their turn."""
-        queued.attempts -= 1
-        self._push_active(queued, now_ms)
+    def postponed(self, queued: QueuedPod, now_ms: int, *, steps: int = 0) -> int:
+        """The attempt is not finished: it goes on when others had their turn.
 
-    def assumed(self, queued: QueuedPod, now_ms: int) -> None:
+        Args:
+            steps: What this part of it took.
+
+        Returns:
+            How long it rests, 0 when it goes on at once.
+        """
+        queued.attempts -= 1
+        self._lanes.charge(queued.pod.key.namespace, steps, now_ms)
+        if not queued.steps:
+            queued.search_since_ms = now_ms
+        queued.steps += max(steps, 1)
+        if queued.steps < self._settings.search_steps_before_rest << queued.rests:
+            self._push_lane(queued, now_ms)
+            return 0
+        queued.rests += 1
+        rest_ms = self._rest_ms(queued.steps)
+        queued.ready_ms = now_ms + rest_ms
+        self._push_backoff(queued, now_ms)
+        return rest_ms
+
+    def assumed(self, queued: QueuedPod, now_ms: int, *, steps: int = 0) -> None:
         """The pod fits and is being bound; others of its shape may fit too."""
+        self._end(queued, steps, now_ms)
         self._follow(queued, now_ms)
+
+    def _end(self, queued: QueuedPod, steps: int, now_ms: int) -> int:
+        """The attempt has ended: what it took is known. How long to leave the pod alone for that."""
+        if queued.is_searching:
+            self._lanes.charge(queued.pod.key.namespace, steps, now_ms)
+            queued.is_searching = False
+        queued.cost = queued.steps + steps
+        queued.steps = queued.rests = 0
+        return self._rest_ms(queued.cost) if queued.cost >= self._settings.search_steps_before_rest else 0
+
+    def _rest_ms(self, steps: int) -> int:
+        """Four times what the steps take, in whole powers of two, so that what is told stays the same for a while."""
+        return min(self._settings.search_rest_ms_max, 1 << (steps // _STEPS_PER_REST_MS).bit_length())
 
     # Changes
 
@@ -374,9 +458,11 @@ class SchedulingQueue:
 
     # Time
 
-    def next_deadline_ms(self) -> int | None:
-        """When a pod's backoff ends or the next flush is due, None while nothing waits."""
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """When a search may go on, a pod's backoff ends or the next flush is due, None while nothing waits."""
         deadlines = [queued.ready_ms for heap in (self._backoff, self._error_backoff) if (queued := _first(heap))]
+        if self._lanes and (searching_ms := self._lanes.next_ready_ms(now_ms)) is not None:
+            deadlines.append(searching_ms)
         if self._gated:
             deadlines.append(self._gated[0][0])
         if self._groups or self._single_by_plugin:
@@ -416,7 +502,10 @@ class SchedulingQueue:
         status = queued.runner.pre_enqueue(queued.pod, self._view)
         if status.is_success:
             queued.rejecters = frozenset()
-            self._push_active(queued, now_ms)
+            if queued.steps or queued.cost > self._settings.search_steps_first:
+                self._push_lane(queued, now_ms)
+            else:
+                self._push_active(queued, now_ms)
             return
         self._follow(queued, now_ms)  # who leads must be tried, and this one will not be soon
         if status.is_rejection:
@@ -486,11 +575,21 @@ class SchedulingQueue:
 
     def _push_active(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _ACTIVE, now_ms)
+        queued.is_searching = False
         heapq.heappush(self._active, _Entry(-queued.priority, now_ms, queued.ticket, queued))
+
+    def _push_lane(self, queued: QueuedPod, now_ms: int) -> None:
+        self._place(queued, _ACTIVE, now_ms)
+        queued.is_searching = True
+        if not queued.steps:
+            queued.search_since_ms = now_ms
+        level = 1 + (queued.steps // self._settings.search_steps_first).bit_length() if queued.steps else 0
+        self._lanes.push(queued, now_ms, level=level)
 
     def _push_backoff(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _BACKOFF, now_ms)
-        heap = self._error_backoff if queued.is_error else self._backoff
+        is_costly = queued.steps or queued.cost >= self._settings.search_steps_before_rest
+        heap = self._error_backoff if queued.is_error or is_costly else self._backoff
         heapq.heappush(heap, _Entry(queued.ready_ms, now_ms, queued.ticket, queued))
 
     def _ripen(self, now_ms: int) -> None:

@@ -19,7 +19,10 @@ class CoreSettings:
             before that is told, and when it is looked at again while another pod may still get it.
         cycles_per_tick: Scheduling cycles in one TimerFired, so that one `handle` stays short.
         verdicts_per_tick: Nodes looked at in one TimerFired; a pod that needs more goes on in the next.
-        steps_per_tick: Steps of costly searches in one TimerFired; one that needs more goes on in the next.
+        steps_per_tick: Steps of Filter and Reserve in one TimerFired, about 4 us each; the rest goes on in another.
+        search_steps_first: Steps a pod may take before others have their turn, and those of its kind share one (lanes).
+        search_steps_before_rest: Steps after which a pod rests, when they led to nothing.
+        search_rest_ms_max: The longest rest.
         places: Requests of pods under way at once, shared by namespaces (`fair_places`); pods of a namespace that has
             its share are not tried. What waits, or is in doubt and not being sent, holds no place.
         permits_per_tick: Pods waiting in Permit that are asked again in one TimerFired.
@@ -44,7 +47,10 @@ class CoreSettings:
     unallocated_ms_again: int = 60_000
     cycles_per_tick: int = 16
     verdicts_per_tick: int = 400
-    steps_per_tick: int = 6_000
+    steps_per_tick: int = 2_000
+    search_steps_first: int = 1_000
+    search_steps_before_rest: int = 250_000
+    search_rest_ms_max: int = 300_000
     places: int = 256
     permits_per_tick: int = 64
     feasible_nodes_enough: int = 100
@@ -70,6 +76,9 @@ class CoreSettings:
             "unallocated_ms_silent",
             "unallocated_ms_again",
             "steps_per_tick",
+            "search_steps_first",
+            "search_steps_before_rest",
+            "search_rest_ms_max",
             "places",
             "permits_per_tick",
             "feasible_nodes_enough",

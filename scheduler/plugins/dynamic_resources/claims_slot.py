@@ -32,7 +32,7 @@ class ClaimsSlot(Struct):
         special: The claim behind the pod's extended resources; None when it asks for none that devices could serve.
         found: What the allocator found per node, in the order of `unallocated`, the special claim's last.
         answers: What the allocator said of nodes without devices of their own, by what they see.
-        asked_count: Nodes that Filter asked the allocator about.
+        refused_count: Nodes for which the allocator found nothing.
         candidates: The only nodes worth asking about, None for all, for each set of claims; computed when many nodes
             are asked about.
         goals: What PreBind has to bring about; set by Reserve.
@@ -49,7 +49,7 @@ class ClaimsSlot(Struct):
     special: SpecialClaim | None = None
     found: dict[NodeName, tuple[Allocation, ...]] = field(default_factory=dict)
     answers: dict[object, Allocated | Status] = field(default_factory=dict)
-    asked_count: int = 0
+    refused_count: int = 0
     candidates: dict[tuple[Claim, ...], frozenset[str] | None] = field(default_factory=dict)
     goals: tuple[ClaimGoal, ...] = ()
     offered: tuple[int, NodeView] | None = None

@@ -24,7 +24,7 @@ Differs on purpose
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +38,7 @@ from allocator import (
     DeviceId,
     NodeSelectorError,
     NodeView,
+    PausedError,
     Unfinished,
     Unsatisfiable,
     allocate_in_parts,
@@ -64,7 +65,7 @@ from scheduler.framework.api import (
     ReserveResult,
     Resource,
 )
-from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
+from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.status import SKIP, SUCCESS, UNFINISHED, Status
 from scheduler.model.claim import RESERVED_FOR_MAX, ResourceClaim
@@ -182,8 +183,7 @@ class DynamicResources:
             return wanted
         if wanted:
             # Even when another claim is unavailable here: freeing that one must not look helpful where this one fails.
-            refusal = self._rule_out(slot, wanted, host, view)
-            outcome = refusal or self._ask(slot, wanted, host, view, cycle)
+            outcome = self._within_steps(self._ask, slot, wanted, host, view=view, cycle=cycle)
             if isinstance(outcome, Status):
                 return outcome
         has_allocated = len(slot.unallocated) < len(slot.claims)
@@ -257,7 +257,9 @@ class DynamicResources:
         if isinstance(wanted, Status):
             return ReserveResult(Status.error(f"claim allocation not found for node: {wanted.message}"))
         if wanted:
-            outcome = self._search(slot, wanted, node.host, view, _share_ids(view))
+            outcome = self._within_steps(self._take, slot, wanted, node.host, view=view, cycle=cycle)
+            if outcome is UNFINISHED:
+                return ReserveResult(UNFINISHED)
             if isinstance(outcome, Status):
                 return ReserveResult(Status.error(f"claim allocation not found for node: {outcome.message}"))
             held = tuple(
@@ -343,16 +345,47 @@ class DynamicResources:
 
     # --- allocation ---------------------------------------------------------------------------------------------------
 
+    @staticmethod
+    def _within_steps(
+        ask: Callable[[ClaimsSlot, tuple[Claim, ...], NodeView, ClusterView], Allocated | Status],
+        slot: ClaimsSlot,
+        wanted: tuple[Claim, ...],
+        host: NodeView,
+        *,
+        view: ClusterView,
+        cycle: Cycle,
+    ) -> Allocated | Status:
+        """What `ask` answers, or UNFINISHED when the cycle's steps do not suffice; they are taken from it."""
+        meter = view.inventory.meter
+        before = meter.spent
+        meter.allow(max(1, cycle.steps_left))
+        try:
+            return ask(slot, wanted, host, view)
+        except PausedError:
+            return UNFINISHED
+        finally:
+            meter.allow_all()
+            cycle.steps_left -= meter.steps_since(before)
+
+    def _take(
+        self, slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView
+    ) -> Allocated | Status:
+        """Reserve's question."""
+        return self._search(slot, wanted, host, view, _share_ids(view))
+
     def _ask(
-        self, slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, cycle: Cycle
+        self, slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView
     ) -> Allocated | Status:
         """Filter's question. Nodes that see the very same pools are given the answer of the first of them."""
+        refusal = self._rule_out(slot, wanted, host, view)
+        if refusal is not None:
+            return refusal
         sight = view.inventory.shared_sight(host, view.features) if slot.special is None else None
         if sight is None:
-            return self._search(slot, wanted, host, view, _placeholder_share_ids(), cycle=cycle)
+            return self._search(slot, wanted, host, view, _placeholder_share_ids())
         outcome = slot.answers.get(sight)
         if outcome is None:
-            outcome = self._search(slot, wanted, host, view, _placeholder_share_ids(), cycle=cycle)
+            outcome = self._search(slot, wanted, host, view, _placeholder_share_ids())
             if outcome is not UNFINISHED:
                 slot.answers[sight] = outcome
         elif isinstance(outcome, Allocated):
@@ -366,15 +399,8 @@ class DynamicResources:
         host: NodeView,
         view: ClusterView,
         share_ids: Iterator[str],
-        *,
-        cycle: Cycle | None = None,
     ) -> Allocated | Status:
-        """Ask the allocator about one node. What it finds is kept in the slot; a failure comes as a verdict.
-
-        Args:
-            cycle: Whose steps are taken; without one the search is made in one go.
-        """
-        steps_max = max(1, cycle.steps_left) if cycle is not None else UNLIMITED_STEPS
+        """Ask the allocator about one node. What it finds is kept in the slot; a failure comes as a verdict."""
         try:
             outcome = allocate_in_parts(
                 wanted,
@@ -384,14 +410,9 @@ class DynamicResources:
                 features=view.features,
                 budget_steps=self.budget_steps,
                 share_ids=share_ids,
-                pause_after=steps_max,
             )
         except AllocationError as error:
-            if cycle is not None:
-                cycle.steps_left -= error.steps
             return Status.unresolvable(str(error)) if error.is_node_only else Status.error(str(error))
-        if cycle is not None:
-            cycle.steps_left -= min(outcome.steps, steps_max)
         match outcome:
             case Unfinished():
                 return UNFINISHED
@@ -402,20 +423,19 @@ class DynamicResources:
                 return Status.unresolvable(
                     f"timed out trying to allocate devices (search budget of {self.budget_steps} steps)"
                 )
-            case Unsatisfiable(invalid_pools=True):
-                return Status.unresolvable(INVALID_POOLS)
-            case Unsatisfiable():
-                return self._no_solution()
+            case Unsatisfiable(invalid_pools=has_invalid):
+                slot.refused_count += 1
+                return Status.unresolvable(INVALID_POOLS) if has_invalid else self._no_solution()
 
     def _rule_out(
         self, slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView
     ) -> Status | None:
         """The allocator's refusal without asking it, for a node whose slices could never serve the claims; else None.
 
-        Worth it for a shape that is new, when thousands of nodes are asked about, and not for the few that changed.
+        Worth it for a shape that is new, when thousands of nodes refuse it, and neither for the few that changed nor
+        where nodes that fit are found soon: it looks at every device of the cluster.
         """
-        slot.asked_count += 1
-        if slot.asked_count < _MANY_NODES:
+        if slot.refused_count < _MANY_NODES:
             return None
         if wanted not in slot.candidates:
             slot.candidates[wanted] = candidate_nodes(wanted, view.inventory, view.features)

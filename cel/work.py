@@ -1,0 +1,48 @@
+"""What answers and compiling take, counted: for who must bound the work of many and may not look at a clock.
+
+The unit is that of effort (`values.spend`), about 40 ns. What is counted follows from the expression and the values it
+meets, never from what is remembered, so equal questions count equally on any machine.
+
+Weights, measured on CPython 3.11: a generated selector takes `ANSWER_WORK` and what its
+code and the functions it calls take; the exact evaluator its cost and effort, the whole limit where it is stopped;
+compiling `COMPILE_WORK` and so much for each character, which holds for the densest expressions but for a few.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import cel.cost
+import cel.hot_loops
+import cel.literals
+import cel.walker  # noqa: F401 - who counts does not want to pay for loading these with some evaluation
+from cel.device import DeviceView
+from cel.errors import EvaluationError
+from cel.program import Selector
+from cel.values import COST_LIMIT, EFFORT, WORK, begin
+
+UNIT_NS: Final = 40
+ANSWER_WORK: Final = 15
+COMPILE_WORK: Final = 1_000
+COMPILE_CHARACTER_WORK: Final = 150
+ANSWER_WORK_MAX: Final = COST_LIMIT
+"""What one evaluation may take; generated code that gives up (at half of the limit) has been running besides."""
+
+
+def answer_with_work(selector: Selector, device: DeviceView) -> tuple[bool | EvaluationError, int]:
+    """What `selector.matches` gives or raises, and what that took."""
+    begin()
+    before = WORK[0]
+    answer: bool | EvaluationError
+    try:
+        answer = selector.matches(device)
+    except EvaluationError as error:
+        answer = error.with_traceback(None)
+    exact = WORK[0] - before
+    # The exact evaluator begins anew, so the effort then is its own, and counted already.
+    return answer, ANSWER_WORK + selector.generated_work + (exact or EFFORT[0])
+
+
+def compile_work(expression: str) -> int:
+    """What compiling it takes."""
+    return COMPILE_WORK + COMPILE_CHARACTER_WORK * len(expression)

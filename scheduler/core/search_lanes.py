@@ -1,0 +1,139 @@
+"""Pods whose search takes long: in turns by namespace, each with a share of its own, apart from the active queue.
+
+A pod comes here when its first look was not enough, or when its last attempt took long. Those of one namespace form a
+*lane*. The lane that was served least is next; in a lane those that took little go first, and among equals the one
+that waits longest, to its end.
+
+Rules of this module
+  1. A lane spends at most `_CREDIT_MAX_STEPS` at a stretch, and from then on what time gives it. Pods that took less
+     than `_ALWAYS_STEPS` yet are tried whatever the lane has spent: most need little.
+  2. Namespaces take turns by what they spent, so one with a thousand such pods gets no more than one with a single one.
+  3. Time is the caller's; nothing depends on hash order.
+
+Not here: when a pod rests, and how long (`scheduling_queue`).
+
+Cost: `push`, `pop` O(log pods of a lane + lanes).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from scheduler.core.scheduling_queue import QueuedPod
+
+_CREDIT_MAX_STEPS: Final = 500_000
+"""About 2 s of searching."""
+_CREDIT_STEPS_PER_MS: Final = 60
+"""A quarter of a thread's time."""
+_ALWAYS_STEPS: Final = 20_000
+"""About 80 ms."""
+
+
+class _Waiting(NamedTuple):
+    """A pod's place in its lane."""
+
+    level: int
+    since_ms: int
+    order: int
+    ticket: int
+    queued: QueuedPod
+
+
+class _Lane:
+    """One namespace. `turn` grows with what it spends; `credit` is what it may spend, as of `as_of_ms`."""
+
+    __slots__ = ("as_of_ms", "credit", "heap", "turn")
+
+    def __init__(self, turn: int, now_ms: int) -> None:
+        self.heap: Final[list[_Waiting]] = []
+        self.turn = turn
+        self.credit = _CREDIT_MAX_STEPS
+        self.as_of_ms = now_ms
+
+    def first(self) -> QueuedPod | None:
+        heap = self.heap
+        while heap:
+            if heap[0].ticket == heap[0].queued.ticket:
+                return heap[0].queued
+            heapq.heappop(heap)
+        return None
+
+    def credit_at(self, now_ms: int) -> int:
+        return min(_CREDIT_MAX_STEPS, self.credit + _CREDIT_STEPS_PER_MS * max(0, now_ms - self.as_of_ms))
+
+    def ready_ms(self, queued: QueuedPod, now_ms: int) -> int:
+        """When its first pod may be tried."""
+        credit = self.credit_at(now_ms)
+        if queued.steps < _ALWAYS_STEPS or credit > 0:
+            return now_ms
+        return now_ms + 1 + -credit // _CREDIT_STEPS_PER_MS
+
+
+class SearchLanes:
+    """The lanes of all namespaces that have such pods, or had some not long ago."""
+
+    def __init__(self, has_place: Callable[[str], bool]) -> None:
+        """`has_place` tells whether a namespace may have one more request under way; the pods of others wait."""
+        self._has_place: Final = has_place
+        self._lanes: Final[dict[str, _Lane]] = {}
+        self._order = 0
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def push(self, queued: QueuedPod, now_ms: int, *, level: int) -> None:
+        """Put a pod at the end of its namespace's lane, among those of the same `level`."""
+        namespace = queued.pod.key.namespace
+        lane = self._lanes.get(namespace)
+        if lane is None:
+            self._forget_idle(now_ms)
+            first_turn = min((other.turn for other in self._lanes.values()), default=0)
+            lane = self._lanes[namespace] = _Lane(first_turn, now_ms)
+        elif not lane.heap:
+            # It may not save up turns while it has nothing to do.
+            lane.turn = max(lane.turn, min(other.turn for other in self._lanes.values()))
+        self._order += 1
+        heapq.heappush(lane.heap, _Waiting(level, queued.search_since_ms, self._order, queued.ticket, queued))
+
+    def has(self, namespace: str) -> bool:
+        """Whether a pod of this namespace waits here."""
+        lane = self._lanes.get(namespace)
+        return lane is not None and lane.first() is not None
+
+    def first(self, now_ms: int) -> QueuedPod | None:
+        """The pod to try next, None while no lane may spend."""
+        ready: tuple[int, str, QueuedPod] | None = None
+        for namespace, lane in self._lanes.items():
+            queued = lane.first()
+            if queued is not None and lane.ready_ms(queued, now_ms) <= now_ms and self._has_place(namespace):
+                one = (lane.turn, namespace, queued)
+                if ready is None or one[:2] < ready[:2]:
+                    ready = one
+        return ready[2] if ready is not None else None
+
+    def next_ready_ms(self, now_ms: int) -> int | None:
+        """When a pod may be tried, None when there is none."""
+        return min(
+            (
+                lane.ready_ms(queued, now_ms)
+                for namespace, lane in self._lanes.items()
+                if (queued := lane.first()) is not None and self._has_place(namespace)
+            ),
+            default=None,
+        )
+
+    def charge(self, namespace: str, steps: int, now_ms: int) -> None:
+        """The namespace's pod took so many steps."""
+        lane = self._lanes.get(namespace)
+        if lane is not None:
+            lane.turn += steps
+            lane.credit = max(-_CREDIT_MAX_STEPS, lane.credit_at(now_ms) - steps)
+            lane.as_of_ms = now_ms
+
+    def _forget_idle(self, now_ms: int) -> None:
+        for namespace, lane in tuple(self._lanes.items()):
+            if lane.first() is None and lane.credit_at(now_ms) == _CREDIT_MAX_STEPS:
+                del self._lanes[namespace]
