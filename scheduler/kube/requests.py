@@ -6,6 +6,8 @@ Rules of this module
      unless it says that an admission webhook stood in the way. Those are asked before anything is stored.
   3. 401 refreshes the credentials once and sends again; 429 waits as told and sends again, a bounded number of times.
   4. Nothing else is sent twice: a 404 to a DELETE or a 409 to a PUT is never the echo of our own first sending.
+  5. What may change something is sent only while `may_write` says so, which is asked before each attempt, and again
+     when there is a connection to hand it to. What was not sent is rejected for certain.
 
 Not here: what is written and why (`executor`), watching (`watch`).
 
@@ -72,6 +74,9 @@ class Unknown:
 
 
 Outcome: TypeAlias = Accepted | Conflicted | Rejected | Unknown
+
+
+_NOT_SENT: Final = Rejected(0, "NotLeading", "not sent: this scheduler does not hold its lease", is_retriable=True)
 
 
 class _StatusDetails(msgspec.Struct, rename="camel"):
@@ -164,6 +169,21 @@ def retry_after_s(header: str | None, status: StatusReply) -> float:
     return float(header) if header is not None and header.isdecimal() else status.retry_after_s or 1.0
 
 
+class _NotSentError(aiohttp.ClientError):
+    """`may_write` said no."""
+
+
+class _FencedRequest(aiohttp.ClientRequest):
+    """Asks `may_write` when there is a connection: making one can take as long as a lease lasts."""
+
+    may_write: Callable[[], bool]
+
+    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        if self.method != "GET" and not self.may_write():
+            raise _NotSentError
+        return await super().send(conn)
+
+
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     """Seconds. `total_s` bounds a write from its start to the end of the reply."""
@@ -176,18 +196,24 @@ DEFAULT_TIMEOUTS: Final = Timeouts()
 
 
 class ApiClient:
-    """One HTTP session with one API server. An async context manager; all methods are for one event loop."""
+    """One HTTP session with one API server. An async context manager; all methods are for one event loop.
+
+    Args:
+        may_write: Whether what may change something may be sent now; see `lease`.
+    """
 
     def __init__(
         self,
         credentials: Credentials,
         *,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        may_write: Callable[[], bool] = lambda: True,
         user_agent: str = "dra-scheduler",
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._credentials = credentials
         self._timeouts = timeouts
+        self._may_write = may_write
         self._pause = pause
         # The headers cannot be gzipped away on loopback or in a cluster: inflating costs more than the bytes.
         self._headers = {"Accept-Encoding": "identity", "User-Agent": user_agent}
@@ -205,6 +231,7 @@ class ApiClient:
             read_bufsize=1 << 20,
             auto_decompress=False,
             middlewares=(_writes_are_sent_once,),
+            request_class=type("FencedRequest", (_FencedRequest,), {"may_write": staticmethod(self._may_write)}),
         )
         return self
 
@@ -221,6 +248,8 @@ class ApiClient:
         `accept` is the form of the reply; refusals may come in that form as well.
         """
         for attempt in range(_THROTTLED_RETRIES_MAX + 1):
+            if method != "GET" and not self._may_write():
+                return _NOT_SENT
             try:
                 async with self._request(
                     method, path, body, content_type, self._write_timeout, accept=accept
@@ -236,6 +265,8 @@ class ApiClient:
             except CredentialsError as error:
                 # An exec plugin or a token file that is being replaced may work the next time.
                 return Rejected(0, "NoCredentials", str(error), is_retriable=True)
+            except _NotSentError:
+                return _NOT_SENT
             except aiohttp.InvalidURL as error:
                 return Rejected(0, "InvalidURL", _describe(error), is_configuration=True)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:

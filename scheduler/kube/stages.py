@@ -149,8 +149,15 @@ def _steps(stages: Stages, stage: str, steps: Generator[Any, Any, _T]) -> Genera
 class StagedClient(ApiClient):
     """An `ApiClient` whose requests are charged."""
 
-    def __init__(self, stages: Stages, credentials: Credentials, *, timeouts: Timeouts = DEFAULT_TIMEOUTS) -> None:
-        super().__init__(credentials, timeouts=timeouts)
+    def __init__(
+        self,
+        stages: Stages,
+        credentials: Credentials,
+        *,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        super().__init__(credentials, timeouts=timeouts, may_write=may_write)
         self._stages = stages
 
     async def send(self, *arguments: Any, **options: Any) -> Outcome:

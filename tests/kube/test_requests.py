@@ -236,6 +236,54 @@ async def test_throttled_for_ever_is_a_retriable_rejection():
         assert pauses.seconds == [10.0, 10.0, 10.0]
 
 
+@asynccontextmanager
+async def fenced(server, *, writes: int, credentials=None):
+    """A client that may be asked for leave so many times before the lease is gone."""
+    leave = iter([True] * writes)
+    opened = credentials or await Connection(url=server.url).open()
+    async with ApiClient(opened, pause=Pauses(), may_write=lambda: next(leave, False)) as client:
+        yield client
+
+
+NOT_SENT = Rejected(0, "NotLeading", "not sent: this scheduler does not hold its lease", is_retriable=True)
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
+@pytest.mark.parametrize("writes", [pytest.param(0, id="before"), pytest.param(1, id="while-connecting")])
+async def test_nothing_is_written_without_the_lease(method, writes):
+    async with misbehaving(reply({})) as server, fenced(server, writes=writes) as client:
+        assert await client.send(method, "/x", b"{}") == NOT_SENT
+
+        assert server.asked == []
+        assert isinstance(await client.send("GET", "/x"), Accepted)
+
+
+async def test_a_lease_that_is_lost_while_a_connection_is_kept_is_noticed():
+    async with misbehaving(reply({}), reply({})) as server, fenced(server, writes=3) as client:
+        assert isinstance(await client.send("PATCH", "/x", b"{}"), Accepted)
+        assert await client.send("PATCH", "/x", b"{}") == NOT_SENT
+
+        assert len(server.asked) == 1
+
+
+async def test_a_throttled_write_is_not_sent_again_without_the_lease():
+    throttled = status(429, "TooManyRequests", "later", headers={"Retry-After": "1"})
+    async with misbehaving(throttled, reply({})) as server, fenced(server, writes=2) as client:
+        assert await client.send("PATCH", "/x", b"{}") == NOT_SENT
+
+        assert len(server.asked) == 1
+
+
+async def test_a_write_refused_with_401_is_not_sent_again_without_the_lease():
+    unauthorized = status(401, "Unauthorized", "Unauthorized")
+    async with misbehaving(unauthorized, reply({})) as server:
+        credentials = RotatingToken(server.url, "old", "new")
+        async with fenced(server, writes=2, credentials=credentials) as client:
+            assert await client.send("PATCH", "/x", b"{}") == NOT_SENT
+
+        assert len(server.asked) == 1
+
+
 async def test_many_requests_refused_with_401_refresh_once():
     unauthorized = status(401, "Unauthorized", "Unauthorized")
     arrived = asyncio.Event()
