@@ -1,4 +1,4 @@
-"""Time at the border: one millisecond clock for the machine, and RFC 3339 texts.
+"""Time at the border: one millisecond clock for the machine, how long we may have slept, and RFC 3339 texts.
 
 The machine's clock is Unix time that never goes back: it is read once from the wall and then advanced by the event
 loop's monotonic clock, so a test that drives the loop's time drives the machine's too.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Final, TypeAlias
 
 
 class Clock:
@@ -31,6 +32,27 @@ class Clock:
     def monotonic_s(self, at_ms: int) -> float:
         """The reading of the monotonic clock at `at_ms`, for `loop.call_at`."""
         return at_ms / 1000 - self._anchor_s
+
+
+# CLOCK_BOOTTIME is Linux's: monotonic time that goes on while the machine is suspended.
+_BOOTTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
+
+Moment: TypeAlias = tuple[float, ...]
+
+
+def read_clocks() -> Moment:
+    """Seconds by every clock that may have noticed a sleep: wall, monotonic and, where there is one, since boot.
+
+    A stopped process is seen by all of them, a suspended laptop not by the monotonic one, and a virtual machine that
+    was paused from outside often by none but the wall, once that has been set right.
+    """
+    awake = (time.time(), time.monotonic())
+    return (*awake, time.clock_gettime(_BOOTTIME)) if _BOOTTIME is not None else awake
+
+
+def most_elapsed_s(since: Moment, now: Moment) -> float:
+    """Seconds between two moments by the clock that says most; a wall clock that was set back says little."""
+    return max(later - earlier for earlier, later in zip(since, now, strict=True))
 
 
 def encode_time(at_ms: int) -> str:
