@@ -128,7 +128,9 @@ class Ours:
 
     async def start(self, cluster: ControlPlane, api: Api, fleet: Fleet) -> None:
         kubeconfig = cluster.kubeconfig("kube-scheduler")
-        command = ["-m", "scheduler", "run", f"--kubeconfig={kubeconfig}", *self.arguments, *self.options]
+        # As kube-scheduler here: alone. Checkouts from before there was a lease know no such option.
+        alone = ["--leader-elect=false"] if (self.tree / "scheduler" / "kube" / "lease.py").exists() else []
+        command = ["-m", "scheduler", "run", f"--kubeconfig={kubeconfig}", *alone, *self.arguments, *self.options]
         self._process.spawn(command, cluster.folder / "dra-scheduler.log", tree=self.tree)
 
     def cpu_seconds(self) -> float:

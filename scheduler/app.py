@@ -7,6 +7,8 @@ Rules of this module
   1. Only `_turn` calls the machine, and never while it is being called.
   2. Leaving the context stops everything for certain: watches first, then writes in flight are awaited, then the rest.
   3. An exception out of the machine is a defect: it ends the app with that exception, for a wrong state must not go on.
+  4. With leader election nothing is read before the lease is held, and losing it ends the app: what the machine knows
+     is then somebody else's to change.
 """
 
 from __future__ import annotations
@@ -29,11 +31,12 @@ from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
-from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection
+from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection, Credentials
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.executor import Executor
 from scheduler.kube.feature_gates import dropped_by, features_left, read_gates
 from scheduler.kube.health import HealthServer
+from scheduler.kube.lease import Election, Lease, LeaseLostError, LeaseTimes
 from scheduler.kube.preflight import Preflight, check
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.kube.stages import DECIDING, StagedClient, StagedCodec, Stages
@@ -46,6 +49,7 @@ log = logging.getLogger(__name__)
 _TURN_S: Final = 0.005
 _ALIVE_S: Final = 30.0
 _TIMER: Final = TimerFired()
+_LEASE_NAMESPACE: Final = "kube-system"
 
 
 class SchedulerApp:
@@ -77,6 +81,7 @@ class SchedulerApp:
         self._timer: asyncio.TimerHandle | None = None  # at the machine's deadline
         self._last_turn_s = 0.0
         self._inputs_count = 0
+        self._election: Election | None = None
 
     async def __aenter__(self) -> Self:
         try:
@@ -99,13 +104,14 @@ class SchedulerApp:
         timeouts = Timeouts(total_s=config.request_timeout)
         stages = self._stages
         client = await self._stack.enter_async_context(
-            ApiClient(credentials, timeouts=timeouts)
+            ApiClient(credentials, timeouts=timeouts, may_write=self._may_write)
             if stages is None
-            else StagedClient(stages, credentials, timeouts=timeouts)
+            else StagedClient(stages, credentials, timeouts=timeouts, may_write=self._may_write)
         )
         features = config.features()
+        lease_namespace = self._lease_namespace() if config.leader_election.leader_elect else None
         if config.preflight:
-            self.preflight = await check(client)
+            self.preflight = await check(client, lease_namespace=lease_namespace)
             log.info("connected to %s, Kubernetes %s", credentials.url, self.preflight.version)
             gates = await read_gates(client)
             for warning in (*self.preflight.warnings, *dropped_by(gates)):
@@ -125,6 +131,8 @@ class SchedulerApp:
         self._events = EventSeries(
             name, f"{name}-{os.uname().nodename}"[:128], per_second=config.events_per_second, burst=config.events_burst
         )
+        if lease_namespace is not None:
+            self._election = await self._elect(credentials, lease_namespace)
         self._executor = await self._stack.enter_async_context(
             Executor(
                 client,
@@ -149,16 +157,56 @@ class SchedulerApp:
                     metrics=lambda: (self.metrics.text(), CONTENT_TYPE),
                 )
             )
-        if config.tune_gc:
+        self._tasks = [asyncio.create_task(self._begin(), name="begin")]
+        self._tasks[0].add_done_callback(self._on_task_done)
+
+    def _lease_namespace(self) -> str:
+        return self.config.leader_election.resource_namespace or self._connection.own_namespace() or _LEASE_NAMESPACE
+
+    async def _elect(self, credentials: Credentials, namespace: str) -> Election:
+        """Begin to hold our leases, over a connection of their own: writes and watches do not delay renewals."""
+        settings = self.config.leader_election
+        times = LeaseTimes(int(settings.lease_duration), settings.renew_deadline, settings.retry_period)
+        client = await self._stack.enter_async_context(
+            # `Lease` gives each request less.
+            ApiClient(credentials, timeouts=Timeouts(connect_s=times.request_s, total_s=times.renew_deadline_s))
+        )
+        identity = f"{os.uname().nodename}_{uuid.uuid4()}"
+        leases = [
+            Lease(client, self, namespace=namespace, name=name, identity=identity, times=times)
+            for name in self.config.lease_names
+        ]
+        # Entered before the executor: on leaving it is kept until what was written is settled.
+        return await self._stack.enter_async_context(
+            Election(leases, on_lost=self._on_lease_lost, may_release=lambda: self._executor.is_drained)
+        )
+
+    def _may_write(self) -> bool:
+        return self._election is None or self._election.may_write()
+
+    def has_lost_lease(self) -> bool:
+        """Whether we held our lease and somebody else may hold it by now."""
+        return self._election is not None and self._election.has_lost()
+
+    def _on_lease_lost(self, error: LeaseLostError) -> None:
+        log.error("%s", error)
+        if not self._failed.done():
+            self._failed.set_exception(error)
+
+    async def _begin(self) -> None:
+        """Read the cluster, when it is our turn."""
+        if self._election is not None:
+            await self._election.acquired()
+        if self.config.tune_gc:
             # Every collection would walk the growing cache: 3 to 8 times the cost of decoding.
             gc.disable()
-        self._last_turn_s = loop.time()
-        self._tasks = [
+        self._last_turn_s = self._loop.time()
+        watches = [
             asyncio.create_task(reflector.run(), name=f"watch-{reflector.kind.name}") for reflector in self.reflectors
         ]
-        for task in self._tasks:
+        for task in watches:
             task.add_done_callback(self._on_task_done)
-        self._tasks.append(asyncio.create_task(self._announce_sync(), name="announce-sync"))
+        self._tasks += [*watches, asyncio.create_task(self._announce_sync(), name="announce-sync")]
         self._schedule_turn()
 
     async def _stop(self) -> None:
@@ -193,8 +241,10 @@ class SchedulerApp:
             waiting.cancel()
 
     def problems(self) -> list[str]:
-        """Why the scheduler is not ready: caches not filled, permissions missing, what the machine complains of."""
+        """Why the scheduler is not ready: not its turn, caches not filled, permissions missing, the machine's own."""
         refused = self.problems_by_subject
+        if self._election is not None and (not_ours := self._election.problems()):
+            return [*not_ours, *(f"refused by the API server: {subject}: {text}" for subject, text in refused.items())]
         waiting = [reflector for reflector in self.reflectors if not reflector.stats.is_synced]
         return [
             *(f"{one.kind.name}: not listed yet{_because(one.stats.failure)}" for one in waiting),
@@ -204,7 +254,8 @@ class SchedulerApp:
 
     def _problems_alive(self) -> list[str]:
         if self._failed.done() and not self._failed.cancelled():
-            return [f"the machine failed: {self._failed.exception()}"]
+            error = self._failed.exception()
+            return [str(error) if isinstance(error, LeaseLostError) else f"the machine failed: {error}"]
         idle_s = self._loop.time() - self._last_turn_s
         if self._inbox and idle_s > _ALIVE_S:
             return [f"inputs have been waiting for {idle_s:.0f} s"]
@@ -403,6 +454,14 @@ class SchedulerApp:
             "gauge",
             (),
             {(): self.machine.stranded.count},
+        )
+        leases = self._election.leases if self._election is not None else ()
+        yield (
+            "leader_election_master_status",
+            "1 while this process holds the lease, 0 while it waits for it.",
+            "gauge",
+            ("name",),
+            {(lease.name,): float(lease.may_write()) for lease in leases},
         )
         writes = self._executor.stats
         yield ("dra_scheduler_writes_in_flight", "Requests under way.", "gauge", (), {(): writes.in_flight})

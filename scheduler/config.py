@@ -58,6 +58,7 @@ _NANOSECONDS_BY_UNIT: Final = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
+_JITTER_FACTOR: Final = 1.2  # client-go's
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+")
 _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
 
@@ -132,6 +133,36 @@ class DynamicResourcesArgs(_Section):
     search_steps: Annotated[int, Field(ge=1)] = 200_000
 
 
+class LeaderElection(_Section):
+    """Who of several processes schedules; see `kube.lease`. Upstream's fields and defaults, but for the names.
+
+    Attributes:
+        lease_duration: How long others wait after the last renewal that they saw.
+        renew_deadline: How long after its last renewal the holder goes on.
+        retry_period: Between two attempts to take or renew it.
+        resource_name: The Lease's name; None: one for each scheduler name, called like it.
+        resource_namespace: None: that of the pod we run in, elsewhere kube-system.
+    """
+
+    leader_elect: bool = True
+    lease_duration: Seconds = 15.0
+    renew_deadline: Annotated[Seconds, Field(gt=0)] = 10.0
+    retry_period: Annotated[Seconds, Field(gt=0)] = 2.0
+    resource_lock: Literal["leases"] = "leases"
+    resource_name: SchedulerName | None = None
+    resource_namespace: SchedulerName | None = None
+
+    @model_validator(mode="after")
+    def _check_times(self) -> LeaderElection:
+        if self.lease_duration != int(self.lease_duration) or self.lease_duration < 1:
+            raise ValueError("leaseDuration must be whole seconds: that is what the Lease object holds")
+        if self.lease_duration <= self.renew_deadline:
+            raise ValueError("leaseDuration must be greater than renewDeadline")
+        if self.renew_deadline <= self.retry_period * _JITTER_FACTOR:
+            raise ValueError(f"renewDeadline must be greater than retryPeriod * {_JITTER_FACTOR}")
+        return self
+
+
 class PluginConfig(_Section):
     """Arguments of one plugin."""
 
@@ -155,6 +186,7 @@ class Config(_Section):
 
     Attributes:
         profiles: The scheduler names we answer to.
+        leader_election: Which process of this scheduler name may write.
         nodes: Label selector of the nodes this scheduler may use, None for all.
         slices: Selector, by `driver` and `pool`, of the ResourceSlices it may allocate from, None for all.
         health_port: Port of /livez, /readyz and /metrics; 0 takes a free one, None serves nothing.
@@ -174,6 +206,7 @@ class Config(_Section):
     api_version: Literal["dra-scheduler/v1alpha1"] = "dra-scheduler/v1alpha1"
     kind: Literal["DraSchedulerConfiguration"] = "DraSchedulerConfiguration"
     profiles: Annotated[tuple[ProfileConfig, ...], Field(strict=False)] = (ProfileConfig(),)
+    leader_election: LeaderElection = LeaderElection()
     nodes: NodeSelectorText | None = None
     slices: SliceSelectorText | None = None
     health_port: Annotated[int, Field(ge=0, le=65535)] | None = 10259
@@ -211,6 +244,11 @@ class Config(_Section):
     @property
     def scheduler_names(self) -> tuple[str, ...]:
         return tuple(profile.scheduler_name for profile in self.profiles)
+
+    @property
+    def lease_names(self) -> tuple[str, ...]:
+        """The leases to be held: processes that have one scheduler name in common exclude each other."""
+        return (self.leader_election.resource_name,) if self.leader_election.resource_name else self.scheduler_names
 
     @property
     def node_selector(self) -> TextSelector | None:
@@ -296,6 +334,8 @@ def _section_at(location: tuple[int | str, ...]) -> type[_Section]:
         return DynamicResourcesArgs
     if "pluginConfig" in location:
         return PluginConfig
+    if "leaderElection" in location:
+        return LeaderElection
     return ProfileConfig if "profiles" in location else Config
 
 

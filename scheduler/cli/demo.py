@@ -94,7 +94,7 @@ def demo(
 
 async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
     from scheduler.app import SchedulerApp
-    from scheduler.config import Config
+    from scheduler.config import Config, LeaderElection
     from scheduler.embedded import EmbeddedCluster
     from scheduler.kube.credentials import Connection
 
@@ -102,7 +102,8 @@ async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
         _say(f"embedded cluster: {objects.told}")
         for problem in await objects.build(cluster):
             _say(problem)
-        async with SchedulerApp(Connection(url=cluster.url), Config(health_port=None)) as app:
+        config = Config(health_port=None, leader_election=LeaderElection(leader_elect=False))
+        async with SchedulerApp(Connection(url=cluster.url), config) as app:
             await app.synced()
             _say(f"scheduler is running; applying {objects.counted}")
             for problem in await objects.apply(cluster):

@@ -1,13 +1,14 @@
 """`dra-scheduler run`: the live scheduler of a cluster, until it is told to stop.
 
-Exit codes: 0 stopped by SIGTERM or SIGINT, 1 it failed, 2 wrong use (an option or the configuration file), 130 Ctrl-C
-before it had begun to schedule.
+Exit codes: 0 stopped by SIGTERM or SIGINT, 1 it failed or lost its lease, 2 wrong use (an option or the configuration
+file), 130 Ctrl-C before it had begun to schedule.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 if TYPE_CHECKING:
+    from scheduler.app import SchedulerApp
     from scheduler.config import Config
     from scheduler.kube.credentials import Connection
     from scheduler.kube.stages import Stages
@@ -104,6 +106,13 @@ def _writable(_context: click.Context, _parameter: click.Parameter, path: Path |
     callback=_writable,
     help="Write a profile of all calls, for Python's pstats. Makes everything two to three times slower.",
 )
+@click.option(
+    "--leader-elect",
+    type=bool,
+    is_flag=False,
+    flag_value=True,
+    help="Hold a Lease while scheduling, so that a second process of this scheduler name waits. Default: true.",
+)
 @click.option("--paranoid", is_flag=True, help="Compare every remembered verdict with a fresh one (slow).")
 def run(
     *,
@@ -120,6 +129,7 @@ def run(
     log_level: str,
     profile_path: Path | None,
     calls_path: Path | None,
+    leader_elect: bool | None,
     paranoid: bool,
 ) -> None:
     """Schedule pods of a cluster: the live scheduler.
@@ -140,6 +150,9 @@ def run(
     }
     given = {name: value for name, value in overrides.items() if value is not None}
     config = find_configuration(config_path, given | ({"health_port": None} if no_health else {}), scheduler_names)
+    if leader_elect is not None:
+        elects = config.leader_election.model_copy(update={"leader_elect": leader_elect})
+        config = config.model_copy(update={"leader_election": elects})
     try:
         connection = Connection.find(kubeconfig, context)
     except CredentialsError as error:
@@ -206,6 +219,7 @@ def _run(connection: Connection, config: Config, profile_path: Path | None = Non
     import uvloop
 
     from scheduler.kube.credentials import CredentialsError
+    from scheduler.kube.lease import LeaseLostError
     from scheduler.kube.preflight import PreflightError
     from scheduler.kube.stages import Stages
 
@@ -215,6 +229,10 @@ def _run(connection: Connection, config: Config, profile_path: Path | None = Non
             raise KeyboardInterrupt
     except (CredentialsError, PreflightError) as error:
         return str(error)
+    except LeaseLostError as error:
+        return (
+            f"{error}; this process ends, for another one may be scheduling by now: start it again to wait for its turn"
+        )
     except OSError as error:
         return f"cannot serve on port {config.health_port}: {error.strerror or error}"
     except Exception as error:
@@ -250,6 +268,8 @@ async def _serve(connection: Connection, config: Config, stages: Stages | None) 
     try:
         async with SchedulerApp(connection, config, stages=stages) as app:
             has_begun = True
+            # Not the loop's: it would come after what the loop had begun to send when we were stopped.
+            signal.signal(signal.SIGCONT, lambda *_: _end_overslept(app))
             only = "".join(
                 f", {option} only {text}"
                 for option, text in (("nodes", config.nodes), ("slices", config.slices))
@@ -262,6 +282,15 @@ async def _serve(connection: Connection, config: Config, stages: Stages | None) 
         if not came_early:
             raise
     return came_early[0] if came_early else None
+
+
+def _end_overslept(app: SchedulerApp) -> None:
+    """After SIGSTOP: when the lease is lost, end at once, with whatever lies in buffers on its way to a connection."""
+    if app.has_lost_lease():
+        os.write(
+            2, b"Error: the lease was lost while this process was stopped; it ends, for another one may be scheduling\n"
+        )
+        os._exit(1)
 
 
 class JsonFormatter(logging.Formatter):

@@ -102,13 +102,21 @@ class ServiceStrategy(Strategy):
 
 
 class LeaseStrategy(Strategy):
-    """coordination.k8s.io/v1 Lease: must be updated with a resourceVersion."""
+    """coordination.k8s.io/v1 Lease: must be updated with a resourceVersion.
+
+    The gate CoordinatedLeaderElection is off, as in 1.36: its fields are dropped.
+    """
 
     allows_unconditional_update = False
     allows_create_on_update = True
 
     def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
-        obj.setdefault("spec", {})
+        spec = obj.setdefault("spec", {})
+        for field in ("strategy", "preferredHolder"):
+            spec.pop(field, None)
+
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        self.prepare_create(new, cluster)
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         spec = obj.get("spec") or {}

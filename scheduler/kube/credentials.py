@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kubernetes_asyncio.client import Configuration
 
 IN_CLUSTER_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+IN_CLUSTER_NAMESPACE: Final = IN_CLUSTER_TOKEN.with_name("namespace")
 
 
 class CredentialsError(Exception):
@@ -72,6 +73,15 @@ class Connection:
         raise CredentialsError(
             "no cluster to connect to: give --kubeconfig FILE, set KUBECONFIG, create ~/.kube/config, or run in a pod"
         )
+
+    def own_namespace(self) -> str | None:
+        """The namespace of the pod that we run in; None when it is not by its service account that we connect."""
+        if not self.in_cluster:
+            return None
+        try:
+            return IN_CLUSTER_NAMESPACE.read_text().strip() or None
+        except OSError:
+            return None
 
     async def open(self) -> Credentials:
         """Read files and run exec plugins, once.

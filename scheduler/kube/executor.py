@@ -252,6 +252,9 @@ class Executor:
         deliver: Takes each answer; synchronous, must not raise.
         on_write: Told the decision's class name, the outcome's class name and the duration in seconds.
         drain_s: How long leaving waits for writes in flight.
+
+    Attributes:
+        is_drained: Whether nothing was under way any more when it was left.
     """
 
     def __init__(
@@ -281,6 +284,7 @@ class Executor:
         self._ready: FairLanes[_Lane] = FairLanes(in_flight_max, self._writers_count)
         self._has_events = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self.is_drained = False
         self._is_stopped = False
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -300,6 +304,7 @@ class Executor:
         self._is_stopped = True
         try:
             await asyncio.wait_for(self._is_idle.wait(), self._drain_s)
+            self.is_drained = True
         except TimeoutError:
             log.warning("stopping with %d writes unanswered", len(self._lanes))
         for task in self._tasks:

@@ -2,7 +2,7 @@
 
 Source: what `watch` and `executor` send; `resourceclaims/binding` is Kubernetes 1.36's granular authorization of
 changes to `status.allocation` and `status.reservedFor` (KEP-4817), asked cluster-wide with the verb of the request.
-Claims are updated where a patch would change the text of opaque parameters (`exact_claims`).
+Claims are updated where a patch would change the text of opaque parameters (`exact_claims`). `LEASES`: see `lease`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ PERMISSIONS: Final = (
     Permission("scheduling.k8s.io", "podgroups", ("list", "watch")),
     Permission("events.k8s.io", "events", ("create", "patch")),
 )
+# In the namespace of the lease only, and not without leader election.
+LEASES: Final = Permission("coordination.k8s.io", "leases", ("get", "create", "update"))
 _NOTHING: Final = "where the API server serves them, nothing is scheduled without it"
 _NO_UPDATE: Final = "claims whose opaque parameters a Python client sent cannot be allocated"
 # What the lack of a right costs, where that is not everything.

@@ -17,7 +17,8 @@ import msgspec
 import orjson
 
 from scheduler.kube.codec import RESOURCE_API
-from scheduler.kube.permissions import OPTIONAL, PERMISSIONS, Permission
+from scheduler.kube.lease import LEASE_API
+from scheduler.kube.permissions import LEASES, OPTIONAL, PERMISSIONS, Permission
 from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, Unknown
 
 log = logging.getLogger(__name__)
@@ -54,8 +55,13 @@ class _Review(msgspec.Struct):
     status: _ReviewStatus
 
 
-async def check(client: ApiClient, permissions: Iterable[Permission] = PERMISSIONS) -> Preflight:
+async def check(
+    client: ApiClient, permissions: Iterable[Permission] = PERMISSIONS, *, lease_namespace: str | None = None
+) -> Preflight:
     """Ask the server.
+
+    Args:
+        lease_namespace: Where our lease is; None: without leader election.
 
     Raises:
         PreflightError: It cannot be reached, is too old, does not serve DRA, or refuses something we need.
@@ -74,6 +80,14 @@ async def check(client: ApiClient, permissions: Iterable[Permission] = PERMISSIO
             "enable it with --runtime-config=resource.k8s.io/v1=true"
         )
     missing, warnings = await _missing_permissions(client, permissions, numbers)
+    if lease_namespace is not None:
+        served = await client.send("GET", LEASE_API)
+        if not isinstance(served, Accepted):
+            raise PreflightError(
+                f"the API server ({version.git_version}) does not serve leases.coordination.k8s.io: {_say(served)}; "
+                "without leader election, --leader-elect=false, see to it that no second scheduler has this name"
+            )
+        missing += await _missing_for_leases(client, lease_namespace)
     if missing:
         raise PreflightError("\n".join(missing) + "\nmanifests/base/rbac.yaml holds the role that grants all of them")
     return Preflight(version.git_version, tuple(warnings))
@@ -115,10 +129,21 @@ async def _missing_permissions(
     return missing, warnings
 
 
-async def _is_allowed(client: ApiClient, permission: Permission, verb: str) -> bool | None:
+async def _missing_for_leases(client: ApiClient, namespace: str) -> list[str]:
+    answers = await asyncio.gather(*(_is_allowed(client, LEASES, verb, namespace) for verb in LEASES.verbs))
+    return [
+        f"not permitted: {LEASES._replace(verbs=(verb,))} (in namespace {namespace})"
+        for verb, is_allowed in zip(LEASES.verbs, answers, strict=True)
+        if is_allowed is False
+    ]
+
+
+async def _is_allowed(client: ApiClient, permission: Permission, verb: str, namespace: str = "") -> bool | None:
     """The server's answer; None where it does not answer such questions (no authorization, an embedded server)."""
     resource, _, subresource = permission.resource.partition("/")
     attributes = {"group": permission.group, "resource": resource, "subresource": subresource, "verb": verb}
+    if namespace:
+        attributes["namespace"] = namespace
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

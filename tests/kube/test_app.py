@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from scheduler.app import SchedulerApp
-from scheduler.config import Config, ProfileConfig
+from scheduler.config import Config, LeaderElection, ProfileConfig
 from scheduler.core.inputs import TimerFired
 from scheduler.embedded import EmbeddedCluster
 from scheduler.kube.credentials import Connection, CredentialsError
@@ -82,7 +82,9 @@ async def cluster_with(devices: int):
 
 
 def running(cluster, **settings) -> SchedulerApp:
-    return SchedulerApp(Connection(url=cluster.url), Config(**({"health_port": None} | settings)))
+    """Alone under its name, so without a lease; see `test_election` for that."""
+    defaults = {"health_port": None, "leader_election": LeaderElection(leader_elect=False)}
+    return SchedulerApp(Connection(url=cluster.url), Config(**(defaults | settings)))
 
 
 async def wait_for(cluster, path: str, is_reached) -> list[dict]:

@@ -33,6 +33,15 @@ def test_defaults_are_upstreams():
     assert config.core_settings().backoff_ms_max == 10_000
     assert config.core_settings().unschedulable_ms_max == 300_000
     assert config.health_port == 10259
+    election = config.leader_election
+    assert (election.leader_elect, election.lease_duration, election.renew_deadline) == (True, 15.0, 10.0)
+    assert (election.retry_period, election.resource_namespace) == (2.0, None)
+
+
+def test_each_scheduler_name_has_its_lease():
+    config = Config(profiles=(ProfileConfig(scheduler_name="a"), ProfileConfig(scheduler_name="b")))
+
+    assert config.lease_names == ("a", "b")
 
 
 def test_everything_can_be_set(config_file):
@@ -47,6 +56,13 @@ profiles:
   - schedulerName: batch.example.com
 nodes: pool in (gpu, big), !spot
 slices: driver=gpu.example.com
+leaderElection:
+  leaseDuration: 1m
+  renewDeadline: 40s
+  retryPeriod: 500ms
+  resourceLock: leases
+  resourceName: gpus
+  resourceNamespace: team
 healthPort: null
 healthAddress: 0.0.0.0
 writesInFlight: 64
@@ -70,6 +86,9 @@ featureGates:
     assert config.node_selector.matches({"pool": "big"})
     assert not config.node_selector.matches({"pool": "big", "spot": ""})
     assert config.slice_selector.matches({"driver": "gpu.example.com", "pool": "a"})
+    election = config.leader_election
+    assert (election.leader_elect, config.lease_names, election.resource_namespace) == (True, ("gpus",), "team")
+    assert (election.lease_duration, election.renew_deadline, election.retry_period) == (60.0, 40.0, 0.5)
     assert config.health_port is None
     assert (config.request_timeout, config.watch_inactivity) == (90.0, 90.0)
     assert config.core_settings().unschedulable_ms_max == 120_000
@@ -123,6 +142,36 @@ def test_python_names_serve_in_code():
             HEAD + "requestTimeout: soon\n",
             'config.yaml:3:1: requestTimeout: a duration is needed, such as "15s" or "2m30s"',
             id="not-a-duration",
+        ),
+        pytest.param(
+            HEAD + "leaderElection: {leaderElects: true}\n",
+            'config.yaml:3:18: leaderElection.leaderElects: unknown field; did you mean "leaderElect"?',
+            id="misspelt-election",
+        ),
+        pytest.param(
+            HEAD + "leaderElection: {leaseDuration: 10s}\n",
+            "config.yaml:3:1: leaderElection: leaseDuration must be greater than renewDeadline",
+            id="lease-ends-before-its-holder",
+        ),
+        pytest.param(
+            HEAD + "leaderElection: {renewDeadline: 2400ms}\n",
+            "config.yaml:3:1: leaderElection: renewDeadline must be greater than retryPeriod * 1.2",
+            id="no-time-to-try-again",
+        ),
+        pytest.param(
+            HEAD + "leaderElection: {leaseDuration: 15500ms}\n",
+            "config.yaml:3:1: leaderElection: leaseDuration must be whole seconds",
+            id="lease-of-half-a-second",
+        ),
+        pytest.param(
+            HEAD + "leaderElection: {retryPeriod: 0s}\n",
+            "config.yaml:3:18: leaderElection.retryPeriod: input should be greater than 0",
+            id="no-retry-period",
+        ),
+        pytest.param(
+            HEAD + "leaderElection: {resourceName: No Good}\n",
+            "config.yaml:3:18: leaderElection.resourceName: string should match pattern",
+            id="lease-name",
         ),
         pytest.param(
             HEAD + "healthPort: 70000\n",

@@ -25,7 +25,7 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.executor import encode_decision
 from scheduler.kube.feature_gates import METRICS_PATH, dropped_by, read_gates
-from scheduler.kube.permissions import PERMISSIONS
+from scheduler.kube.permissions import LEASES, PERMISSIONS
 from scheduler.kube.preflight import PreflightError, check
 from scheduler.kube.requests import ApiClient
 from scheduler.model.keys import ClaimKey, PodKey
@@ -122,6 +122,44 @@ async def test_each_missing_permission_is_named():
     ]
 
 
+async def test_rights_to_the_lease_are_asked_for_where_it_lives():
+    asked = []
+
+    async def review(request):
+        attributes = (await request.json())["spec"]["resourceAttributes"]
+        asked.append((attributes["resource"], attributes["verb"], attributes.get("namespace")))
+        is_refused = attributes["resource"] == "leases" and attributes["verb"] != "create"
+        return await reply({"status": {"allowed": not is_refused}}, 201)(request)
+
+    answers = [version("36"), reply({}), *[review] * VERBS, reply({}), *[review] * 3]
+    async with misbehaving(*answers) as server, client_of(server) as client:
+        with pytest.raises(PreflightError) as raised:
+            await check(client, lease_namespace="team")
+
+    assert str(raised.value).splitlines() == [
+        "not permitted: get leases.coordination.k8s.io (in namespace team)",
+        "not permitted: update leases.coordination.k8s.io (in namespace team)",
+        "manifests/base/rbac.yaml holds the role that grants all of them",
+    ]
+    assert {one for one in asked if one[2]} == {("leases", verb, "team") for verb in ("get", "create", "update")}
+
+
+async def test_server_without_leases_is_named():
+    missing = status(404, "NotFound", "the server could not find the requested resource")
+    async with (
+        misbehaving(version("36"), reply({}), *[reviewing()] * VERBS, missing) as server,
+        client_of(server) as client,
+    ):
+        with pytest.raises(PreflightError) as raised:
+            await check(client, lease_namespace="team")
+
+    assert str(raised.value) == (
+        "the API server (v1.36.3) does not serve leases.coordination.k8s.io: the server could not find the requested "
+        "resource (HTTP 404); without leader election, --leader-elect=false, see to it that no second scheduler has "
+        "this name"
+    )
+
+
 async def test_right_that_only_newer_servers_ask_for_is_not_missed_on_older_ones():
     refused = reviewing(("resourceclaims/binding", "patch"))
     async with misbehaving(version("35"), reply({}), *[refused] * VERBS) as server, client_of(server) as client:
@@ -171,7 +209,7 @@ def rules(permissions):
 def test_manifests_grant_exactly_the_listed_permissions():
     documents = list(yaml.safe_load_all((ROOT / "manifests" / "base" / "rbac.yaml").read_text()))
     granted = {
-        (group, resource, verb)
+        (document["kind"], group, resource, verb)
         for document in documents
         for rule in document.get("rules", [])
         if "nonResourceURLs" not in rule
@@ -179,7 +217,8 @@ def test_manifests_grant_exactly_the_listed_permissions():
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    assert granted == rules(PERMISSIONS)
+    everywhere = {("ClusterRole", *right) for right in rules(PERMISSIONS)}
+    assert granted == everywhere | {("Role", *right) for right in rules([LEASES])}
     urls = [rule for document in documents for rule in document.get("rules", []) if "nonResourceURLs" in rule]
     assert urls == [{"nonResourceURLs": [METRICS_PATH], "verbs": ["get"]}]
 

@@ -9,6 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
+import aiohttp
 import click
 import pytest
 from click.testing import CliRunner
@@ -138,8 +139,43 @@ async def test_signal_stops_it_with_exit_code_0(tmp_path, number):
         code, rest = await end(process)
 
     assert code == 0
-    assert [json.loads(line)["message"] for line in rest.splitlines()][-1] == "stopping"
+    assert [json.loads(line)["message"] for line in rest.splitlines()][-2:] == [
+        "stopping",
+        "released the lease kube-system/dra-scheduler",
+    ]
     assert {"time", "level", "logger", "message"} <= entries[0].keys()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_on"), [([], True), (["--leader-elect=false"], False), (["--leader-elect"], True)]
+)
+def test_election_is_on_unless_it_is_said_otherwise(monkeypatch, arguments, is_on):
+    seen = []
+    monkeypatch.setattr("scheduler.cli.run._run", lambda _, config, *more: seen.append(config))
+    result = CliRunner(env={"KUBECONFIG": "/nowhere"}).invoke(run, [*arguments, "--no-health"])
+
+    assert result.exit_code == 0, result.output
+    assert [config.leader_election.leader_elect for config in seen] == [is_on]
+
+
+async def test_lost_lease_is_one_clear_line_and_exit_code_1(tmp_path):
+    async with EmbeddedCluster(controllers=False) as cluster:
+        process = await start("--no-health", "--kubeconfig", kubeconfig(tmp_path, cluster.url))
+        line = b""
+        async with asyncio.timeout(60):
+            while b"caches filled" not in line:
+                line = await process.stderr.readline()
+        path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/dra-scheduler"
+        async with aiohttp.ClientSession() as session, session.delete(cluster.url + path) as response:
+            assert response.status == 200
+        code, errors = await end(process)
+
+    assert code == 1
+    assert errors.splitlines()[-1] == (
+        "Error: the lease kube-system/dra-scheduler was lost: deleted; this process ends, for another one may be "
+        "scheduling by now: start it again to wait for its turn"
+    )
+    assert "Traceback" not in errors
 
 
 async def test_profiles_are_written_when_it_is_stopped(tmp_path):

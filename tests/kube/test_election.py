@@ -1,0 +1,222 @@
+"""Two apps of one name on the embedded cluster: one schedules, the other waits; and what losing the lease does.
+
+Not here: the rules of the lease itself, in time that passes at once (`test_lease`); processes, SIGSTOP and partitions,
+on both clusters (`tests/integration/test_lease.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+
+import aiohttp
+import pytest
+
+from scheduler.app import SchedulerApp
+from scheduler.config import Config, LeaderElection, ProfileConfig
+from scheduler.kube import credentials
+from scheduler.kube.credentials import Connection
+from scheduler.kube.lease import LeaseLostError
+from scheduler.kube.preflight import PreflightError
+from tests.kube.test_app import bound, cluster_with, wait_for, work
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+
+def running(cluster, **settings) -> SchedulerApp:
+    """Quick to try again, and with the usual times otherwise: a machine that is busy must not cost the lease."""
+    election = LeaderElection(**({"retry_period": 0.2} | settings.pop("election", {})))
+    return SchedulerApp(
+        Connection(url=cluster.url),
+        Config(**({"health_port": None, "leader_election": election, "checks_invariants": True} | settings)),
+    )
+
+
+async def request(cluster, method: str, path: str, body: dict | None = None) -> dict:
+    headers = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, cluster.url + path, json=body, headers=headers) as response,
+    ):
+        return await response.json()
+
+
+class Log(logging.Handler):
+    """What is logged, and waiting for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.changed = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        self.changed.set()
+
+    async def until(self, text: str) -> str:
+        """The first line that begins so."""
+        async with asyncio.timeout(20):
+            while not (found := [line for line in self.lines if line.startswith(text)]):
+                self.changed.clear()
+                await self.changed.wait()
+        return found[0]
+
+
+@pytest.fixture
+async def log(caplog):
+    caplog.set_level(logging.INFO)
+    handler = Log()
+    logging.getLogger("scheduler").addHandler(handler)
+    yield handler
+    logging.getLogger("scheduler").removeHandler(handler)
+
+
+async def lease(cluster, name: str = "dra-scheduler") -> dict:
+    return (await request(cluster, "GET", f"{LEASES}/{name}"))["spec"]
+
+
+async def test_one_schedules_and_the_other_waits_until_it_leaves(log):
+    async with cluster_with(devices=2) as cluster, AsyncExitStack() as first:
+        one = await first.enter_async_context(running(cluster, health_port=0))
+        await one.synced()
+        async with running(cluster, health_port=0) as two:
+            await cluster.apply(work("a"))
+            await bound(cluster, 1)
+            holder = (await lease(cluster))["holderIdentity"]
+            waiting = f"waiting for the lease kube-system/dra-scheduler, held by {holder}"
+            assert await log.until("waiting") == waiting
+            async with aiohttp.ClientSession() as session:
+                async with session.get(f"http://127.0.0.1:{two.health.port}/readyz") as response:
+                    assert (response.status, await response.text()) == (503, waiting + "\n")
+                async with session.get(f"http://127.0.0.1:{two.health.port}/livez") as response:
+                    assert response.status == 200
+                for app, is_leading in ((one, 1.0), (two, 0.0)):
+                    async with session.get(f"http://127.0.0.1:{app.health.port}/metrics") as response:
+                        line = f'leader_election_master_status{{name="kube-system/dra-scheduler"}} {is_leading}'
+                        assert line in await response.text()
+            assert not two.machine.store.pods
+
+            await first.aclose()
+            await two.synced()
+            assert two.problems() == []
+            spec = await lease(cluster)
+            assert (spec["holderIdentity"] != holder, spec["leaseTransitions"]) == (True, 1)
+            await cluster.apply(work("b"))
+            await bound(cluster, 2)
+
+
+async def test_different_names_do_not_wait_for_each_other():
+    async with cluster_with(devices=2) as cluster, running(cluster) as one:
+        await one.synced()
+        async with running(cluster, profiles=(ProfileConfig(scheduler_name="other"),)) as two:
+            await two.synced()
+            assert (await lease(cluster, "other"))["holderIdentity"]
+
+
+async def test_without_election_there_is_no_lease():
+    async with cluster_with(devices=1) as cluster:
+        async with running(cluster, election={"leader_elect": False}) as app:
+            await app.synced()
+        assert (await request(cluster, "GET", LEASES))["items"] == []
+
+
+async def test_who_loses_its_lease_ends_and_writes_nothing_more():
+    async with cluster_with(devices=4) as cluster, running(cluster, health_port=0) as app:
+        await app.synced()
+        await cluster.apply(work("a"))
+        await bound(cluster, 1)
+        # It is told by its next renewal; before that, the clock of the lease says that too much time has passed.
+        (held,) = app._election.leases
+        held._clocks = lambda: tuple(one + 100 for one in held._renewed_at)
+        await cluster.apply(work("b"))
+        with pytest.raises(LeaseLostError, match=r"kube-system/dra-scheduler was lost: not renewed for 100.0 s"):
+            await app.run_until(asyncio.Event())
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{app.health.port}/livez") as seen:
+            assert seen.status == 503
+            assert (await seen.text()).startswith("the lease kube-system/dra-scheduler was lost")
+        pods = await wait_for(cluster, "/api/v1/pods", lambda pods: len(pods) == 2)
+        claims = await wait_for(cluster, "/apis/resource.k8s.io/v1/resourceclaims", lambda claims: len(claims) == 2)
+        (waiting,) = (pod for pod in pods if pod["metadata"]["name"] == "b")
+        (untouched,) = (claim for claim in claims if claim["metadata"]["name"] == "b")
+        assert not waiting["spec"].get("nodeName")
+        assert not waiting.get("status", {}).get("conditions")
+        assert "finalizers" not in untouched["metadata"]
+        assert not untouched.get("status")
+        assert not app._executor.stats.in_flight
+    assert held.holder == held._identity  # what was lost is not released
+
+
+async def test_who_is_robbed_of_its_lease_ends(log):
+    async with cluster_with(devices=1) as cluster, running(cluster) as app:
+        await app.synced()
+        await request(cluster, "PATCH", f"{LEASES}/dra-scheduler", {"spec": {"holderIdentity": "thief"}})
+        with pytest.raises(LeaseLostError, match="the lease kube-system/dra-scheduler was lost: held by thief"):
+            await app.run_until(asyncio.Event())
+    assert log.lines[-1] == "the lease kube-system/dra-scheduler was lost: held by thief"
+
+
+async def test_writes_that_hang_do_not_delay_renewals():
+    """Every place for writes is taken, for longer than the lease lasts."""
+    times = {"lease_duration": 5.0, "renew_deadline": 4.0}
+    async with cluster_with(devices=8) as cluster, running(cluster, writes_in_flight=2, election=times) as app:
+        await app.synced()
+        fault = cluster.faults.delay(4.5, method="PATCH", path="/resourceclaims/", times=2)
+        await cluster.apply(work("a", "b", "c", "d"))
+        await bound(cluster, 4)
+        assert fault.hits == 2
+        assert app.problems() == []
+
+
+async def test_rights_to_the_lease_are_asked_for_at_the_start():
+    async with cluster_with(devices=1) as cluster:
+        cluster.faults.deny("update", "leases", group="coordination.k8s.io")
+        with pytest.raises(
+            PreflightError, match=r"not permitted: update leases.coordination.k8s.io \(in namespace kube-system\)"
+        ):
+            async with running(cluster):
+                raise AssertionError("not reached")
+        async with running(cluster, election={"leader_elect": False}) as app:
+            await app.synced()
+
+
+async def test_a_right_that_is_missing_later_is_named_while_it_waits(log):
+    async with cluster_with(devices=1) as cluster:
+        cluster.faults.deny("create", "leases", group="coordination.k8s.io")
+        async with running(cluster, preflight=False) as app:
+            await log.until("waiting")
+            assert list(app.problems_by_subject) == ["create leases.coordination.k8s.io in namespace kube-system"]
+            assert app.problems()[0].startswith("waiting for the lease kube-system/dra-scheduler: ")
+
+
+async def test_a_namespace_that_is_missing_is_named_while_it_waits(log):
+    async with cluster_with(devices=1) as cluster, running(cluster, election={"resource_namespace": "nowhere"}) as app:
+        problem = await log.until("waiting")
+        assert problem.startswith('waiting for the lease nowhere/dra-scheduler: namespaces "nowhere" not found')
+        assert app.problems() == [problem]
+
+
+async def test_leaving_while_waiting_leaves_nothing():
+    before = asyncio.all_tasks()
+    async with cluster_with(devices=1) as cluster, running(cluster) as one:
+        await one.synced()
+        async with running(cluster):
+            await asyncio.sleep(0)
+        assert (await lease(cluster))["holderIdentity"].endswith(one._election.leases[0]._identity)
+    assert asyncio.all_tasks() - before == set()
+
+
+@pytest.mark.parametrize(
+    ("connection", "setting", "wanted"),
+    [
+        pytest.param(Connection(in_cluster=True), None, "team", id="in-a-pod-its-own"),
+        pytest.param(Connection(in_cluster=True), "other", "other", id="the-setting-wins"),
+        pytest.param(Connection(url="http://x"), None, "kube-system", id="elsewhere-kube-system"),
+    ],
+)
+def test_namespace_of_the_lease(monkeypatch, tmp_path, connection, setting, wanted):
+    (tmp_path / "namespace").write_text("team\n")
+    monkeypatch.setattr(credentials, "IN_CLUSTER_NAMESPACE", tmp_path / "namespace")
+    config = Config(leader_election=LeaderElection(resource_namespace=setting))
+
+    assert SchedulerApp(connection, config)._lease_namespace() == wanted
