@@ -177,8 +177,12 @@ class ControlPlane:
         qps: int = 5000,
         server: str | None = None,
         percentage_of_nodes_to_score: int | None = None,
+        election: Mapping[str, object] | None = None,
     ) -> Component:
-        """kube-scheduler with one profile of that name; its default of 50 requests/s would measure only itself."""
+        """kube-scheduler with one profile of that name; its default of 50 requests/s would measure only itself.
+
+        `election`: its leaderElection; None: without.
+        """
         config: dict[str, Any] = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
@@ -187,7 +191,7 @@ class ControlPlane:
                 "qps": qps,
                 "burst": qps,
             },
-            "leaderElection": {"leaderElect": False},
+            "leaderElection": dict(election or {"leaderElect": False}),
             "profiles": [{"schedulerName": scheduler_name}],
         }
         if percentage_of_nodes_to_score is not None:

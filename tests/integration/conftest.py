@@ -40,6 +40,10 @@ class RealCluster:
     service_account: tuple[str, str]
     kind: str = "controlplane"
 
+    @property
+    def lease_namespace(self) -> str:
+        return self.service_account[0]
+
     async def restart_apiserver(self) -> None:
         await asyncio.to_thread(self.control_plane.restart_apiserver)
 
@@ -58,6 +62,7 @@ class InMemoryCluster:
     embedded: Any
     folder: Path
     kind: str = "embedded"
+    lease_namespace: str = "kube-system"
 
     async def restart_apiserver(self) -> None:
         await self.embedded.restart()

@@ -144,7 +144,7 @@ class _Play:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "scheduler", "run", f"--kubeconfig={kubeconfig}", "--no-health"),
-                    *(f"--scheduler-name={SCHEDULER_NAME}", *MORE_ARGUMENTS),
+                    *(f"--scheduler-name={SCHEDULER_NAME}", "--leader-elect=false", *MORE_ARGUMENTS),
                 ],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,

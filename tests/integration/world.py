@@ -40,6 +40,9 @@ UNDER_TEST: Final = os.environ.get("DRA_TEST_SCHEDULER", "ours")
 # More options for it, such as --paranoid.
 MORE_ARGUMENTS: Final = os.environ.get("DRA_TEST_SCHEDULER_ARGUMENTS", "").split()
 
+# Of a lease, for tests that are not about it.
+PATIENT: Final = {"leaseDuration": "5m", "renewDeadline": "4m", "retryPeriod": "2s"}
+
 _EXAMPLE_DRIVERS: Final = re.compile(r"\b(gpu|nic)\.example\.com\b")
 
 
@@ -47,6 +50,10 @@ class Cluster(Protocol):
     """What a cluster must offer beside its API."""
 
     kind: str
+
+    @property
+    def lease_namespace(self) -> str:
+        """Where the scheduler may have its lease."""
 
     async def restart_apiserver(self) -> None:
         """Cut every connection, lose what only memory held, come back at the same address."""
@@ -74,6 +81,7 @@ class World:
     namespace: str
     log: Path
     _scheduler: asyncio.subprocess.Process | None = None
+    _scheduler_name: str = SCHEDULER_NAME
     _stop_other: Callable[[], None] | None = None
     _made: list[tuple[str, str]] = field(default_factory=list)
 
@@ -88,15 +96,20 @@ class World:
     # -- the scheduler ----------------------------------------------------------------------------------------
 
     async def start_scheduler(self, *arguments: str, name: str = SCHEDULER_NAME) -> None:
-        """Start it for pods that name `name`; it may still be reading the cluster when this returns."""
+        """Start it for pods that name `name`; it may still be reading the cluster when this returns.
+
+        It elects, with times that outlast what tests do to the API server; `arguments` may name another configuration.
+        """
         if UNDER_TEST == "kube-scheduler":
             self._stop_other = self.cluster.start_kube_scheduler(self.proxy.url)
             return
         kubeconfig = self.cluster.scheduler_kubeconfig(self.proxy.url)
+        self._scheduler_name = name
         with self.log.open("ab") as output:
             self._scheduler = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "scheduler", "run"),
-                *(f"--kubeconfig={kubeconfig}", f"--scheduler-name={name}", "--no-health"),
+                *(f"--kubeconfig={kubeconfig}", f"--config={self.configuration(**PATIENT)}"),
+                *(f"--scheduler-name={name}", "--no-health"),
                 *(*MORE_ARGUMENTS, *arguments),
                 cwd=ROOT,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -106,8 +119,16 @@ class World:
                 preexec_fn=die_with_parent,
             )
 
+    def configuration(self, **times: str) -> Path:
+        """A configuration file with the lease where the scheduler may have it, and these times."""
+        head = {"apiVersion": "dra-scheduler/v1alpha1", "kind": "DraSchedulerConfiguration"}
+        election = {"resourceNamespace": self.cluster.lease_namespace, **times}
+        path = self.log.with_name(f"election-{'-'.join(times.values())}.yaml")
+        path.write_text(yaml.safe_dump({**head, "leaderElection": election}))
+        return path
+
     async def stop_scheduler(self, *, kill: bool = False) -> None:
-        """End it, politely (SIGTERM) or as a crash (`kill`)."""
+        """End it, politely (SIGTERM) or as a crash (`kill`); either way the next one need not wait for its lease."""
         if self._stop_other is not None:
             self._stop_other()
             self._stop_other = None
@@ -125,6 +146,20 @@ class World:
             raise AssertionError(
                 f"the scheduler did not end within 10 s of SIGTERM; its log ends:\n{self.log_tail()}"
             ) from None
+        if kill:  # as if the lease had run out; that it does is a matter of `test_lease`
+            await self.api.delete("leases", self._scheduler_name, self.cluster.lease_namespace)
+
+    def signal_scheduler(self, number: signal.Signals) -> None:
+        assert self._scheduler is not None, "not started"
+        self._scheduler.send_signal(number)
+
+    async def scheduler_ended(self, *, seconds: float = 60) -> int:
+        """Wait until it has ended by itself; its exit code."""
+        assert self._scheduler is not None, "not started"
+        async with asyncio.timeout(seconds):
+            code = await self._scheduler.wait()
+        self._scheduler = None
+        return code
 
     def log_tail(self, lines: int = 40) -> str:
         if not self.log.exists():
