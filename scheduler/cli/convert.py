@@ -21,6 +21,7 @@ def convert(
     files: tuple[str, ...],
     kubernetes: str,
     driver: str,
+    driver_map: tuple[str, ...],
     against: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,
@@ -40,7 +41,7 @@ def convert(
 
     if write and "-" in files:
         raise click.UsageError("--write needs files; standard input cannot be written to")
-    settings = find_settings(kubernetes, driver)
+    settings = find_settings(kubernetes, driver, driver_map)
     published = find_published(against, kubeconfig, context)
     sources, unread = read_sources(files)
     for finding in unread:

@@ -31,6 +31,13 @@ def input_options(command: _Command) -> _Command:
             help="The driver whose attributes are meant where an expression names no domain.",
         ),
         click.option(
+            "--driver-map",
+            "driver_map",
+            multiple=True,
+            metavar="WRITTEN=DRIVER",
+            help="What a driver is called: --driver-map nvidia.com/gpu=gpu.nvidia.com (repeatable).",
+        ),
+        click.option(
             "--against",
             multiple=True,
             type=click.Path(allow_dash=True),
@@ -60,6 +67,7 @@ def lint(
     files: tuple[str, ...],
     kubernetes: str,
     driver: str,
+    driver_map: tuple[str, ...],
     against: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,
@@ -77,7 +85,7 @@ def lint(
     """
     from scheduler.lint import lint as lint_sources
 
-    settings = find_settings(kubernetes, driver)
+    settings = find_settings(kubernetes, driver, driver_map)
     published = find_published(against, kubeconfig, context)
     sources, unread = read_sources(files)
     report = lint_sources(sources, settings, published)
@@ -93,13 +101,21 @@ def lint(
     sys.exit(1 if errors or (strict and warnings) else 0)
 
 
-def find_settings(kubernetes: str, driver: str) -> Settings:
-    """The settings of the options; a usage error when there is no such version."""
+def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str]) -> Settings:
+    """The settings of the options; a usage error when there is no such version, or a pair is none."""
     from cel.environments import minor_of
     from scheduler.lint import Settings
+    from scheduler.lint.shapes import driver as check_driver
 
+    pairs = {}
+    for given in driver_map:
+        written, equals, meant = given.partition("=")
+        problem = "must be WRITTEN=DRIVER" if not (equals and written) else check_driver(meant)
+        if problem:
+            raise click.UsageError(f"--driver-map {given}: {problem}")
+        pairs[written] = meant
     try:
-        return Settings(kubernetes=f"1.{minor_of(kubernetes)}", driver=driver)
+        return Settings(kubernetes=f"1.{minor_of(kubernetes)}", driver=driver, driver_map=pairs)
     except ValueError as error:
         raise click.UsageError(f"--kubernetes: {error}") from None
 

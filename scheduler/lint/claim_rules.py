@@ -22,6 +22,44 @@ _DEVICES_WITH_MORE_MAX: Final = 64
 _LISTS: Final = ("strings", "ints", "bools", "versions")
 
 
+def map_drivers(view: View, context: Context) -> None:
+    """Write what drivers are called today into `opaque.driver`, slices and taint rules."""
+    if not view.is_dra:
+        return
+    spec = mapping(view.obj.get("spec"))
+    holders: list[tuple[FieldPath, dict[str, Any]]] = [
+        (("spec",), spec),
+        (("spec", "deviceSelector"), mapping(spec.get("deviceSelector"))),
+    ]
+    if view.kind == "DeviceClass":
+        holders += _opaques(("spec",), spec)
+    for path, claim in claim_specs(view):
+        holders += _opaques((*path, "devices"), mapping(claim.get("devices")))
+    for path, holder in holders:
+        written = text(holder.get("driver"))
+        meant = context.driver_meant(written)
+        if meant is None:
+            continue
+        holder["driver"] = meant
+        view.report(
+            "driver-renamed" if "/" not in written else "driver-with-slash",
+            Severity.ERROR,
+            (*path, "driver"),
+            f"{written} is called {meant} now"
+            if "/" not in written
+            else f"{written} is an extended resource's name; no driver is called so",
+            f"driver: {meant}",
+            converted=f"driver: {meant}",
+        )
+
+
+def _opaques(path: FieldPath, holder: dict[str, Any]) -> list[tuple[FieldPath, dict[str, Any]]]:
+    return [
+        ((*path, "config", index, "opaque"), mapping(entry.get("opaque")))
+        for index, entry in mappings(holder.get("config"))
+    ]
+
+
 def check_rules(view: View, context: Context) -> None:
     """Rules across fields, opaque parameters, references, class names."""
     if not view.is_dra:

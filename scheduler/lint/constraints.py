@@ -6,10 +6,11 @@ Not here: constraints inside a request (`modernize` lifts them out), limits (`sc
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from scheduler.lint.context import Context, pins_of
+from scheduler.lint.context import Context
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID, Severity
 from scheduler.lint.mistakes import is_id, legal_id
@@ -17,6 +18,7 @@ from scheduler.lint.view import View, claim_specs, mapping, request_parts, seque
 
 _LISTS: Final = {"matchAttributes": "matchAttribute", "distinctAttributes": "distinctAttribute"}
 _TEXTS: Final = ("cel", "expression", "selector", "selectors")
+_AMOUNT: Final = re.compile(r"\d+(?:\.\d+)?[KMGTPE]i")
 _SINGLES: Final = ("matchAttribute", "distinctAttribute")
 
 
@@ -150,11 +152,17 @@ class _Constraints:
             return []
         terms = []
         for key, wanted in value.items():
-            full = self.full_name(key, constraint)
+            # "40Gi" of memory is an amount, and whoever asks for an amount takes more.
+            is_amount = isinstance(wanted, str) and _AMOUNT.fullmatch(wanted) is not None
+            full = self.full_name(key, constraint, "capacity" if is_amount else "attributes")
             if full is None or not isinstance(wanted, str | bool | int):
                 return []
             domain, _, short = full.partition("/")
-            terms.append(f'device.attributes["{domain}"].{short} == {json.dumps(wanted)}')
+            terms.append(
+                f'device.capacity["{domain}"].{short}.compareTo(quantity("{wanted}")) >= 0'
+                if is_amount
+                else f'device.attributes["{domain}"].{short} == {json.dumps(wanted)}'
+            )
         return terms
 
     def parts(self, constraint: dict[str, Any]) -> list[tuple[FieldPath, dict[str, Any]]]:
@@ -174,18 +182,21 @@ class _Constraints:
             return []
         return [(path, part) for path, _, part in found]
 
-    def full_name(self, name: str, constraint: dict[str, Any]) -> str | None:
+    def full_name(self, name: str, constraint: dict[str, Any], which: str = "attributes") -> str | None:
         """`domain/id`, None when the domain is not known or the id is none."""
-        domain, slash, short = name.rpartition("/")
-        if not is_id(short) or "/" in domain:
+        domain, slash, written = name.rpartition("/")
+        short = self.context.name_meant(which, written)
+        if not written or (slash and not domain):
             return None
         if slash:
-            return name if domain else None
+            domain = self.context.driver_meant(domain) or domain
+            certain = short == written or self.context.is_name_certain(which, domain, short)
+            return f"{domain}/{short}" if "/" not in domain and certain else None
         drivers: set[str] = set()
         for _, part in self.parts(constraint):
             drivers |= self.context.drivers_of_class(text(part.get("deviceClassName")))
-            drivers |= pins_of(part.get("selectors"))
-        found = self.context.domain_finder(drivers)("attributes", short)
+            drivers |= self.context.pins_of(part.get("selectors"))
+        found = self.context.domain_finder(drivers)(which, short)
         return f"{found}/{short}" if found else None
 
     def why_no_domain(self, names: list[Any]) -> str:

@@ -5,11 +5,11 @@ Not here: reading a cluster (`published`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scheduler.lint.mistakes import pinned_drivers
+from scheduler.lint.mistakes import is_id, legal_id, pinned_drivers
 from scheduler.lint.published import Published
 from scheduler.lint.view import View, at, claim_spec_path, mapping, mappings, sequence, text
 
@@ -21,10 +21,12 @@ class Settings:
     Attributes:
         kubernetes: Whose API server is meant, "1.34" to "1.37".
         driver: The driver whose attributes are meant where an expression names no domain; empty for none.
+        driver_map: What drivers are called today, by the name that is written.
     """
 
     kubernetes: str = "1.36"
     driver: str = ""
+    driver_map: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def minor(self) -> int:
@@ -59,11 +61,42 @@ class Context:
         """Drivers the class's selectors demand; empty when it is unknown or demands none."""
         if name in self.classes:
             spec = mapping(self.classes[name].obj.get("spec"))
-            return pins_of(spec.get("selectors"))
+            return self.pins_of(spec.get("selectors"))
         if self.published is not None and name in self.published.classes:
             selectors = self.published.classes[name].selectors
             return frozenset().union(*(pinned_drivers(selector.expression or "") for selector in selectors))
         return frozenset()
+
+    def pins_of(self, selectors: Any) -> frozenset[str]:
+        """Drivers that a list of selectors demands, as they are called today."""
+        return frozenset().union(
+            *(pinned_drivers(expression, self.driver_meant) for _, expression in expressions(selectors))
+        )
+
+    def driver_meant(self, written: str) -> str | None:
+        """What a driver is called today: by the map, or the usual name where a cluster has such a driver."""
+        if written in self.settings.driver_map:
+            return self.settings.driver_map[written]
+        usual = usual_driver(written)
+        return usual if usual and self.published is not None and usual in self.published.drivers else None
+
+    def name_meant(self, which: str, written: str) -> str:
+        """A name that can be: the published one that differs in case and separators only, else the nearest."""
+        if is_id(written):
+            return written
+        if self.published is not None:
+            folded = _folded(written)
+            names = {name for (kind, _), ids in self.published.attributes.items() if kind == which for name in ids}
+            found = {name for name in names if _folded(name) == folded}
+            if len(found) == 1:
+                return found.pop()
+        return legal_id(written)
+
+    def is_name_certain(self, which: str, domain: str, name: str) -> bool:
+        """Whether a name that was made legal may be written: published, or nothing is known to be published."""
+        if self.published is None or not self.published.slices:
+            return True
+        return name in self.published.names_in(which, domain)
 
     def domain_finder(self, drivers: Collection[str]) -> Callable[[str, str], str | None]:
         """Which domain is meant by an attribute without one, for devices that have one of `drivers`.
@@ -84,9 +117,14 @@ class Context:
         return find
 
 
-def pins_of(selectors: Any) -> frozenset[str]:
-    """Drivers that a list of selectors demands."""
-    return frozenset().union(*(pinned_drivers(expression) for _, expression in expressions(selectors)))
+def usual_driver(resource: str) -> str:
+    """`gpu.nvidia.com` for the extended resource `nvidia.com/gpu`; empty for other names."""
+    domain, slash, name = resource.partition("/")
+    return f"{name}.{domain}" if slash and name and "/" not in name else ""
+
+
+def _folded(name: str) -> str:
+    return name.replace("-", "").replace("_", "").replace(".", "").lower()
 
 
 def expressions(selectors: Any) -> Iterable[tuple[int, str]]:

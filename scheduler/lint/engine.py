@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scheduler.lint.capacity_check import check_capacity
-from scheduler.lint.claim_rules import check_rules
+from scheduler.lint.claim_rules import check_rules, map_drivers
 from scheduler.lint.classic import is_classic, modernize_classic
 from scheduler.lint.constraints import check_constraints
 from scheduler.lint.context import Context, Settings
@@ -21,12 +21,13 @@ from scheduler.lint.documents import Document, ManifestError, parse_all, repeate
 from scheduler.lint.emit import convert_text
 from scheduler.lint.findings import Finding, Severity
 from scheduler.lint.gates import check_gates
-from scheduler.lint.modernize import modernize
+from scheduler.lint.modernize import modernize, restore_metadata
 from scheduler.lint.pods import check_pods, pod_specs
 from scheduler.lint.published import Published
 from scheduler.lint.schema import check_fields
 from scheduler.lint.selectors import check_selectors
 from scheduler.lint.view import View
+from scheduler.lint.workloads import check_workload, complete_selector, separate_templates
 from scheduler.yaml_reading import without_collector
 
 DEFAULTS: Final = Settings()
@@ -97,9 +98,13 @@ def lint(sources: Sequence[Source], settings: Settings = DEFAULTS, published: Pu
                     line_text=view.document.line_text(place.line),
                 )
             )
+        restore_metadata(view)
         if not is_classic(view):
             modernize(view, settings.minor)
     modernize_classic(report.views)
+    report.views = separate_templates(report.views)
+    for view in report.views:
+        complete_selector(view)
     _check(report.views, settings, published)
     return report
 
@@ -121,7 +126,9 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
         check_selectors(view, context)
     for view in views:
         if not view.is_left_out and not (is_classic(view) and view.obj.get("apiVersion") == view.document.api_version):
+            map_drivers(view, context)
             check_fields(view)
+            check_workload(view)
             check_rules(view, context)
             check_gates(view, context)
     specs = pod_specs(context)
@@ -144,7 +151,11 @@ def convert(
     for source in sources:
         views = views_by_file.get(source.name, [])
         broken = broken_by_file.get(source.name, [])
-        refused = {id(view) for view in views if any(_is_refusal(finding) for finding in view.findings)}
+        # What was taken out of an object is refused with it, and it with that.
+        broken_documents = {
+            id(view.document) for view in views if any(_is_refusal(finding) for finding in view.findings)
+        }
+        refused = {id(view) for view in views if id(view.document) in broken_documents}
         text, notes = ("", []) if broken else convert_text(source.text, source.name, views, refused)
         converted.append(
             Converted(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from cel import syntax
 from cel.errors import CompileError
@@ -42,6 +42,27 @@ DomainOf: TypeAlias = Callable[[str, str], str | None]
 """(`attributes` or `capacity`, id) to the domain that was meant, None when that is not known."""
 
 
+class Names(Protocol):
+    """What names of attributes and domains mean; see `context.Context`."""
+
+    def name_meant(self, which: str, written: str) -> str: ...
+    def is_name_certain(self, which: str, domain: str, name: str) -> bool: ...
+    def driver_meant(self, written: str) -> str | None: ...
+
+
+class _Unknown:
+    """Nothing is known of a cluster or of drivers."""
+
+    def name_meant(self, which: str, written: str) -> str:
+        return legal_id(written)
+
+    def is_name_certain(self, which: str, domain: str, name: str) -> bool:
+        return True
+
+    def driver_meant(self, written: str) -> str | None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Edit:
     """Characters `start` to `end` of the expression become `text`."""
@@ -64,10 +85,10 @@ class Mistake:
     compiles: bool = False
 
 
-def find_mistakes(expression: str, domain_of: DomainOf) -> list[Mistake]:
+def find_mistakes(expression: str, domain_of: DomainOf, names: Names | None = None) -> list[Mistake]:
     """The mistakes in an expression, by place; none in one that does not parse."""
     try:
-        finder = _Finder(expression, domain_of)
+        finder = _Finder(expression, domain_of, names or _Unknown())
         finder.visit(finder.root, None)
     except (CompileError, RecursionError):
         return []
@@ -83,8 +104,11 @@ def rewrite(expression: str, mistakes: list[Mistake]) -> str:
     return expression
 
 
-def pinned_drivers(expression: str) -> frozenset[str]:
-    """Drivers of which one a matching device must have: those of `device.driver == "..."` that is a term of `&&`."""
+def pinned_drivers(expression: str, meant: Callable[[str], str | None] = lambda name: None) -> frozenset[str]:
+    """Drivers of which one a matching device must have: those of `device.driver == "..."` that is a term of `&&`.
+
+    `meant` tells what a driver is called today, None for the same.
+    """
     try:
         root = parse(expression).expr
     except (CompileError, RecursionError):
@@ -97,7 +121,7 @@ def pinned_drivers(expression: str) -> frozenset[str]:
         elif isinstance(node, Call) and node.function == syntax.EQUALS:
             for side, other in (node.args, node.args[::-1]):
                 if _is_driver(side) and isinstance(other, Literal) and isinstance(other.value, str):
-                    found.add(other.value)
+                    found.add(meant(other.value) or other.value)
     return frozenset(name for name in found if "/" not in name)
 
 
@@ -159,7 +183,8 @@ class _Ref:
 
 
 class _Finder:
-    def __init__(self, expression: str, domain_of: DomainOf) -> None:
+    def __init__(self, expression: str, domain_of: DomainOf, names: Names) -> None:
+        self.names = names
         self.source = expression
         parsed = parse(expression)
         self.root = parsed.expr
@@ -172,8 +197,7 @@ class _Finder:
 
     def visit(self, node: Expr, parent: Expr | None) -> None:
         for literal in _driver_texts(node):
-            if "/" in str(literal.value):
-                self.slashed_driver(literal)
+            self.driver(literal)
         if isinstance(node, Call) and node.function in _COMPARISONS and self.comparison(node):
             return
         if isinstance(node, Call) and node.function == "contains" and node.target is not None:
@@ -190,19 +214,27 @@ class _Finder:
         for child in children(node):
             self.visit(child, node)
 
-    def slashed_driver(self, literal: Literal) -> None:
+    def driver(self, literal: Literal) -> None:
         name = str(literal.value)
-        domain, _, resource = name.partition("/")
-        self.found.append(
-            Mistake(
-                "driver-with-slash",
-                literal.offset,
-                f'"{name}" is an extended resource\'s name; no driver is called so, and this is never equal',
-                f'device.driver == "..." with the driver\'s name, perhaps "{resource}.{domain}"; '
-                "kubectl get resourceslices shows the names",
-                compiles=True,
+        meant, start = self.names.driver_meant(name), literal.offset + 1
+        if meant is None and "/" not in name:
+            return
+        # Only where the text is written without escapes and prefixes is its place known.
+        is_plain = self.source[start : start + len(name)] == name
+        edits = (Edit(start, start + len(name), meant),) if meant is not None and is_plain else ()
+        if "/" not in name:
+            message, fix = f'the driver "{name}" is called {meant} now', f'device.driver == "{meant}"'
+        else:
+            domain, _, resource = name.partition("/")
+            message = f'"{name}" is an extended resource\'s name; no driver is called so, and this is never equal'
+            fix = (
+                f'device.driver == "{meant}"'
+                if meant is not None
+                else f'device.driver == "..." with the driver\'s name, perhaps "{resource}.{domain}"; '
+                f"kubectl get resourceslices shows the names; convert --driver-map {name}={resource}.{domain} writes it"
             )
-        )
+        code = "driver-with-slash" if "/" in name else "driver-renamed"
+        self.found.append(Mistake(code, literal.offset, message, fix, edits, compiles=True))
 
     def comparison(self, node: Call) -> bool:
         """Whether the comparison as a whole was dealt with."""
@@ -331,12 +363,16 @@ class _Finder:
         self.found.append(Mistake("attribute-without-domain", start, message + problem, meant, edits))
 
     def illegal_id(self, ref: _Ref) -> None:
+        domain, name, _ = self.resolve(ref, ref.which)
+        meant = _written(ref.which, domain or ref.keys[0], name)
+        extent = self.extent(ref.node)
         self.found.append(
             Mistake(
                 "illegal-attribute-name",
-                self.extent(ref.node)[0],
+                extent[0],
                 f'no attribute can be called "{ref.keys[1]}": names are C identifiers of at most 32 characters',
-                f"the nearest legal name is {legal_id(ref.keys[1])}; see what the driver publishes",
+                f"the nearest legal name is {name}; see what the driver publishes",
+                (Edit(*extent, meant),) if domain is not None else (),
                 is_mild=True,
                 compiles=True,
             )
@@ -345,24 +381,24 @@ class _Finder:
     # What was meant.
 
     def resolve(self, ref: _Ref, which: str) -> tuple[str | None, str, str]:
-        """Domain, name, and why the domain is not known (to follow a message)."""
+        """Domain, name, and what was not as it should be with them (to follow a message); None: it is not certain."""
         if len(ref.keys) == 2:
-            domain, name = ref.keys
-            if "/" in domain:
-                return None, name, f'; a domain has no slash, "{domain}" cannot exist'
+            domain, written = ref.keys
         else:
-            domain, slash, name = ref.keys[0].rpartition("/")
-            if not slash:
-                if not is_id(name):
-                    return None, legal_id(name), f'; "{name}" is no legal name, the nearest is {legal_id(name)}'
-                known = self.domain_of(which, name)
-                return known, name, "" if known else f"; which domain publishes {name} is not known here"
-        if not is_id(name):
-            legal = legal_id(name)
-            is_published = self.domain_of(which, legal) == domain
-            problem = f'; "{name}" is no legal name, the nearest is {legal}'
-            return domain if is_published else None, legal, problem
-        return domain, name, ""
+            domain, _, written = ref.keys[0].rpartition("/")
+        name = self.names.name_meant(which, written)
+        said = (
+            "" if name == written else f'; "{written}" is no legal name, the nearest is {name}: see what is published'
+        )
+        if not domain:
+            known = self.domain_of(which, name)
+            return known, name, said + ("" if known else f"; which domain publishes {name} is not known here")
+        if "/" in domain:
+            meant = self.names.driver_meant(domain)
+            if meant is None:
+                return None, name, f'{said}; a domain has no slash, "{domain}" cannot exist'
+            domain = meant
+        return (domain if name == written or self.names.is_name_certain(which, domain, name) else None), name, said
 
     def name(self, ref: _Ref, domain: str) -> str:
         return _written(ref.which, domain, ref.keys[-1])

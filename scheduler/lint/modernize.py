@@ -24,6 +24,8 @@ from typing import Any, Final
 
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID, Severity
+from scheduler.lint.mistakes import is_id, legal_id
+from scheduler.lint.scheduler_config import CONFIG_GROUP, modernize_config
 from scheduler.lint.view import GROUP, View, at, claim_spec_path, mapping, mappings, text
 
 V1: Final = f"{GROUP}/v1"
@@ -45,16 +47,8 @@ _REQUEST_FIELDS: Final = (
     "tolerations",
     "capacity",
 )
+_METADATA_FIELDS: Final = ("name", "namespace", "labels", "annotations")
 _CLAIM_MODES: Final = ("WaitForFirstConsumer", "Immediate")
-_CONFIG_GROUP: Final = "kubescheduler.config.k8s.io"
-_CONFIG_SERVED: Final[Mapping[str, str]] = {
-    "v1alpha1": "before 1.19",
-    "v1alpha2": "before 1.19",
-    "v1beta1": "1.19 to 1.22",
-    "v1beta2": "1.22 to 1.27",
-    "v1beta3": "1.23 to 1.28",
-}
-_UPSTREAM_ARGS: Final = ("apiVersion", "kind", "filterTimeout", "bindingTimeout")
 
 
 def modernize(view: View, minor: int) -> None:
@@ -63,13 +57,39 @@ def modernize(view: View, minor: int) -> None:
     if view.is_dra and view.kind in _DRA_KINDS:
         if view.version in _SERVED:
             _version(view)
-        _structure(view)
+        modernize_structure(view)
     elif view.is_dra and view.kind == "DeviceTaintRule":
         _taint_rule(view, minor)
-    elif view.group == _CONFIG_GROUP:
-        _scheduler_config(view)
+    elif view.group == CONFIG_GROUP:
+        modernize_config(view)
     else:
         _pod_sources(view, view.obj, ())
+
+
+def restore_metadata(view: View) -> None:
+    """Name and labels that stand at the top, because the line `metadata:` or its indentation was lost."""
+    obj = view.obj
+    if obj.get("metadata") is not None or not isinstance(obj.get("name"), str):
+        return
+    found = [name for name in _METADATA_FIELDS if name in obj]
+    metadata = {name: obj.pop(name) for name in found}
+    rest = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
+    head: dict[str, Any] = {name: obj[name] for name in ("apiVersion", "kind") if name in obj}
+    obj.clear()
+    obj |= head | {"metadata": metadata} | rest
+    view.report(
+        "metadata-missing",
+        Severity.ERROR,
+        (found[0],),
+        f"{', '.join(found)} stand{'s' if len(found) == 1 else ''} in metadata, not beside kind",
+        f"metadata: {{{found[0]}: {metadata[found[0]]}, ...}}",
+        served=NEVER_VALID,
+        converted=f"moved into metadata: {', '.join(found)}",
+        written=True,
+        key=True,
+    )
+    for name in found:
+        view.moved(("metadata", name), (name,))
 
 
 def _group(view: View) -> None:
@@ -122,7 +142,8 @@ def _version(view: View) -> None:
     )
 
 
-def _structure(view: View) -> None:
+def modernize_structure(view: View) -> None:
+    """The fields of a claim, template, class or slice, whatever its version says."""
     path = claim_spec_path(view.kind)
     if path is not None:
         spec = at(view.obj, path)
@@ -293,6 +314,8 @@ def _resource_slice(view: View) -> None:
                     device[name] = value
                     view.moved((*path, name), (*path, "basic", name))
         _plain_capacity(view, path, device)
+        for holder in ("attributes", "capacity"):
+            _legal_names(view, (*path, holder), mapping(device.get(holder)))
     if spec.get("devices") and spec.get("sharedCounters"):
         view.report(
             "counters-beside-devices",
@@ -303,6 +326,32 @@ def _resource_slice(view: View) -> None:
             served="1.33 to 1.34 (alpha, gate DRAPartitionableDevices)",
             key=True,
         )
+
+
+def _legal_names(view: View, path: FieldPath, names: dict[str, Any]) -> None:
+    """Names of attributes and capacities that cannot be: the nearest that can."""
+    for written in list(names):
+        domain, slash, short = written.rpartition("/")
+        legal = f"{domain}{slash}{legal_id(short)}"
+        if is_id(short) or not short:
+            continue
+        can = legal not in names
+        view.report(
+            "illegal-attribute-name",
+            Severity.ERROR,
+            (*path, written),
+            f'nothing can be called "{short}": names are C identifiers of at most 32 characters',
+            f"{legal}: ...",
+            served=NEVER_VALID,
+            converted=f"{legal}, and so in expressions" if can else "",
+            key=True,
+        )
+        if not can:
+            continue
+        kept = {legal if name == written else name: value for name, value in names.items()}
+        names.clear()
+        names.update(kept)
+        view.moved((*path, legal), view.origin((*path, written)))
 
 
 def _plain_capacity(view: View, path: FieldPath, device: dict[str, Any]) -> None:
@@ -409,54 +458,3 @@ def _lift_source(view: View, path: FieldPath, entry: dict[str, Any]) -> None:
         for name, value in source.items():
             entry[name] = value
             view.moved((*path, name), view.origin((*path, "source", name)))
-
-
-# --- the scheduler's own configuration ----------------------------------------------------------------------
-
-
-def _scheduler_config(view: View) -> None:
-    served = _CONFIG_SERVED.get(view.version)
-    if served is not None:
-        is_same = view.version in ("v1beta2", "v1beta3")
-        view.obj["apiVersion"] = f"{_CONFIG_GROUP}/v1"
-        view.report(
-            "old-scheduler-config",
-            Severity.ERROR,
-            ("apiVersion",),
-            f"kube-scheduler no longer reads {view.version}"
-            + ("; the fields used for DynamicResources are the same in v1" if is_same else ""),
-            f"apiVersion: {_CONFIG_GROUP}/v1",
-            served=served,
-            converted=f"apiVersion: {_CONFIG_GROUP}/v1" if is_same else "",
-        )
-    for name in ("healthzBindAddress", "metricsBindAddress"):
-        if name in view.obj and served is not None:
-            del view.obj[name]
-            view.report(
-                "old-scheduler-config",
-                Severity.WARNING,
-                (name,),
-                f"{name} is not in v1",
-                "use the flags --bind-address and --secure-port",
-                served="until v1beta2 (1.27)",
-                converted="left out",
-                key=True,
-            )
-    for index, profile in mappings(view.obj.get("profiles")):
-        for number, entry in mappings(profile.get("pluginConfig")):
-            if entry.get("name") == "DynamicResources":
-                _plugin_args(view, ("profiles", index, "pluginConfig", number, "args"), mapping(entry.get("args")))
-
-
-def _plugin_args(view: View, path: FieldPath, args: dict[str, Any]) -> None:
-    for name in [name for name in args if name not in _UPSTREAM_ARGS]:
-        view.report(
-            "plugin-args",
-            Severity.WARNING,
-            (*path, name),
-            f"kube-scheduler's DynamicResources plugin never had {name}; it refuses the configuration",
-            "upstream's are filterTimeout and bindingTimeout; this scheduler's own are bindingTimeout and searchSteps, "
-            "in a DraSchedulerConfiguration (apiVersion: dra-scheduler/v1alpha1)",
-            served=NEVER_VALID,
-            key=True,
-        )

@@ -9,18 +9,19 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
+from scheduler.lint.api_fields import shape_of
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import Severity
 from scheduler.lint.shapes import KINDS, Anything, ListOf, MapOf, Object, Scalar, Shape, type_name
-from scheduler.lint.view import View, mapping
+from scheduler.lint.view import View, mapping, text
 
 _FINDINGS_MAX: Final = 100
 """Of one object; what has more is of another kind altogether."""
 
 
 def check_fields(view: View) -> None:
-    """Compare a claim, template, class, slice or taint rule with what v1 has."""
-    shape = KINDS.get(view.kind) if view.is_dra else None
+    """Compare a claim, template, class, slice, taint rule or workload with what its kind has."""
+    shape = KINDS.get(view.kind) if view.is_dra else shape_of(text(view.obj.get("apiVersion")), view.kind)
     if shape is None:
         return
     # What was told already (an old shape that has no equivalent) is not told again as an unknown field.
@@ -28,8 +29,13 @@ def check_fields(view: View) -> None:
         (), view.obj, shape
     )
     metadata = mapping(view.obj.get("metadata"))
-    if not metadata.get("name") and not metadata.get("generateName"):
+    if view.is_dra and not metadata.get("name") and not metadata.get("generateName"):
         view.report("missing-field", Severity.ERROR, ("metadata",), "metadata has no name", "name: ...")
+
+
+_NAMES_MAX: Final = 12
+_LINES: Final = {"containers": "containers: [{name: main, image: ...}]"}
+"""What to paste for fields whose shape is not plain."""
 
 
 class _Walk:
@@ -100,8 +106,10 @@ class _Walk:
                 self.walk((*path, name), item, known)
         for name in shape.required:
             if _is_missing(value.get(name)):
+                if (name, path) == ("selector", ("spec",)) and not self.view.is_dra:
+                    continue  # told by `workloads`, with what it would be
                 fix = next((f"{alias} is called {name}" for alias in value if shape.aliases.get(alias) == name), "")
-                self.report("missing-field", path, f"{name} is missing", fix or f"{name}: ...")
+                self.report("missing-field", path, f"{name} is missing", fix or _LINES.get(name, f"{name}: ..."))
         for group in shape.one_of:
             given = [name for name in group if not _is_missing(value.get(name))]
             if len(given) != 1:
@@ -114,9 +122,15 @@ class _Walk:
 
     def unknown(self, path: FieldPath, name: str, shape: Object) -> None:
         meant = _meant(name, shape.fields, shape.aliases)
-        where = _where(name)
-        fix = f"did you mean {meant}?" if meant else where or f"known here: {', '.join(shape.fields)}"
+        where = _where(name) if self.view.is_dra else ""
+        fix = f"did you mean {meant}?" if meant else where or _known(shape.fields)
         self.report("unknown-field", (*path, name), f"there is no field {name} here", fix, key=True)
+
+
+def _known(fields: Mapping[str, Any]) -> str:
+    names = list(fields)
+    more = len(names) - _NAMES_MAX
+    return f"known here: {', '.join(names[:_NAMES_MAX])}" + (f" and {more} more" if more > 0 else "")
 
 
 def _is_missing(value: Any) -> bool:

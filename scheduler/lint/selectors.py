@@ -6,6 +6,7 @@ Not here: the mistakes themselves (`mistakes`), the API's limits on lists (`sche
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -16,10 +17,10 @@ from cel.environments import Environment
 from cel.errors import CompileError
 from cel.lint import find_traps, hint_for
 from cel.program import check_expression, compile_selector
-from scheduler.lint.context import Context, expressions, pins_of
+from scheduler.lint.context import Context, expressions
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID, Severity
-from scheduler.lint.mistakes import Edit, Mistake, driver_literals, find_mistakes, reads, rewrite
+from scheduler.lint.mistakes import Mistake, driver_literals, find_mistakes, reads, rewrite
 from scheduler.lint.view import View, claim_specs, mapping, request_parts, text
 
 EXPRESSION_BYTES_MAX: Final = 10_240
@@ -50,7 +51,7 @@ def _selectors(
     class_drivers: frozenset[str],
     is_class_known: bool,
 ) -> None:
-    all_pins = class_drivers | pins_of(holder.get("selectors"))
+    all_pins = class_drivers | context.pins_of(holder.get("selectors"))
     # Selectors are asked in order and the first "no" ends it: later ones see only devices the earlier ones let through.
     let_through = set(class_drivers)
     for index, expression in expressions(holder.get("selectors")):
@@ -63,7 +64,7 @@ def _selectors(
             checker.compile(meant, let_through if is_class_known else None)
         if context.published is not None:
             checker.against(meant or expression)
-        let_through |= pins_of([{"cel": {"expression": meant or expression}}])
+        let_through |= context.pins_of([{"cel": {"expression": meant or expression}}])
 
 
 class _Expression:
@@ -84,7 +85,7 @@ class _Expression:
 
     def mistakes(self) -> str | None:
         """Report mistakes; the expression as it was meant, None when that is not certain."""
-        found = find_mistakes(self.expression, self.context.domain_finder(self.drivers))
+        found = find_mistakes(self.expression, self.context.domain_finder(self.drivers), self.context)
         found = [self.with_driver(mistake) for mistake in found]
         meant = rewrite(self.expression, found)
         one_line = " ".join(meant.split())
@@ -105,19 +106,7 @@ class _Expression:
         published = self.context.published
         if mistake.code != "driver-with-slash" or published is None or not published.drivers:
             return mistake
-        name = next(name for offset, name in driver_literals(self.expression) if offset == mistake.offset)
-        domain, _, resource = name.partition("/")
-        meant, start = f"{resource}.{domain}", mistake.offset + 1
-        is_plain = self.expression[start : start + len(name)] == name
-        return Mistake(
-            mistake.code,
-            mistake.offset,
-            mistake.message,
-            f"the drivers that publish slices are: {', '.join(sorted(published.drivers))}",
-            # Only the very driver that is usual for such a resource, and only where it is there.
-            (Edit(start, start + len(name), meant),) if meant in published.drivers and is_plain else (),
-            compiles=True,
-        )
+        return replace(mistake, fix=f"the drivers that publish slices are: {', '.join(sorted(published.drivers))}")
 
     def compile(self, expression: str, let_through: Collection[str] | None) -> None:
         """Whether an API server would take it; `let_through` None when nothing is known of its devices."""

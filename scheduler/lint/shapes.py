@@ -101,6 +101,18 @@ def integer(value: Any) -> str:
     return "" if -_INT64 <= value < _INT64 else "must fit into 64 bits"
 
 
+def number(value: Any) -> str:
+    return (
+        ""
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else f"must be a number, not {type_name(value)}"
+    )
+
+
+def number_or_text(value: Any) -> str:
+    return "" if isinstance(value, str) else integer(value)
+
+
 def natural(value: Any) -> str:
     return integer(value) or ("" if value >= 0 else "must not be negative")
 
@@ -140,7 +152,11 @@ def driver(value: Any) -> str:
         return ""
     if "/" in value:
         domain, _, resource = value.partition("/")
-        return f"must be a driver's name, not an extended resource's; perhaps {resource}.{domain}"
+        usual = f"{resource}.{domain}"
+        return (
+            "must be a driver's name, not an extended resource's"
+            f"; perhaps {usual}: convert --driver-map {value}={usual} writes it"
+        )
     return "must be a DNS subdomain: lower case letters, digits, '-' and '.'"
 
 

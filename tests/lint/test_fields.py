@@ -165,7 +165,7 @@ def test_a_limit_is_told(text: str, message: str) -> None:
         pytest.param(SLICE + "  devices: [{name: d, attributes: {v: {version: '1.0'}}}]\n", "semantic", id="version"),
         pytest.param(
             SLICE + "  devices: [{name: d, attributes: {a-b: {int: 1}}}]\n",
-            "must be a C identifier",
+            "names are C identifiers",
             id="attribute-name",
         ),
         pytest.param(SLICE + "  devices: [{name: d, bindingConditions: [a]}]\n", "needed together", id="conditions"),

@@ -34,9 +34,10 @@ def pod(claims: str, uses: str = "[{name: gpu}]", *, limits: str = "{}", kind: s
     )
     if kind == "Pod":
         return f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec:\n{indented(more + spec, 2)}"
+    version, selector = ("batch/v1", "") if kind == "Job" else ("apps/v1", "  selector: {matchLabels: {app: w}}\n")
     return (
-        f"apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: w}}\nspec:\n{indented(more, 2)}"
-        f"  template:\n    spec:\n{indented(spec, 6)}"
+        f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: w}}\nspec:\n{indented(more, 2)}"
+        f"{selector}  template:\n    metadata: {{labels: {{app: w}}}}\n    spec:\n{indented(spec, 6)}"
     )
 
 
