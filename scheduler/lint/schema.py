@@ -25,9 +25,8 @@ def check_fields(view: View) -> None:
     if shape is None:
         return
     # What was told already (an old shape that has no equivalent) is not told again as an unknown field.
-    _Walk(view, frozenset(finding.place.line for finding in view.findings if finding.is_error)).object(
-        (), view.obj, shape
-    )
+    told = frozenset(each.place.line for each in view.findings if each.is_error and not each.converted)
+    _Walk(view, told).object((), view.obj, shape)
     metadata = mapping(view.obj.get("metadata"))
     if view.is_dra and not metadata.get("name") and not metadata.get("generateName"):
         view.report("missing-field", Severity.ERROR, ("metadata",), "metadata has no name", "name: ...")
