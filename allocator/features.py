@@ -14,10 +14,11 @@ class Features:
     """Feature flags with the defaults of Kubernetes 1.36.
 
     `device_binding_and_status` stands for DRADeviceBindingConditions together with
-    DRAResourceClaimDeviceStatus; `extended_resource` means nothing to the allocator. `kubernetes` ("1.36" or
-    "1.37") switches the verdicts that 1.37 changed: counter slices follow node selection, All mode checks only
-    static capacity, shares without capacity count as sharing, fractional capacity ranges, and configuration
-    entries that cover all requests.
+    DRAResourceClaimDeviceStatus; `extended_resource` and `node_allocatable_resources` mean nothing to the
+    allocator. The latter is on though its gate is alpha: without the gate no slice has its fields. `kubernetes`
+    ("1.36" or "1.37") switches the verdicts that 1.37 changed: counter slices follow node selection, All mode
+    checks only static capacity, shares without capacity count as sharing, fractional capacity ranges, and
+    configuration entries that cover all requests.
     """
 
     admin_access: bool = True
@@ -28,6 +29,7 @@ class Features:
     consumable_capacity: bool = True
     list_type_attributes: bool = False
     extended_resource: bool = True
+    node_allocatable_resources: bool = True
     kubernetes: str = "1.36"
     _hash: int = field(init=False, repr=False, compare=False)  # asked for with every look-up of a node's pools
 

@@ -99,6 +99,7 @@ class Inventory:
         self._pools_of_node: Final[dict[str, dict[PoolId, int]]] = {}
         self._shared: Final[dict[PoolId, int]] = {}
         self._pinned_counters: Final[dict[PoolId, int]] = {}
+        self._mapped: Final[set[str]] = set()
         self.meter: Final = Meter()
         """Counts the work of all who read this inventory; see `meter`."""
         self._planner: Final = Planner(self._classes, self.meter)
@@ -144,6 +145,11 @@ class Inventory:
         """Whether some slice names no node, or holds counters that 1.36 takes for every node."""
         return bool(self._shared or self._pinned_counters)
 
+    @property
+    def takes_of_nodes(self) -> bool:
+        """Whether some device says what it takes of its node's own resources (nodeAllocatableResourceMappings)."""
+        return bool(self._mapped)
+
     def put_slice(self, slice_: ResourceSlice) -> frozenset[str] | None:
         """Add a slice, or replace the one of the same name.
 
@@ -162,6 +168,10 @@ class Inventory:
         pool.put(slice_)
         for index, key in self._indexes_of(slice_):
             index[key] = index.get(key, 0) + 1
+        for device in slice_.devices:
+            if device.node_allocatable_resource_mappings:
+                self._mapped.add(slice_.name)
+                break
         self._changed(slice_.name, affected)
         return affected
 
@@ -202,6 +212,7 @@ class Inventory:
     def _unlink(self, slice_: ResourceSlice) -> None:
         pool = self._pools[slice_.pool_id]
         pool.remove(slice_)
+        self._mapped.discard(slice_.name)
         if not pool.slices:
             del self._pools[slice_.pool_id]
         for index, key in self._indexes_of(slice_):

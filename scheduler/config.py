@@ -48,6 +48,7 @@ FIELD_BY_GATE: Final[Mapping[str, str]] = {
     "DRAConsumableCapacity": "consumable_capacity",
     "DRAListTypeAttributes": "list_type_attributes",
     "DRAExtendedResource": "extended_resource",
+    "DRANodeAllocatableResources": "node_allocatable_resources",
 }
 _NANOSECONDS_BY_UNIT: Final = {
     "ns": 1,

@@ -58,6 +58,7 @@ from scheduler.framework.decisions import (
     Decision,
     DeleteClaim,
     PatchExtendedResources,
+    PatchNodeAllocatable,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
@@ -415,7 +416,7 @@ class BindingCycles:
             case PatchPodStatus():
                 binding.awaited += 1
                 self._outbox.ask(decision, partial(self._patched, binding))
-            case PatchExtendedResources():
+            case PatchExtendedResources() | PatchNodeAllocatable():
                 binding.awaited += 1
                 self._pod_writes.send(decision, partial(self._pod_written, binding))
             case RecordEvent():

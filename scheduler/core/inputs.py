@@ -141,7 +141,7 @@ class WriteAccepted:
 
     Args:
         claim: For claim writes (but DeleteClaim) and ReadClaim: the claim as the server answered.
-        pod: For ReadPod and PatchExtendedResources: the pod as the server answered.
+        pod: For ReadPod, PatchExtendedResources and PatchNodeAllocatable: the pod as the server answered.
     """
 
     id: WriteId

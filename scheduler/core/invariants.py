@@ -91,9 +91,11 @@ class Invariants:
             rebuilt = NodeInfo(info.node)
             for uid, pod in store.pods.items():
                 if not pod.is_terminal and (pod.node_name or store.assumed.get(uid)) == name:
-                    rebuilt.add_pod(pod)
+                    rebuilt.add_pod(store.as_counted(pod))
             if rebuilt.pods != info.pods:
                 yield f"node {name}: counts pods {sorted(info.pods)}, should be {sorted(rebuilt.pods)}"
+            if rebuilt.claim_users != info.claim_users:
+                yield f"node {name}: counts users of claims {info.claim_users}, should be {rebuilt.claim_users}"
             if rebuilt.requested != info.requested or rebuilt.scoring_requested != info.scoring_requested:
                 yield f"node {name}: requested {info.requested}, should be {rebuilt.requested}"
         if list(store.node_order) != sorted(store.node_infos):

@@ -21,6 +21,7 @@ from scheduler.framework.decisions import (
     BindPod,
     Decision,
     PatchExtendedResources,
+    PatchNodeAllocatable,
     PatchPodStatus,
     ReadPod,
     RecordEvent,
@@ -125,6 +126,6 @@ def _namespace(decision: Answered) -> str | None:
     kind = type(decision)
     if kind is PatchPodStatus:
         return None
-    if kind is BindPod or kind is ReadPod or kind is PatchExtendedResources:
+    if kind is BindPod or kind is ReadPod or kind is PatchExtendedResources or kind is PatchNodeAllocatable:
         return decision.pod.namespace  # type: ignore[union-attr]
     return decision.claim.namespace  # type: ignore[union-attr]

@@ -1,8 +1,8 @@
 """Writes on a pod's status that must be known to have landed before the pod is bound, each driven to a known outcome.
 
-What a kubelet reads there (`extendedResourceClaimStatus`) belongs to one node. A write that is lost may still arrive
-later, when the pod has been given up on that node and placed on another; what fences it is its own condition, the
-pod's revision.
+What is read there (`extendedResourceClaimStatus`, `nodeAllocatableResourceClaimStatuses`) belongs to one node. A write
+that is lost may still arrive later, when the pod has been given up on that node and placed on another; what fences it
+is its own condition, the pod's revision.
 
 Rules of this module
   1. A write without a known outcome is sent again unchanged until its outcome is known: accepted, or the pod has
@@ -10,7 +10,7 @@ Rules of this module
   2. Whoever sent it is told once, after the pod in the answer has been observed.
   3. A server that accepts the write and drops the field is refused: asking again would not help.
 
-See docs/adr/0014-hold-before-uid.md.
+See docs/adr/0014-hold-before-uid.md and docs/adr/0018-node-allocatable-resources.md.
 """
 
 from __future__ import annotations
@@ -26,14 +26,20 @@ from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.store import Store
 from scheduler.core.timers import Timers
-from scheduler.framework.decisions import PatchExtendedResources, ReadPod
+from scheduler.framework.decisions import PatchExtendedResources, PodNote, ReadPod
 from scheduler.model.keys import PodKey, PodUid
 from scheduler.model.objects import Pod
+from scheduler.model.resources import take_the_same
 
 Refusal: TypeAlias = WriteConflicted | WriteRejected
 DROPPED: Final = (
     "the API server dropped status.extendedResourceClaimStatus: its feature gate DRAExtendedResource is off "
     "(on by default since Kubernetes 1.36)"
+)
+DROPPED_NODE_ALLOCATABLE: Final = (
+    "the API server dropped status.nodeAllocatableResourceClaimStatuses: its feature gate "
+    "DRANodeAllocatableResources is off, but ResourceSlices say what devices take of their nodes; turn it on, have "
+    "them published again, or set featureGates: {DRANodeAllocatableResources: false} for this scheduler"
 )
 
 
@@ -47,7 +53,7 @@ class Observer(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Write:
-    decision: PatchExtendedResources
+    decision: PodNote
     settled: Callable[[Refusal | None], None]
     is_doubtful: bool = False
     refusal: Refusal | None = None
@@ -66,7 +72,7 @@ class PodWrites:
         self._store: Final = store
         self._observer: Final = observer
 
-    def send(self, decision: PatchExtendedResources, settled: Callable[[Refusal | None], None]) -> None:
+    def send(self, decision: PodNote, settled: Callable[[Refusal | None], None]) -> None:
         """Send a write; `settled` is called when its outcome is known, with None or what spoke against it."""
         self._dispatch(_Write(decision, settled))
 
@@ -86,9 +92,9 @@ class PodWrites:
             case WriteAccepted(pod=pod):
                 if pod is not None:
                     self._observer.pod_read(pod)
-                is_dropped = pod is not None and pod.status.extended_resource_claim_status != write.decision.status
+                lost = _dropped(write.decision, pod) if pod is not None else None
                 write.settled(
-                    WriteRejected(answer.id, 0, "Dropped", DROPPED, is_configuration=True) if is_dropped else None
+                    WriteRejected(answer.id, 0, "Dropped", lost, is_configuration=True) if lost is not None else None
                 )
             case WriteConflicted():
                 write.refusal = answer
@@ -134,3 +140,11 @@ class PodWrites:
             else backoff_ms(settings.write_retry_ms_initial, settings.write_retry_ms_max, write.attempts)
         )
         self._timers.at(self._timers.now_ms + wait_ms, partial(action, write))
+
+
+def _dropped(note: PodNote, pod: Pod) -> str | None:
+    """Why an accepted note is not what the server answered, None when it is."""
+    if isinstance(note, PatchExtendedResources):
+        return DROPPED if pod.status.extended_resource_claim_status != note.status else None
+    stored = pod.status.node_allocatable_resource_claim_statuses or ()
+    return None if take_the_same(stored, note.claims) else DROPPED_NODE_ALLOCATABLE

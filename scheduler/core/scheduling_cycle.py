@@ -143,17 +143,17 @@ class SchedulingCycles:
     def _reserve(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
         runner, uid = queued.runner, queued.uid
         allowed = cycle.steps_left
-        status, held = runner.reserve(cycle, self._store.node_infos[node], self._view)
+        reserved = runner.reserve(cycle, self._store.node_infos[node], self._view)
         self._feasibility.steps += allowed - cycle.steps_left
-        if not status.is_success:
+        if not reserved.status.is_success:
             self._undo(queued, cycle, node)
-            if status.code is Code.UNFINISHED:
+            if reserved.status.code is Code.UNFINISHED:
                 self._postpone(queued, {})
                 return
-            self._end_without_node(queued, status)
+            self._end_without_node(queued, reserved.status)
             return
-        self._overlay.hold(uid, held)
-        self._store.assume(uid, node)
+        self._overlay.hold(uid, reserved.held)
+        self._store.assume(uid, node, reserved.of_node)
         permit = runner.permit(cycle, node, self._view)
         if permit.status is not SUCCESS and permit.status.code not in (Code.SUCCESS, Code.WAIT):
             self._overlay.release(uid)

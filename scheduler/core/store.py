@@ -29,7 +29,7 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Namespace, Node, Pod
+from scheduler.model.objects import Namespace, Node, NodeAllocatableClaim, Pod
 from scheduler.model.pod_group import PodGroup
 from scheduler.model.special_claim import asks_extended_resources, special_claim_key
 
@@ -48,6 +48,8 @@ class Store:
         self.namespaces: Final[dict[str, Namespace]] = {}
         self.pod_groups: Final[dict[PodGroupKey, PodGroup]] = {}
         self.assumed: Final[dict[PodUid, NodeName]] = {}
+        # What the claims of assumed pods take of their nodes, for those that take anything.
+        self.assumed_claims: Final[dict[PodUid, tuple[NodeAllocatableClaim, ...]]] = {}
         self._pod_uid_by_key: Final[dict[PodKey, PodUid]] = {}
         self._claim_uid_by_key: Final[dict[ClaimKey, ClaimUid]] = {}
         self._pods_by_claim: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
@@ -95,6 +97,7 @@ class Store:
             self._link_claims(pod)
         if pod.spec.node_name:
             self.assumed.pop(uid, None)
+            self.assumed_claims.pop(uid, None)
         self._count(uid)
         return old
 
@@ -112,21 +115,35 @@ class Store:
             return None
         pod = self.pods.pop(uid)
         self.assumed.pop(uid, None)
+        self.assumed_claims.pop(uid, None)
         if self._pod_uid_by_key.get(pod.key) == uid:
             del self._pod_uid_by_key[pod.key]
         self._unlink_claims(uid)
         self._count(uid)
         return pod
 
-    def assume(self, uid: PodUid, node: NodeName) -> None:
-        """Count the pod on `node` before its binding is observed."""
+    def assume(self, uid: PodUid, node: NodeName, claims: tuple[NodeAllocatableClaim, ...] = ()) -> None:
+        """Count the pod on `node` before its binding is observed, with what its claims take of the node."""
         self.assumed[uid] = node
+        if claims:
+            self.assumed_claims[uid] = claims
         self._count(uid)
 
     def forget_assumed(self, uid: PodUid) -> None:
         """Undo `assume`; harmless when the binding has been observed meanwhile."""
         if self.assumed.pop(uid, None) is not None:
+            self.assumed_claims.pop(uid, None)
             self._count(uid)
+
+    def as_counted(self, pod: Pod) -> Pod:
+        """The pod as it counts on its node: while it is assumed, its claims take what was found for them."""
+        if pod.spec.node_name:
+            return pod
+        claims = self.assumed_claims.get(pod.uid) if self.assumed_claims else None
+        if not claims and not pod.status.node_allocatable_resource_claim_statuses:
+            return pod
+        status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=claims)
+        return msgspec.structs.replace(pod, status=status)
 
     def pods_using(self, claim: ClaimKey) -> Sequence[Pod]:
         users = self._pods_by_claim.get(claim)
@@ -171,6 +188,8 @@ class Store:
         if node is None:
             return
         assert pod is not None
+        if self.assumed_claims or pod.status.node_allocatable_resource_claim_statuses:
+            pod = self.as_counted(pod)
         here = self._counted_by_node.setdefault(node, {})
         before = here.get(uid)
         here[uid] = pod
@@ -450,4 +469,8 @@ def _looks_alike(before: Pod, after: Pod) -> bool:
     if before.metadata.labels != after.metadata.labels or before.is_deleting != after.is_deleting:
         return False
     old, new = before.spec, after.spec
+    was = before.status.node_allocatable_resource_claim_statuses
+    now = after.status.node_allocatable_resource_claim_statuses
+    if was is not now and was != now and (was or now):
+        return False
     return old == new or msgspec.structs.replace(old, node_name=new.node_name) == new

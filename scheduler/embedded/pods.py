@@ -8,6 +8,7 @@ their users run into; what only a kubelet minds (volumes, probes) is kept as it 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from scheduler.embedded.device_rules import parse_quantity
 from scheduler.embedded.names import check_text, dns_label, dns_subdomain
 from scheduler.embedded.statuses import FieldError, Json, duplicate, forbidden, invalid, not_supported, required
 from scheduler.embedded.strategy import ClusterView, Object, Strategy, keep_all_but_status, keep_field, set_default
@@ -86,6 +87,7 @@ class PodStrategy(Strategy):
         errors += _validate_claim_statuses(status.get("resourceClaimStatuses") or (), old["spec"])
         if status.get("extendedResourceClaimStatus") is not None:
             errors += _validate_extended_resources(status["extendedResourceClaimStatus"], old["spec"])
+        errors += _validate_node_allocatable(status, old["spec"])
         return errors
 
     def grace_period_s(self, obj: Mapping[str, Json], asked: int | None) -> int | None:
@@ -147,6 +149,30 @@ def _validate_extended_resources(status: Mapping[str, Json], spec: Mapping[str, 
         errors.append(required(f"{path}.resourceClaimName"))
     else:
         errors += check_text(dns_subdomain, status["resourceClaimName"], f"{path}.resourceClaimName")
+    return errors
+
+
+def _validate_node_allocatable(status: Mapping[str, Json], spec: Mapping[str, Json]) -> list[FieldError]:
+    """core/v1 validateNodeAllocatableResourceClaimStatus."""
+    errors: list[FieldError] = []
+    references = (*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ()))
+    known = {reference.get("resourceClaimName") for reference in references}
+    for index, entry in enumerate(status.get("nodeAllocatableResourceClaimStatuses") or ()):
+        path = f"status.nodeAllocatableResourceClaimStatuses[{index}]"
+        name = entry.get("resourceClaimName") or ""
+        if not name:
+            errors.append(required(f"{path}.resourceClaimName", "must not be empty"))
+        if name not in known:
+            errors.append(invalid(f"{path}.resourceClaimName", name, "no mapping found in pod reference"))
+        missing = [field for field in ("containers", "resources") if not entry.get(field)]
+        errors += [required(f"{path}.{field}", "must not be empty") for field in missing]
+        for resource, text in sorted((entry.get("resources") or {}).items()):
+            where = f"{path}.resources[{resource}]"
+            if "/" in resource and "kubernetes.io/" not in resource:
+                errors.append(invalid(where, resource, "must be a node allocatable resource name"))
+            amount = parse_quantity(text)
+            if amount is None or amount.sign() < 0:
+                errors.append(invalid(where, text, "must be non-negative"))
     return errors
 
 

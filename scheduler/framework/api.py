@@ -34,7 +34,7 @@ from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Namespace, Pod
+from scheduler.model.objects import Namespace, NodeAllocatableClaim, Pod
 from scheduler.model.pod_group import PodGroup
 
 
@@ -180,8 +180,11 @@ class Held(Struct, frozen=True):
 
 
 class ReserveResult(Struct, frozen=True):
+    """What Reserve wants counted: devices, and what the pod's claims take of its node's own resources."""
+
     status: Status
     held: tuple[Held, ...] = ()
+    of_node: tuple[NodeAllocatableClaim, ...] = ()
 
 
 class PreBindDone(Struct, frozen=True):

@@ -17,7 +17,7 @@ from msgspec import Struct
 from allocator import Allocation
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
-from scheduler.model.objects import ExtendedResourceClaimStatus
+from scheduler.model.objects import ExtendedResourceClaimStatus, NodeAllocatableClaim
 from scheduler.model.special_claim import DeviceCount
 
 WriteId = NewType("WriteId", int)
@@ -143,6 +143,20 @@ class PatchExtendedResources(Struct, frozen=True):
     id: WriteId = UNSENT
 
 
+class PatchNodeAllocatable(Struct, frozen=True):
+    """PATCH the pod's `status.nodeAllocatableResourceClaimStatuses`, provided it still has `expect_revision`.
+
+    Args:
+        claims: The complete new list; empty removes it.
+    """
+
+    pod: PodKey
+    uid: PodUid
+    expect_revision: int
+    claims: tuple[NodeAllocatableClaim, ...]
+    id: WriteId = UNSENT
+
+
 WaitStatus: TypeAlias = Literal["success", "failure", "timeout", "error"]
 
 
@@ -177,5 +191,7 @@ class RecordEvent(Struct, frozen=True):
 
 
 ClaimWrite: TypeAlias = CreateClaim | AddClaimFinalizer | WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim
-Answered: TypeAlias = ClaimWrite | ReadClaim | BindPod | ReadPod | PatchPodStatus | PatchExtendedResources
+PodNote: TypeAlias = PatchExtendedResources | PatchNodeAllocatable
+"""What a kubelet, and other schedulers, read in the pod's status, about one node."""
+Answered: TypeAlias = ClaimWrite | ReadClaim | BindPod | ReadPod | PatchPodStatus | PodNote
 Decision: TypeAlias = Answered | RecordEvent

@@ -57,7 +57,7 @@ from scheduler.framework.registry import check_profile
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Pod
+from scheduler.model.objects import NodeAllocatableClaim, Pod
 
 NODE_SCORE_MAX: Final = 100
 _SKIPPED: Final = "skipped"  # stands for a plugin that has nothing to do for a pod in the pod's shape
@@ -343,18 +343,20 @@ class Runner:
             score_by_node[node] = score * plugin.weight
         return score_by_node
 
-    def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> tuple[Status, tuple[Held, ...]]:
+    def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
         """Run Reserve; on a failure the plugins that already reserved are the caller's to unreserve."""
-        held: list[Held] = []
+        held: tuple[Held, ...] = ()
+        of_node: tuple[NodeAllocatableClaim, ...] = ()
         for plugin in self._reserve:
             try:
                 result = plugin.reserve(cycle, node, view)
             except Exception as error:
                 result = ReserveResult(self._broken(plugin, "Reserve", error))
             if not result.status.is_success:
-                return result.status.by(plugin.name), ()
-            held.extend(result.held)
-        return SUCCESS, tuple(held)
+                return ReserveResult(result.status.by(plugin.name))
+            held += result.held
+            of_node += result.of_node
+        return ReserveResult(SUCCESS, held, of_node)
 
     def unreserve(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
         """Run Unreserve in reverse order. A plugin that fails is passed over: the others must still undo."""

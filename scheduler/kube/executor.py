@@ -34,6 +34,7 @@ from scheduler.framework.decisions import (
     Decision,
     DeleteClaim,
     PatchExtendedResources,
+    PatchNodeAllocatable,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
@@ -62,7 +63,7 @@ from scheduler.kube.requests import (
 from scheduler.kube.watch import Reporter
 from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, Consumer, ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
-from scheduler.model.objects import ExtendedResourceClaimStatus
+from scheduler.model.objects import ExtendedResourceClaimStatus, NodeAllocatableClaim
 
 log = logging.getLogger(__name__)
 
@@ -130,6 +131,14 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
                 "status": {"extendedResourceClaimStatus": _extended_resources(decision.status)},
             }
             return Request("PATCH", f"{pod_path(decision.pod)}/status", orjson.dumps(body), STRATEGIC_MERGE_PATCH)
+        case PatchNodeAllocatable():
+            body = {
+                "metadata": {"uid": decision.uid, "resourceVersion": str(decision.expect_revision)},
+                "status": {
+                    "nodeAllocatableResourceClaimStatuses": [_node_allocatable(one) for one in decision.claims] or None
+                },
+            }
+            return Request("PATCH", f"{pod_path(decision.pod)}/status", orjson.dumps(body), MERGE_PATCH)
         case ReadClaim():
             return Request("GET", claim_path(decision.claim))
         case ReadPod():
@@ -184,6 +193,14 @@ def _extended_resources(status: ExtendedResourceClaimStatus | None) -> dict[str,
         for one in status.request_mappings or ()
     ]
     return {"resourceClaimName": status.resource_claim_name, "requestMappings": mappings}
+
+
+def _node_allocatable(claim: NodeAllocatableClaim) -> dict[str, Any]:
+    return {
+        "resourceClaimName": claim.resource_claim_name,
+        "containers": list(claim.containers or ()),
+        "resources": claim.resources or {},
+    }
 
 
 def _claim_status(decision: WriteClaimStatus) -> dict[str, Any]:
@@ -438,7 +455,7 @@ class Executor:
                 return WriteAccepted(decision.id)
             case PatchPodStatus() | DeleteClaim():
                 return WriteAccepted(decision.id)
-            case PatchExtendedResources():
+            case PatchExtendedResources() | PatchNodeAllocatable():
                 try:
                     return WriteAccepted(decision.id, pod=self._codec.decode_pod(body))
                 except UndecodableError as error:
@@ -512,7 +529,7 @@ def _lane_key(decision: Answered) -> tuple[str, _LaneKey]:
             | ReadClaim()
         ):
             return "claim", decision.claim
-        case BindPod() | PatchPodStatus() | PatchExtendedResources() | ReadPod():
+        case BindPod() | PatchPodStatus() | PatchExtendedResources() | PatchNodeAllocatable() | ReadPod():
             return "pod", decision.pod
 
 
@@ -521,7 +538,7 @@ def _subject(decision: Answered) -> str:
     match decision:
         case BindPod():
             return "create pods/binding"
-        case PatchPodStatus() | PatchExtendedResources():
+        case PatchPodStatus() | PatchExtendedResources() | PatchNodeAllocatable():
             return "patch pods/status"
         case ReadPod():
             return "get pods"

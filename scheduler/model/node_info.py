@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Hashable, Mapping
+from typing import Final, TypeVar
 
 from allocator import NodeView
-from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Node, Pod
-from scheduler.model.resources import PODS, node_allocatable, pod_amounts
+from scheduler.model.resources import PODS, counted_amounts, node_allocatable
+
+Name = TypeVar("Name", bound=Hashable)
 
 _ONE_POD: Final = {PODS: 1}
 
@@ -25,6 +27,7 @@ class NodeInfo:
         "_allocatable_of",
         "_host",
         "_host_of",
+        "claim_users",
         "generation",
         "name",
         "node",
@@ -43,6 +46,8 @@ class NodeInfo:
         self.requested: dict[str, int] = {}
         # The same for scoring: containers without cpu or memory requests count with upstream's assumed amounts.
         self.scoring_requested: dict[str, int] = {}
+        # How many pods here have a claim that takes of the node's own resources.
+        self.claim_users: dict[ClaimKey, int] = {}
         self._allocatable: dict[str, int] = {}
         self._allocatable_of: Node | None = None
         self._host = NodeView(self.name)
@@ -79,13 +84,15 @@ class NodeInfo:
         return pod
 
     def _count(self, pod: Pod, sign: int) -> None:
-        amounts = pod_amounts(pod)
+        amounts = counted_amounts(pod)
         _change(self.requested, amounts.requests, sign)
         _change(self.requested, _ONE_POD, sign)
         _change(self.scoring_requested, amounts.scoring, sign)
+        for claim in pod.status.node_allocatable_resource_claim_statuses or ():
+            _change(self.claim_users, {ClaimKey(pod.metadata.namespace, claim.resource_claim_name): 1}, sign)
 
 
-def _change(sums: dict[str, int], amounts: Mapping[str, int], sign: int) -> None:
+def _change(sums: dict[Name, int], amounts: Mapping[Name, int], sign: int) -> None:
     for name, amount in amounts.items():
         total = sums.get(name, 0) + sign * amount
         if total:

@@ -229,12 +229,21 @@ class ExtendedResourceClaimStatus(Record, frozen=True):
     request_mappings: tuple[ContainerExtendedResource, ...] | None = None
 
 
+class NodeAllocatableClaim(Record, frozen=True):
+    """What the devices of one of the pod's claims take of the node's own resources (KEP-5517)."""
+
+    resource_claim_name: str = ""
+    containers: tuple[str, ...] | None = None
+    resources: dict[str, str | int | float] | None = None
+
+
 class PodStatus(Record, frozen=True):
     phase: str = ""
     conditions: tuple[PodCondition, ...] | None = None
     nominated_node_name: str = ""
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] | None = None
     extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
+    node_allocatable_resource_claim_statuses: tuple[NodeAllocatableClaim, ...] | None = None
 
 
 class Pod(Record, frozen=True):

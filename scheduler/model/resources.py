@@ -20,13 +20,13 @@ pkg/scheduler/framework/types.go (SetMaxResource) v1.36.3. In-place resize (stat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from cel.quantity import Quantity
-from scheduler.model.objects import Container, Node, Pod
+from scheduler.model.objects import Container, Node, NodeAllocatableClaim, Pod
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -45,6 +45,8 @@ _EXACT_TEXTS_MAX: Final = 65_536
 
 Amount: TypeAlias = str | int | float
 _Amounts: TypeAlias = tuple[tuple[str, Amount], ...]
+Asked: TypeAlias = tuple[tuple[_Amounts, ...], tuple[tuple[bool, _Amounts], ...], _Amounts, _Amounts]
+"""Of containers, of init containers (with whether each is a sidecar), at the pod's level, and as overhead."""
 
 
 @lru_cache(maxsize=_EXACT_TEXTS_MAX)
@@ -86,22 +88,56 @@ class PodAmounts:
             from these, so that pods without requests spread too (upstream's NonZeroRequested).
         needed: `requests` without zeros: cpu, memory, ephemeral-storage, then others by name.
         problems: One sentence for each request that is no quantity; empty for every pod an API server accepted.
+        short_at_pod_level: The first resource of which containers and claims together ask for more than the pod-level
+            request; None for a pod without such requests.
     """
 
     requests: Mapping[str, int]
     scoring: Mapping[str, int]
     needed: tuple[tuple[str, int], ...]
     problems: tuple[str, ...]
+    short_at_pod_level: str | None = None
 
 
 def pod_amounts(pod: Pod) -> PodAmounts:
-    """Sum up what `pod` asks for.
+    """Sum up what `pod` asks for in its spec.
 
     Regular containers and sidecars add up; an init container needs itself plus the sidecars started before it, and the
     larger of both counts. Pod-level requests replace the sums of cpu, memory and hugepages; overhead is added last.
     """
+    return _amounts(asked_in_spec(pod))
+
+
+def amounts_with_claims(pod: Pod, claims: Iterable[NodeAllocatableClaim]) -> PodAmounts:
+    """What `pod` takes of its node when its claims take that much: theirs is added to its containers' requests."""
+    return _amounts(asked_in_spec(pod), tuple([item for one in claims for item in (one.resources or {}).items()]))
+
+
+def counted_amounts(pod: Pod) -> PodAmounts:
+    """What a pod that is on a node takes of it: what its status says of its claims counts, too."""
+    claims = pod.status.node_allocatable_resource_claim_statuses
+    return amounts_with_claims(pod, claims) if claims else pod_amounts(pod)
+
+
+def take_the_same(left: Iterable[NodeAllocatableClaim], right: Iterable[NodeAllocatableClaim]) -> bool:
+    """Whether both say the same of the same claims, however the quantities are written."""
+    return _taken(left) == _taken(right)
+
+
+def _taken(claims: Iterable[NodeAllocatableClaim]) -> dict[str, tuple[frozenset[str], dict[str, int | None]]]:
+    return {
+        one.resource_claim_name: (
+            frozenset(one.containers or ()),
+            {name: parse_nano(amount) for name, amount in (one.resources or {}).items()},
+        )
+        for one in claims
+    }
+
+
+def asked_in_spec(pod: Pod) -> Asked:
+    """The amounts in the pod's spec, as written: equal ones have equal sums."""
     spec = pod.spec
-    return _amounts(
+    return (
         tuple([_items(container) for container in spec.containers or ()]),
         tuple([(one.restart_policy == "Always", _items(one)) for one in spec.init_containers or ()]),
         tuple((spec.resources.requests or {}).items()) if spec.resources is not None else (),
@@ -125,12 +161,13 @@ def node_allocatable(node: Node) -> dict[str, int]:
 
 
 class _Asked(NamedTuple):
-    """The amounts in a pod's spec, as written: equal ones have equal sums."""
+    """All amounts that make up a pod's sums."""
 
     containers: tuple[_Amounts, ...]
     init_containers: tuple[tuple[bool, _Amounts], ...]  # (is a sidecar, what it asks)
     pod_level: _Amounts
     overhead: _Amounts
+    claims: _Amounts  # a name may occur several times
 
 
 def _items(container: Container) -> _Amounts:
@@ -139,17 +176,19 @@ def _items(container: Container) -> _Amounts:
 
 
 @lru_cache(maxsize=16_384)
-def _amounts(
-    containers: tuple[_Amounts, ...],
-    init_containers: tuple[tuple[bool, _Amounts], ...],
-    pod_level: _Amounts,
-    overhead: _Amounts,
-) -> PodAmounts:
-    asked = _Asked(containers, init_containers, pod_level, overhead)
-    requests = _rounded(_sum_nano(asked, {}))
+def _amounts(in_spec: Asked, claims: _Amounts = ()) -> PodAmounts:
+    asked = _Asked(*in_spec, claims)
+    total = _sum_nano(asked, {})
+    requests = _rounded(total)
     needed = [(name, amount) for name, amount in requests.items() if amount > 0]
     needed.sort(key=lambda item: (_ORDER.get(item[0], len(_ORDER)), item[0]))
-    return PodAmounts(requests, _rounded(_sum_nano(asked, _SCORING_DEFAULTS)), tuple(needed), _problems(asked))
+    short = _short_at_pod_level(asked, total) if asked.pod_level else None
+    return PodAmounts(requests, _rounded(_sum_nano(asked, _SCORING_DEFAULTS)), tuple(needed), _problems(asked), short)
+
+
+def _short_at_pod_level(asked: _Asked, total: Mapping[str, int]) -> str | None:
+    parts = _sum_nano(asked._replace(pod_level=()), {})
+    return next((name for name, nano in sorted(total.items()) if parts.get(name, 0) > nano), None)
 
 
 def _problems(asked: _Asked) -> tuple[str, ...]:
@@ -184,6 +223,9 @@ def _sum_nano(asked: _Asked, defaults: Mapping[str, int]) -> dict[str, int]:
             _add(needed, sidecars)
         _raise_to(largest, needed)
     _raise_to(total, largest)
+    for name, amount in asked.claims:
+        if _is_counted(name) and (nano := parse_nano(amount)) is not None:
+            total[name] = total.get(name, 0) + nano
     for name, amount in asked.pod_level:
         if (name in _POD_LEVEL or name.startswith("hugepages-")) and (nano := parse_nano(amount)) is not None:
             total[name] = nano

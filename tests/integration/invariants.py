@@ -22,7 +22,9 @@ Reported
     no-finalizer           an allocated claim without the finalizer that protects the allocation
     reserved-unallocated   consumers in reservedFor of a claim that has no allocation
     too-many-consumers     more than 256 of them
-    node-overcommitted     the pods bound to a node request more than it offers
+    node-overcommitted     the pods bound to a node request more than it offers, with what the devices of their claims
+                           take of it (nodeAllocatableResourceMappings)
+    taking-untold          a bound pod's status does not say what the devices of one of its claims take of its node
 
 Not here: whether a different placement would have been better, or whether a pending pod should run.
 """
@@ -102,7 +104,7 @@ def check(state: State) -> list[Violation]:
         *_check_counters(uses, published),
         *_check_claims(state.claims),
         *_check_pods(state, published),
-        *_check_nodes(state),
+        *_check_nodes(state, published),
     ]
 
 
@@ -241,6 +243,8 @@ def _check_pods(state: State, published: _Published) -> Iterator[Violation]:
             if claim is None:
                 yield Violation("pod-not-reserved", _name(pod), f"bound, but its claim {claim_name} does not exist")
                 continue
+            if taken := _taken_of_node(claim, published):
+                yield from _check_told(pod, claim_name, taken)
             unnamed = reserved_for.get(pod["metadata"]["uid"], set()) - {name for name, _ in _claim_names(pod) if name}
             for found in _check_pod_claim(pod, claim, generated, node_by_name.get(node_name), published):
                 # https://github.com/kubernetes/kubernetes/issues/140217
@@ -364,7 +368,31 @@ def _requirement_holds(rule: Object, labels: Mapping[str, str]) -> bool:
             raise ValueError(f"node selector: unknown operator {unknown!r}")
 
 
-def _check_nodes(state: State) -> Iterator[Violation]:
+def _taken_of_node(claim: Object, published: _Published) -> dict[str, Fraction]:
+    """What the claim's devices take of their node, by what is published of them."""
+    taken: dict[str, Fraction] = defaultdict(Fraction)
+    for result in _results(claim):
+        device = published.devices.get(_device_of(result)) or {}
+        for resource, mapping in (device.get("nodeAllocatableResourceMappings") or {}).items():
+            amount = quantity(mapping.get("allocationMultiplier", "1"))
+            if key := mapping.get("capacityKey"):
+                amount *= quantity((result.get("consumedCapacity") or {}).get(key, "0"))
+            if amount:
+                taken[resource] += amount
+    return dict(taken)
+
+
+def _check_told(pod: Object, claim_name: str, taken: Mapping[str, Fraction]) -> Iterator[Violation]:
+    told = (pod.get("status") or {}).get("nodeAllocatableResourceClaimStatuses") or ()
+    said = [one for one in told if one["resourceClaimName"] == claim_name]
+    amounts = [{name: quantity(text) for name, text in one["resources"].items()} for one in said]
+    if amounts != [taken]:
+        text = f"its claim {claim_name} takes {dict(taken)} of its node, its status says {amounts}"
+        yield Violation("taking-untold", _name(pod), text)
+
+
+def _check_nodes(state: State, published: _Published) -> Iterator[Violation]:
+    claim_by_name = {(c["metadata"]["namespace"], c["metadata"]["name"]): c for c in state.claims}
     pods_by_node: dict[str, list[Object]] = defaultdict(list)
     for pod in state.pods:
         if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
@@ -373,7 +401,9 @@ def _check_nodes(state: State) -> Iterator[Violation]:
         pods = pods_by_node[node["metadata"]["name"]]
         requested: dict[str, Fraction] = defaultdict(Fraction, {"pods": Fraction(len(pods))})
         for pod in pods:
-            for resource, amount in pod_requests(pod).items():
+            names = [(pod["metadata"]["namespace"], name) for name, _ in _claim_names(pod)]
+            claims = [claim_by_name[name] for name in names if name in claim_by_name]
+            for resource, amount in pod_requests(pod, [_taken_of_node(claim, published) for claim in claims]).items():
                 requested[resource] += amount
         for resource, text in ((node.get("status") or {}).get("allocatable") or {}).items():
             if requested[resource] > quantity(text):
@@ -384,8 +414,11 @@ def _check_nodes(state: State) -> Iterator[Violation]:
                 )
 
 
-def pod_requests(pod: Object) -> dict[str, Fraction]:
-    """What a pod asks of its node: containers and sidecars together, or its largest init step, plus overhead."""
+def pod_requests(pod: Object, taken: Iterable[Mapping[str, Fraction]] = ()) -> dict[str, Fraction]:
+    """What a pod asks of its node: containers and sidecars together, or its largest init step, plus its claims.
+
+    Requests at the pod's level take the place of all these. Overhead comes on top.
+    """
     spec = pod["spec"]
     running: dict[str, Fraction] = defaultdict(Fraction)
     peak: dict[str, Fraction] = defaultdict(Fraction)
@@ -401,6 +434,10 @@ def pod_requests(pod: Object) -> dict[str, Fraction]:
         for resource, amount in _requests(container).items():
             running[resource] += amount
     total = {resource: max(running[resource], peak[resource]) for resource in {*running, *peak}}
+    for of_claim in taken:
+        for resource, amount in of_claim.items():
+            total[resource] = total.get(resource, Fraction(0)) + amount
+    total |= {name: amount for name, amount in _requests(spec).items() if name in total or name in ("cpu", "memory")}
     for resource, text in (spec.get("overhead") or {}).items():
         total[resource] = total.get(resource, Fraction(0)) + quantity(text)
     return total

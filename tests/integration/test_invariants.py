@@ -119,6 +119,13 @@ def test_a_correct_state_has_no_violation() -> None:
     assert check(State(**correct())) == []
 
 
+def test_what_claims_take_of_a_node_may_be_told_and_fit() -> None:
+    state = correct()
+    takes_cpu(state, "1", "1")
+    state["nodes"][0]["status"]["allocatable"]["cpu"] = "5"
+    assert check(State(**state)) == []
+
+
 Plant = Callable[[dict[str, list[dict[str, Any]]]], object]
 
 
@@ -139,6 +146,14 @@ def reserve(state: dict[str, list[dict[str, Any]]], name: str, count: int) -> No
 def generated(item: dict[str, Any], **statuses: Any) -> None:
     item["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "template"}]
     item["status"].update(statuses)
+
+
+def takes_cpu(state: dict[str, list[dict[str, Any]]], cpu: str, told: str | None) -> None:
+    """The device of pod a takes of its node, and the pod's status says how much."""
+    state["slices"][1]["spec"]["devices"][0]["nodeAllocatableResourceMappings"] = {"cpu": {"allocationMultiplier": cpu}}
+    if told is not None:
+        note = {"resourceClaimName": "one", "containers": ["main"], "resources": {"cpu": told}}
+        named(state["pods"], "a")["status"]["nodeAllocatableResourceClaimStatuses"] = [note]
 
 
 PLANTED: list[tuple[str, str, str, Plant]] = [
@@ -196,6 +211,11 @@ PLANTED: list[tuple[str, str, str, Plant]] = [
     ("consumers-257", "too-many-consumers", "ns/two", lambda s: reserve(s, "two", 255)),
     ("node-cpu", "node-overcommitted", "node-1",
      lambda s: named(s["pods"], "a")["spec"]["containers"][0]["resources"].update(requests={"cpu": "1500m"})),
+    ("node-cpu-by-a-claim", "node-overcommitted", "node-1", lambda s: takes_cpu(s, "1", "1000m")),
+    ("what-a-claim-takes-is-not-told", "taking-untold", "ns/a", lambda s: (
+        takes_cpu(s, "1", None), s["nodes"][0]["status"]["allocatable"].update(cpu="5"))),
+    ("what-a-claim-takes-is-told-wrong", "taking-untold", "ns/a", lambda s: (
+        takes_cpu(s, "1", "2"), s["nodes"][0]["status"]["allocatable"].update(cpu="5"))),
     ("node-pods", "node-overcommitted", "node-1", lambda s: s["nodes"][0]["status"]["allocatable"].update(pods="3")),
 ]  # fmt: skip
 
@@ -272,6 +292,9 @@ def test_pod_requests_take_the_larger_of_init_and_running_with_sidecars_and_over
     }
     # The second init step runs beside the sidecar: 1 + 3 = 4 > 1 + 2.
     assert pod_requests({"spec": spec}) == {"cpu": Fraction(41, 10)}
+    assert pod_requests({"spec": spec}, [{"cpu": Fraction(1)}]) == {"cpu": Fraction(51, 10)}
+    spec["resources"] = {"requests": {"cpu": "7"}}
+    assert pod_requests({"spec": spec}, [{"cpu": Fraction(1)}]) == {"cpu": Fraction(71, 10)}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from scheduler.framework.decisions import (
     CreateClaim,
     DeleteClaim,
     PatchExtendedResources,
+    PatchNodeAllocatable,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
@@ -34,7 +35,7 @@ from scheduler.kube.executor import Executor, Request, encode_decision
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.model.claim import FINALIZER, Consumer
 from scheduler.model.keys import ClaimKey, PodKey
-from scheduler.model.objects import ContainerExtendedResource, ExtendedResourceClaimStatus
+from scheduler.model.objects import ContainerExtendedResource, ExtendedResourceClaimStatus, NodeAllocatableClaim
 from scheduler.model.special_claim import DeviceCount
 from tests.kube.claim_bytes import protobuf_claim
 from tests.kube.misbehaving import SERVER, Pauses, Reports, Told, drop, hang, misbehaving, pod, reply, status
@@ -63,6 +64,7 @@ CREATE = CreateClaim(CLAIM, "p", POD, "uid-a", (DeviceCount("container-0-request
 MAPPING_FIELDS = ("containerName", "resourceName", "requestName")
 MAPPING_TEXTS = ("main", "example.com/gpu", "container-0-request-1")
 MAPPING = ContainerExtendedResource(*MAPPING_TEXTS)
+TAKEN = PatchNodeAllocatable(POD, "uid-a", 7, (NodeAllocatableClaim("c", ("main",), {"cpu": "2"}),), WriteId(9))
 NOTE = PatchExtendedResources(POD, "uid-a", 7, ExtendedResourceClaimStatus("c", (MAPPING,)), WriteId(8))
 UNSCHEDULABLE = PatchPodStatus(POD, "uid-a", "Unschedulable", "0/1 nodes are available", id=WriteId(6))
 BINDING_REFUSED = (
@@ -285,6 +287,32 @@ STRATEGIC = "application/strategic-merge-patch+json"
                 "status": {"extendedResourceClaimStatus": None},
             },
             id="extended-resources-taken-back",
+        ),
+        pytest.param(
+            TAKEN,
+            "PATCH",
+            "/api/v1/namespaces/default/pods/a/status",
+            MERGE,
+            {
+                "metadata": {"uid": "uid-a", "resourceVersion": "7"},
+                "status": {
+                    "nodeAllocatableResourceClaimStatuses": [
+                        {"resourceClaimName": "c", "containers": ["main"], "resources": {"cpu": "2"}}
+                    ]
+                },
+            },
+            id="node-allocatable",
+        ),
+        pytest.param(
+            PatchNodeAllocatable(POD, "uid-a", 7, ()),
+            "PATCH",
+            "/api/v1/namespaces/default/pods/a/status",
+            MERGE,
+            {
+                "metadata": {"uid": "uid-a", "resourceVersion": "7"},
+                "status": {"nodeAllocatableResourceClaimStatuses": None},
+            },
+            id="node-allocatable-taken-back",
         ),
     ],
 )

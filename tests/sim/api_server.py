@@ -41,6 +41,7 @@ from scheduler.framework.decisions import (
     CreateClaim,
     DeleteClaim,
     PatchExtendedResources,
+    PatchNodeAllocatable,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
@@ -68,6 +69,7 @@ class FakeApiServer:
         self.classes: dict[str, tuple[DeviceClass, int]] = {}
         self.taint_rules: dict[str, tuple[DeviceTaintRule, int]] = {}
         self.log: list[Input] = []
+        self.keeps_node_allocatable = True  # the feature gate DRANodeAllocatableResources
         self.bindings: list[tuple[str, NodeName]] = []  # pod uid and node, in order
         self.allocated_at: dict[ClaimKey, int] = {}  # the revision at which the present allocation was stored
 
@@ -190,6 +192,8 @@ class FakeApiServer:
                 return self._delete_claim(decision)
             case PatchExtendedResources():
                 return self._patch_extended_resources(decision)
+            case PatchNodeAllocatable():
+                return self._patch_node_allocatable(decision)
             case AddClaimFinalizer():
                 return self._write_claim(decision, finalizers=decision.finalizers)
             case WriteClaimStatus(clear_allocation=True):
@@ -244,6 +248,18 @@ class FakeApiServer:
         if pod.uid != decision.uid or pod.metadata.revision != decision.expect_revision:
             return WriteConflicted(decision.id, "the object has been modified")
         status = msgspec.structs.replace(pod.status, extended_resource_claim_status=decision.status)
+        if status != pod.status:
+            pod = self.put_pod(msgspec.structs.replace(pod, status=status))
+        return WriteAccepted(decision.id, pod=pod)
+
+    def _patch_node_allocatable(self, decision: PatchNodeAllocatable) -> Answer:
+        pod = self.pods.get(decision.pod)
+        if pod is None:
+            return _gone(decision, decision.pod)
+        if pod.uid != decision.uid or pod.metadata.revision != decision.expect_revision:
+            return WriteConflicted(decision.id, "the object has been modified")
+        claims = (decision.claims if self.keeps_node_allocatable else ()) or None
+        status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=claims)
         if status != pod.status:
             pod = self.put_pod(msgspec.structs.replace(pod, status=status))
         return WriteAccepted(decision.id, pod=pod)

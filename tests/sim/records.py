@@ -17,7 +17,14 @@ from scheduler.core.inputs import (
     TaintRuleDeleted,
     TaintRuleObserved,
 )
-from scheduler.framework.decisions import BindPod, Decision, PatchExtendedResources, PatchPodStatus, ReadPod
+from scheduler.framework.decisions import (
+    BindPod,
+    Decision,
+    PatchExtendedResources,
+    PatchNodeAllocatable,
+    PatchPodStatus,
+    ReadPod,
+)
 from scheduler.model.keys import ClaimKey, NodeName
 
 FOREIGN = "default-scheduler"
@@ -47,7 +54,7 @@ def is_foreign_claim(key: ClaimKey) -> bool:
 def object_of(decision: Decision) -> object:
     return (
         ("Pod", decision.pod)
-        if isinstance(decision, BindPod | ReadPod | PatchPodStatus | PatchExtendedResources)
+        if isinstance(decision, BindPod | ReadPod | PatchPodStatus | PatchExtendedResources | PatchNodeAllocatable)
         else ("Claim", decision.claim)
     )
 

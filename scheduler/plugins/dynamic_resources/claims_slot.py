@@ -16,6 +16,7 @@ from allocator import Allocated, Allocation, Claim, ClaimSpec, NodeView
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName
+from scheduler.model.objects import NodeAllocatableClaim
 from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal
 from scheduler.plugins.dynamic_resources.special_slot import SpecialClaim
 
@@ -30,12 +31,15 @@ class ClaimsSlot(Struct):
         unallocated: Those this cycle has to allocate, and `wanted` the same for the allocator.
         given_up: Keys' positions in `claims` whose binding conditions failed or took too long.
         special: The claim behind the pod's extended resources; None when it asks for none that devices could serve.
+        takes_of_nodes: Some devices take of their nodes' own resources, so what is found has to be weighed.
         found: What the allocator found per node, in the order of `unallocated`, the special claim's last.
         answers: What the allocator said of nodes without devices of their own, by what they see.
         refused_count: Nodes for which the allocator found nothing.
         candidates: The only nodes worth asking about, None for all, for each set of claims; computed when many nodes
             are asked about.
         goals: What PreBind has to bring about; set by Reserve.
+        of_node: What the claims take of the reserved node's own resources; the pod's status must say it.
+        has_noted: Such a note was written, or may have been.
         offered: The inventory's revision and the node as Reserve saw them: what it took was published then.
         waiting_since_ms: When PreBind began to wait for binding conditions.
         waiting_drivers: The driver of each device it began to wait for.
@@ -47,12 +51,15 @@ class ClaimsSlot(Struct):
     wanted: tuple[Claim, ...]
     given_up: frozenset[int]
     special: SpecialClaim | None = None
+    takes_of_nodes: bool = False
     found: dict[NodeName, tuple[Allocation, ...]] = field(default_factory=dict)
     answers: dict[object, Allocated | Status] = field(default_factory=dict)
     refused_count: int = 0
     candidates: dict[tuple[Claim, ...], frozenset[str] | None] = field(default_factory=dict)
     goals: tuple[ClaimGoal, ...] = ()
     offered: tuple[int, NodeView] | None = None
+    of_node: tuple[NodeAllocatableClaim, ...] = ()
+    has_noted: bool = False
     waiting_since_ms: int | None = None
     waiting_drivers: tuple[str, ...] = ()
     has_waited: bool = False

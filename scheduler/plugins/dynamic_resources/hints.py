@@ -9,10 +9,11 @@ Rules of this module
      anything else is answered for its whole shape, so rather QUEUE, unless it waits alone for a claim to be generated.
   5. A slice that differs in its taints only, as when a DeviceTaintRule came or went, wakes the pods with a request that
      does not tolerate a taint that was taken away; taints that were added help nobody.
+  6. A pod that leaves a node wakes whom its cpu and memory could help, where devices are made of these.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (EventsToRegister, isSchedulableAfter...)
-1.36.3, with the claim deletions of 1.37. Differs on purpose: results with admin access free nothing; classes wake only
-pods that name them; a removed slice wakes too, because it can complete a pool that had one too many.
+1.36.3, with the claim deletions of 1.37. Differs on purpose: rule 6; results with admin access free nothing; classes
+wake only pods that name them; a removed slice wakes too, because it can complete a pool that had one too many.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from scheduler.model.objects import Pod
 from scheduler.model.resources import IMPLICIT_PREFIX
 from scheduler.model.special_claim import asks_extended_resources, special_claim_key
 from scheduler.plugins.dynamic_resources.extended_resources import requested_resources
+from scheduler.plugins.dynamic_resources.node_allocatable import is_counted
 from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
 
 WAKES_ON: Final[tuple[tuple[Resource, Action], ...]] = (
     (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE),
+    (Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
     (Resource.CLAIM, Action.ADD | Action.UPDATE | Action.DELETE),
     (Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM),
     (Resource.CLASS, Action.ADD | Action.UPDATE | Action.DELETE),
@@ -45,6 +48,8 @@ _OF_DEVICES: Final = tuple(field.name for field in fields(Device) if field.name 
 
 def concerned_pods(change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
     """The pods that use the changed claim; None (any pod) when devices came free or the change is of another kind."""
+    if change.resource is Resource.ASSIGNED_POD:
+        return None if is_counted(view) else ()
     claim, old = change.new, change.old
     if claim is None:
         claim, was_allocated = old, True
@@ -68,6 +73,8 @@ def hint_for(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
             return _queue_if(named or touches_resources(pod, change))
         case Resource.SLICE:
             return _hint_for_slice(pod, change, view)
+        case Resource.ASSIGNED_POD:
+            return _queue_if(is_counted(view) and walk_claims(pod, view).problem is None)
         case _:
             return _queue_if(not walk_claims(pod, view).is_generation_pending)
 

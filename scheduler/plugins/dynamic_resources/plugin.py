@@ -1,7 +1,7 @@
 """DynamicResources: give pods the devices their ResourceClaims ask for.
 
 Extension points: PreEnqueue, PreFilter, Filter, PostFilter, PreScore, Score, NormalizeScore, Reserve, PreBind, hints.
-Reads: claims of the pod, slices, classes, devices in use, node labels.  Writes: claim finalizer and status.
+Reads: claims of the pod, slices, classes, devices in use, nodes and their pods.  Writes: claim finalizer and status.
 Upstream: pkg/scheduler/framework/plugins/dynamicresources (same verdicts and reason texts; differences below).
 
 The life of a claim here: Filter asks the allocator whether a node could serve the pod's unallocated claims. Reserve
@@ -20,6 +20,8 @@ Differs on purpose
   * A claim that can take no more consumers is refused in PreFilter; upstream tries again and again in PreBind.
   * A pod's special claim (extended resources) that an earlier attempt left is used if it fits (`special_slot`).
   * A device that vanished between Reserve and the write is not written.
+  * What claims take of the node's own cpu and memory counts for claims that were allocated before, too
+    (`node_allocatable`), and pods that wait for it wake when a pod leaves.
 """
 
 from __future__ import annotations
@@ -77,6 +79,15 @@ from scheduler.plugins.dynamic_resources.binding_conditions import has_binding_c
 from scheduler.plugins.dynamic_resources.binding_wait import await_binding_conditions, broken_off
 from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot, preference
 from scheduler.plugins.dynamic_resources.hints import WAKES_ON, concerned_pods, hint_for
+from scheduler.plugins.dynamic_resources.node_allocatable import (
+    is_counted,
+    is_usable_on,
+    note_to_take_back,
+    note_to_write,
+    refuse_shared,
+    shape_of_node,
+    take_of_node,
+)
 from scheduler.plugins.dynamic_resources.pod_claims import group_of_claim, named_nodes, walk_claims
 from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal, ClaimLost, ClaimStored, next_step
 from scheduler.plugins.dynamic_resources.special_slot import REASON_STALE, find_special_claim, removal
@@ -149,6 +160,7 @@ class DynamicResources:
                 wanted=wanted,
                 given_up=self._given_up(walk.claims, cycle.now_ms, view),
                 special=special,
+                takes_of_nodes=is_counted(view),
             )
         )
         only_hope = named_nodes(walk.claims)
@@ -169,6 +181,12 @@ class DynamicResources:
             )
             for index, claim in enumerate(slot.claims)
         )
+        if slot.takes_of_nodes:
+            return (
+                claims,
+                slot.special.shape() if slot.special is not None else None,
+                shape_of_node(cycle.pod, slot, view),
+            )
         return claims if slot.special is None else (claims, slot.special.shape())
 
     def dependence(self, cycle: Cycle) -> Dependence:
@@ -181,11 +199,19 @@ class DynamicResources:
         wanted = _wanted_on(slot, node)
         if isinstance(wanted, Status):
             return wanted
+        if node.claim_users and view.features.node_allocatable_resources:
+            for claim in slot.claims:
+                if is_usable_on(claim.allocation, host) and (refusal := refuse_shared(claim.key, node)):
+                    return refusal
         if wanted:
             # Even when another claim is unavailable here: freeing that one must not look helpful where this one fails.
             outcome = self._within_steps(self._ask, slot, wanted, host, view=view, cycle=cycle)
             if isinstance(outcome, Status):
                 return outcome
+        if slot.takes_of_nodes:
+            of_node = take_of_node(slot, slot.found[node.name] if wanted else (), node, cycle.pod, view)
+            if isinstance(of_node, Status):
+                return of_node
         has_allocated = len(slot.unallocated) < len(slot.claims)
         if has_allocated and any(_is_unavailable(slot, index, host) for index in range(len(slot.claims))):
             return Status.unresolvable(REASON_UNAVAILABLE)
@@ -253,6 +279,7 @@ class DynamicResources:
         if slot is None:
             return ReserveResult(SUCCESS)
         held: tuple[Held, ...] = ()
+        found: tuple[Allocation, ...] = ()
         wanted = _wanted_on(slot, node)
         if isinstance(wanted, Status):
             return ReserveResult(Status.error(f"claim allocation not found for node: {wanted.message}"))
@@ -262,13 +289,19 @@ class DynamicResources:
                 return ReserveResult(UNFINISHED)
             if isinstance(outcome, Status):
                 return ReserveResult(Status.error(f"claim allocation not found for node: {outcome.message}"))
+            found = outcome.allocations
             held = tuple(
                 Held(claim.key, claim.uid, allocation)
-                for claim, allocation in zip(slot.unallocated, outcome.allocations, strict=False)
+                for claim, allocation in zip(slot.unallocated, found, strict=False)
             )
             if slot.special is not None and len(wanted) > len(slot.wanted):
-                slot.special.planned = outcome.allocations[-1]
-                held = (*held, Held(slot.special.key, slot.special.uid, outcome.allocations[-1]))
+                slot.special.planned = found[-1]
+                held = (*held, Held(slot.special.key, slot.special.uid, found[-1]))
+        if slot.takes_of_nodes:
+            of_node = take_of_node(slot, found, node, cycle.pod, view)
+            if isinstance(of_node, Status):
+                return ReserveResult(Status.error(f"claim allocation not found for node: {of_node.message}"))
+            slot.of_node = of_node
         if slot.special is not None:
             needed = slot.special.on(node)
             slot.special.chosen = needed.requests if not isinstance(needed, Status) else None
@@ -283,7 +316,7 @@ class DynamicResources:
             )
             for claim in slot.claims
         )
-        return ReserveResult(SUCCESS, held)
+        return ReserveResult(SUCCESS, held, slot.of_node)
 
     def unreserve(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
         slot = cycle.find(ClaimsSlot)
@@ -295,7 +328,10 @@ class DynamicResources:
             if stored is not None and stored.uid == goal.uid and stored.is_reserved_for(cycle.pod.uid):
                 others = tuple(consumer for consumer in stored.reserved_for if consumer.pod_uid != cycle.pod.uid)
                 decisions.append(WriteClaimStatus(stored.key, stored.uid, stored.revision, reserved_for=others))
-        return (*decisions, *(slot.special.undo(view) if slot.special is not None else ()))
+        if slot.special is not None:
+            decisions.extend(slot.special.undo(view))
+        decisions.extend(note_to_take_back(slot, cycle.pod.uid, view))
+        return tuple(decisions)
 
     # --- binding cycle ------------------------------------------------------------------------------------------------
 
@@ -337,6 +373,8 @@ class DynamicResources:
                 writes.append(write)
             if steps.stored is not None:
                 stored.append(steps.stored)
+        if slot.of_node or cycle.pod.status.node_allocatable_resource_claim_statuses:
+            writes.extend(note_to_write(slot, writes, cycle.pod.uid, view))
         if writes:
             return PreBindWrite(tuple(writes))
         if not view.features.device_binding_and_status:

@@ -50,6 +50,17 @@ def walk_claims(pod: Pod, view: ClusterView) -> ClaimWalk:
     return ClaimWalk(tuple(claims))
 
 
+def claim_names(pod: Pod) -> dict[str, str]:
+    """For each entry of `spec.resourceClaims` that has a claim by now, the claim's name."""
+    names: dict[str, str] = {}
+    for entry in pod.spec.resource_claims or ():
+        status = _status_entry(pod, entry)
+        name = entry.resource_claim_name or (status.resource_claim_name if status is not None else None)
+        if name:
+            names[entry.name] = name
+    return names
+
+
 def named_nodes(claims: Iterable[ResourceClaim]) -> frozenset[NodeName] | None:
     """The only nodes on which the allocated ones of these claims can all be used; None when they do not name nodes."""
     common: frozenset[NodeName] | None = None

@@ -1,0 +1,286 @@
+"""What a pod's claims take of the node's own cpu and memory, where drivers publish devices made of them (KEP-5517).
+
+A device may say so (`nodeAllocatableResourceMappings`): each allocation of it takes so much cpu, or as much as is
+consumed of one of its capacities. That counts beside the requests of the pod's containers, and the pod's status tells
+it to kubelets and other schedulers: the note, `status.nodeAllocatableResourceClaimStatuses`.
+
+Rules of this module
+  1. A claim takes the sum over its devices; a capacity that was not consumed takes nothing.
+  2. Such a claim must be used by a container of the pod, and by no other pod on the node.
+  3. Pod-level requests are all that a pod takes, so they must cover containers and claims.
+  4. A device is what its pool's newest generation says.
+
+Not here: that the note's write must have landed (`core.pod_writes`), and how pods on nodes count (`model.node_info`).
+
+Cost: nothing while no slice has such devices; else one look-up for each device of an allocation.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynamicresources.go 1.36.3. Differs on purpose:
+a device is looked up with its driver, not by pool and name alone; claims that were allocated before this cycle count
+too (upstream counts only what it allocates now, so a pod that is tried again takes nothing); the note is conditional on
+the pod's revision.
+
+See docs/adr/0018-node-allocatable-resources.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from allocator import Allocation, Device, DeviceId, DeviceResult, Inventory, NodeView, match_node_selector
+from cel.quantity import Quantity
+from scheduler.framework.api import ClusterView
+from scheduler.framework.decisions import Decision, PatchExtendedResources, PatchNodeAllocatable
+from scheduler.framework.status import Status
+from scheduler.model.keys import ClaimKey, PodUid
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import NodeAllocatableClaim, Pod
+from scheduler.model.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    Amount,
+    amounts_with_claims,
+    asked_in_spec,
+    take_the_same,
+)
+from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot
+from scheduler.plugins.dynamic_resources.pod_claims import claim_names
+
+_NANO: Final = 10**9
+_ZERO: Final = Quantity.from_int(0)
+_OF_NODES: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+
+
+class Share(NamedTuple):
+    """What one allocation of a device takes of one resource: `amount`, times what is consumed of `capacity` if any."""
+
+    resource: str
+    capacity: str | None
+    amount: Quantity | None
+
+
+class UnreadableShareError(ValueError):
+    """What a claim takes cannot be told; the text says of which device and why."""
+
+
+def is_counted(view: ClusterView) -> bool:
+    """Whether any claim could take anything of a node."""
+    return view.features.node_allocatable_resources and view.inventory.takes_of_nodes
+
+
+def resources_of(allocation: Allocation, inventory: Inventory) -> dict[str, Amount]:
+    """What an allocation takes, by resource; empty for most.
+
+    Raises:
+        UnreadableShareError: A share depends on a capacity, and nothing was consumed of any.
+    """
+    total: dict[str, Quantity] = {}
+    for result in allocation.results:
+        for share in _shares(result.device_id, inventory):
+            taken = _taken(share, result)
+            if taken is not None:
+                total[share.resource] = total[share.resource].add(taken) if share.resource in total else taken
+    return {name: str(amount) for name, amount in total.items()}
+
+
+def take_of_node(
+    slot: ClaimsSlot, found: Sequence[Allocation], node: NodeInfo, pod: Pod, view: ClusterView
+) -> tuple[NodeAllocatableClaim, ...] | Status:
+    """What all claims of the pod take of `node` itself, as the note says it; or why that cannot be.
+
+    Args:
+        found: Allocations of the unallocated claims, the special claim's last.
+    """
+    allocations = [(claim.key, allocation) for claim, allocation in zip(slot.unallocated, found, strict=False)]
+    special = slot.special
+    if special is not None:
+        stored = special.stored.allocation if special.stored is not None else None
+        special_one = found[-1] if len(found) > len(slot.unallocated) else stored
+        if special_one is not None:
+            allocations.append((special.key, special_one))
+    # One that cannot be used here would be allocated anew.
+    allocations += [
+        (claim.key, claim.allocation)
+        for claim in slot.claims
+        if claim.allocation is not None and is_usable_on(claim.allocation, node.host)
+    ]
+    notes = note_of(pod, allocations, view.inventory)
+    if isinstance(notes, Status) or not notes:
+        return notes
+    return refuse_too_much(pod, notes, node) or notes
+
+
+def is_usable_on(allocation: Allocation | None, host: NodeView) -> bool:
+    """Whether there is an allocation, and its node selector allows the node."""
+    if allocation is None:
+        return False
+    return allocation.node_selector is None or match_node_selector(allocation.node_selector, host)
+
+
+def note_to_write(slot: ClaimsSlot, writes: Iterable[Decision], uid: PodUid, view: ClusterView) -> tuple[Decision, ...]:
+    """PreBind: the write that makes the pod's status say what its claims take; nothing when it does.
+
+    Nothing either beside another write to the pod: two at once would only refuse each other.
+    """
+    pod = view.pod(uid) if view.features.node_allocatable_resources else None
+    if pod is None or any(isinstance(one, PatchExtendedResources) for one in writes):
+        return ()
+    note = _difference(pod, slot.of_node)
+    slot.has_noted = slot.has_noted or bool(note)
+    return note
+
+
+def note_to_take_back(slot: ClaimsSlot, uid: PodUid, view: ClusterView) -> tuple[Decision, ...]:
+    """Unreserve: the write that empties the note of this attempt, where the pod is still nobody's."""
+    pod = view.pod(uid) if slot.has_noted else None
+    return _difference(pod, ()) if pod is not None and pod.node_name is None and not pod.is_deleting else ()
+
+
+def _difference(pod: Pod, wanted: tuple[NodeAllocatableClaim, ...]) -> tuple[Decision, ...]:
+    stored = pod.status.node_allocatable_resource_claim_statuses or ()
+    if (not stored and not wanted) or take_the_same(stored, wanted):
+        return ()
+    return (PatchNodeAllocatable(pod.key, pod.uid, pod.metadata.revision, wanted),)
+
+
+def note_of(
+    pod: Pod, allocations: Iterable[tuple[ClaimKey, Allocation]], inventory: Inventory
+) -> tuple[NodeAllocatableClaim, ...] | Status:
+    """What the pod's status must say, sorted by claim; or why these allocations cannot be used."""
+    users: dict[str, list[str]] | None = None
+    notes: list[NodeAllocatableClaim] = []
+    for key, allocation in allocations:
+        try:
+            resources = resources_of(allocation, inventory)
+        except UnreadableShareError as error:
+            return Status.error(f"claim {key}, {error}")
+        if resources:
+            users = _users(pod) if users is None else users
+            notes.append(NodeAllocatableClaim(key.name, tuple(users.get(key.name, ())), resources))
+    notes.sort(key=lambda note: note.resource_claim_name)
+    for note in notes:
+        if not note.containers:
+            return Status.unresolvable(
+                f"claim {note.resource_claim_name}: node-allocatable resource claim not referenced by any container "
+                "within the pod"
+            )
+    return tuple(notes)
+
+
+def refuse_shared(key: ClaimKey, node: NodeInfo) -> Status | None:
+    """Why a claim that pods on the node use already is not for one more."""
+    users = node.claim_users.get(key, 0)
+    if not users:
+        return None
+    if users > 1:
+        return Status.unresolvable(f"node allocatable resource claim {key.name} shared by multiple pods")
+    return Status.unresolvable(f"node allocatable resource claim {key.name} is already used by another pod")
+
+
+def refuse_too_much(pod: Pod, notes: tuple[NodeAllocatableClaim, ...], node: NodeInfo) -> Status | None:
+    """Why the pod with what its claims take does not fit; None when it does."""
+    amounts = amounts_with_claims(pod, notes)
+    if amounts.short_at_pod_level is not None:
+        return Status.unresolvable(
+            f"pod level request for {amounts.short_at_pod_level} is insufficient to cover the aggregated container and "
+            "node-allocatable DRA requests"
+        )
+    reasons: list[str] = []
+    is_unresolvable = False
+    for name, amount in amounts.needed:
+        total = node.allocatable.get(name, 0)
+        if (name in _OF_NODES or name.startswith("hugepages-")) and amount > total - node.requested.get(name, 0):
+            reasons.append(f"Insufficient {name}")
+            is_unresolvable = is_unresolvable or amount > total
+    if not reasons:
+        return None
+    return Status.unresolvable(*reasons) if is_unresolvable else Status.unschedulable(*reasons)
+
+
+def shape_of_node(pod: Pod, slot: ClaimsSlot, view: ClusterView) -> Hashable:
+    """All of the pod and its claims that `note_of` and `refuse_too_much` read, beside what is allocated anew."""
+    users = _users(pod)
+    taken: list[object] = []
+    for claim in slot.claims:
+        taken.append(True if claim.key.name in users else claim.key)
+        if claim.allocation is not None:
+            try:
+                taken.append(tuple(resources_of(claim.allocation, view.inventory).items()))
+            except UnreadableShareError as error:
+                taken.append(str(error))
+    special = slot.special
+    if special is not None:
+        taken.append(special.key)
+        if special.stored is not None and special.stored.allocation is not None:
+            taken.append(tuple(special.stored.allocation.device_ids()))
+    return asked_in_spec(pod), tuple(taken)
+
+
+def _users(pod: Pod) -> dict[str, list[str]]:
+    """The containers that use each claim, init containers first."""
+    names = claim_names(pod)
+    users: dict[str, list[str]] = {}
+    for container in (*(pod.spec.init_containers or ()), *(pod.spec.containers or ())):
+        for use in (container.resources.claims if container.resources is not None else None) or ():
+            name = names.get(use.name)
+            if name is not None and container.name not in users.setdefault(name, []):
+                users[name].append(container.name)
+    return users
+
+
+def _taken(share: Share, result: DeviceResult) -> Quantity | None:
+    """What one device takes; None when its share does not depend on anything that was consumed."""
+    if share.capacity is None:
+        return share.amount if share.amount is not None else _ZERO
+    if not result.consumed_capacity:
+        raise UnreadableShareError(
+            f"device {result.device}: ConsumedCapacity is nil, but Capacity key '{share.capacity}' is set in "
+            f"NodeAllocatableResourceMappings for resource {share.resource}"
+        )
+    consumed = dict(result.consumed_capacity).get(share.capacity)
+    if consumed is None or share.amount is None:
+        return consumed
+    product = consumed.nano * share.amount.nano
+    return Quantity(-(-product // _NANO), -9, True, consumed.format)
+
+
+def _shares(device: DeviceId, inventory: Inventory) -> tuple[Share, ...]:
+    revision, known = _known.get(inventory, (-1, {}))
+    if revision != inventory.revision:
+        known = {}
+        _known[inventory] = (inventory.revision, known)
+    if device not in known:
+        found = _published(device, inventory)
+        known[device] = _read(found.node_allocatable_resource_mappings or {}) if found is not None else ()
+    return known[device]
+
+
+def _published(device: DeviceId, inventory: Inventory) -> Device | None:
+    slices = inventory.slices_of_pool(device.pool_id).values()
+    newest = max((slice_.generation for slice_ in slices), default=0)
+    for slice_ in slices:
+        if slice_.generation == newest:
+            for one in slice_.devices:
+                if one.name == device.device:
+                    return one
+    return None
+
+
+def _read(mappings: Mapping[str, Any]) -> tuple[Share, ...]:
+    """The API server has checked them; what cannot be read for all that takes nothing."""
+    shares: list[Share] = []
+    for resource, mapping in sorted(mappings.items()):
+        if not isinstance(mapping, Mapping):
+            continue
+        text = mapping.get("allocationMultiplier")
+        try:
+            amount = Quantity.parse(str(text)) if text is not None else None
+        except ValueError:
+            continue
+        shares.append(Share(resource, mapping.get("capacityKey") or None, amount))
+    return tuple(shares)
+
+
+_known: WeakKeyDictionary[Inventory, tuple[int, dict[DeviceId, tuple[Share, ...]]]] = WeakKeyDictionary()
