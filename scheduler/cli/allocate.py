@@ -18,12 +18,12 @@ from scheduler.cli.input_size import size_option
 
 if TYPE_CHECKING:
     from allocator import Features
-    from scheduler.offline import Given, Loaded, Question, Verdict
+    from scheduler.offline import Given, Loaded, Question, Reasons, Verdict
 
 _BUDGET_STEPS: Final = 200_000
-_FUNNELS_MAX: Final = 20
-"""Nodes of each pod whose devices are counted rule by rule."""
 _NAMES_MAX: Final = 3
+_NODES_MAX: Final = 100
+"""Names beside each refusal, for people and for programs; all nodes are counted."""
 _OURS: Final = "dra-scheduler"
 
 
@@ -254,11 +254,14 @@ def _tell_of_strangers(pods: Sequence[Mapping[str, Any]]) -> None:
 
 def _rows(question: Question, budget_steps: int) -> list[dict[str, Any]]:
     """The JSON form of the verdicts."""
-    return [_row(question, verdict, budget_steps) for verdict in question.verdicts]
+    from scheduler.offline import Reasons
+
+    reasons = Reasons(question, budget_steps=budget_steps)
+    return [_row(question, verdict, reasons) for verdict in question.verdicts]
 
 
-def _row(question: Question, verdict: Verdict, budget_steps: int) -> dict[str, Any]:
-    from scheduler.offline import Outcome, devices_of, node_reasons
+def _row(question: Question, verdict: Verdict, reasons: Reasons) -> dict[str, Any]:
+    from scheduler.offline import Outcome, devices_of
 
     namespace, name = verdict.pod
     row: dict[str, Any] = {
@@ -271,10 +274,15 @@ def _row(question: Question, verdict: Verdict, budget_steps: int) -> dict[str, A
     if verdict.reason:
         row["reason"] = verdict.reason
     if verdict.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR) and not verdict.node:
-        reasons = node_reasons(question, verdict, budget_steps=budget_steps, funnels_max=_FUNNELS_MAX)
-        row["nodes"] = [
-            {"node": one.node, "plugin": one.plugin, "reason": one.reason, "devices": list(one.devices)}
-            for one in reasons
+        row["refusals"] = [
+            {
+                "plugin": one.plugin,
+                "reason": one.reason,
+                "devices": list(one.devices),
+                "count": len(one.nodes),
+                "nodes": list(one.nodes[:_NODES_MAX]),
+            }
+            for one in reasons.of(verdict)
         ]
     return row
 
@@ -313,16 +321,14 @@ def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         if "reason" in row:
             click.echo(f"{row['namespace']}/{row['name']}: {row['reason']}")
-        names_by_text: dict[str, list[str]] = {}
-        for node in row.get("nodes", ()):
-            names_by_text.setdefault("; ".join(node["devices"]) or node["reason"], []).append(node["node"])
-        for text, names in names_by_text.items():
-            click.echo(f"  {_some(names)}: {text}")
+        for refusal in row.get("refusals", ()):
+            text = "; ".join(refusal["devices"]) or refusal["reason"]
+            click.echo(f"  {_some(refusal['nodes'], refusal['count'])}: {text}")
 
 
-def _some(names: Sequence[str]) -> str:
+def _some(names: Sequence[str], count: int) -> str:
     shown = ", ".join(names[:_NAMES_MAX])
-    return f"{shown} and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else shown
+    return f"{shown} and {count - _NAMES_MAX} more" if count > _NAMES_MAX else shown
 
 
 def _more(device: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """The scheduler asked about objects, without a cluster and without time: every pod's verdict, and why."""
 
 from scheduler.offline.cluster import Given, Loaded, OfflineCluster, is_waiting, makes_pods
-from scheduler.offline.reasons import NodeReason, node_reasons
+from scheduler.offline.reasons import NodeReason, Reasons
 from scheduler.offline.verdicts import Outcome, Question, Verdict, decide, devices_of
 
 __all__ = [
@@ -11,10 +11,10 @@ __all__ = [
     "OfflineCluster",
     "Outcome",
     "Question",
+    "Reasons",
     "Verdict",
     "decide",
     "devices_of",
     "is_waiting",
     "makes_pods",
-    "node_reasons",
 ]

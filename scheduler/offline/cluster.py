@@ -25,7 +25,7 @@ from scheduler.embedded.faults import Faults
 from scheduler.embedded.field_validation import check_fields, is_known_elsewhere
 from scheduler.embedded.http_server import HttpServer, Incoming
 from scheduler.embedded.loading import apply_object, is_from_a_server, is_restored, kind_of, restore_object
-from scheduler.embedded.pod_claims import POD_CLAIM_ANNOTATION, generate_name, is_owned_by
+from scheduler.embedded.pod_claims import POD_CLAIM_ANNOTATION, generate_name, owning_pod
 from scheduler.embedded.pods import TERMINAL_PHASES
 from scheduler.embedded.reactors import Key
 from scheduler.embedded.rest import Api, WriteOptions
@@ -215,12 +215,19 @@ class OfflineCluster:
 
     def make_claims(self) -> None:
         """What the resource claim controller does for pods that wait for claims from templates."""
+        made: dict[tuple[str, str], str] = {}
+        for claim in self.api.store.listed(CLAIM.kind_id):
+            entry = (claim.obj["metadata"].get("annotations") or {}).get(POD_CLAIM_ANNOTATION)
+            _, pod_uid = owning_pod(claim.obj)
+            if entry and pod_uid:
+                made.setdefault((pod_uid, entry), claim.name)
         for stored in self.stored_pods():
             status = stored.obj.get("status") or {}
             if not stored.obj["metadata"].get("deletionTimestamp") and status.get("phase") not in TERMINAL_PHASES:
-                self._make_claims_of(stored)
+                self._make_claims_of(stored, made)
 
-    def _make_claims_of(self, pod: Stored) -> None:
+    def _make_claims_of(self, pod: Stored, made: Mapping[tuple[str, str], str]) -> None:
+        """Args: made: Names of claims that exist, by their pod's uid and entry."""
         named = {entry["name"]: entry for entry in (pod.obj.get("status") or {}).get("resourceClaimStatuses") or ()}
         has_news = False
         for entry in pod.obj["spec"].get("resourceClaims") or ():
@@ -228,7 +235,7 @@ class OfflineCluster:
             if not template_name or entry["name"] in named:
                 continue
             try:
-                claim = self._claim_of(pod, entry["name"], template_name)
+                claim = made.get((pod.uid, entry["name"])) or self._make_claim(pod, entry["name"], template_name)
             except ApiError as error:
                 self.loaded.claim_problems[pod.uid] = error.message
                 continue
@@ -243,12 +250,8 @@ class OfflineCluster:
 
         self.api.update(POD, pod.namespace, pod.name, change, sub_resource="status", options=_MANAGER)
 
-    def _claim_of(self, pod: Stored, entry: str, template_name: str) -> str:
-        """The name of the pod's claim for an entry, made if need be."""
-        for known in self.api.store.listed(CLAIM.kind_id, pod.namespace):
-            annotations = known.obj["metadata"].get("annotations") or {}
-            if annotations.get(POD_CLAIM_ANNOTATION) == entry and is_owned_by(known.obj, pod.obj):
-                return known.name
+    def _make_claim(self, pod: Stored, entry: str, template_name: str) -> str:
+        """Make the pod's claim for an entry; its name."""
         template = self.api.find(CLAIM_TEMPLATE.kind_id, pod.namespace, template_name)
         if template is None:
             raise ApiError(404, "NotFound", f'resource claim template "{template_name}": not found')

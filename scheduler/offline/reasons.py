@@ -3,72 +3,105 @@ how many of them each rule took away.
 
 Not here: the verdict (`verdicts`), the counting (`allocator.explain`).
 
-Cost: O(nodes) for the plugins' verdicts; the counting looks at every device, so it is made for the first
-`funnels_max` nodes only.
+Cost: the plugins are asked once for each node and shape of pods. The counting looks at every device, so it is made for
+the first `FUNNELS_OF_A_POD` nodes of a pod, and for `FUNNELS_MAX` in all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from allocator import AllocationError, explain
 from scheduler.core.cluster_view import CoreView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.runner import Plan, PreFiltered, Runner, Shape
 from scheduler.framework.status import Code, Status
-from scheduler.model.keys import PodUid
+from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.offline.verdicts import Question, Verdict
 from scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot
 
+FUNNELS_OF_A_POD: Final = 20
+FUNNELS_MAX: Final = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class NodeReason:
-    """One node's answer; `devices` says, where it was counted, of each request how many devices each rule took away."""
+    """The answer of nodes that refuse alike; `devices`, where counted: of each request how many each rule took away."""
 
-    node: str
+    nodes: tuple[str, ...]
     plugin: str
     reason: str
     devices: tuple[str, ...] = ()
 
-    @property
-    def text(self) -> str:
-        return "; ".join(self.devices) or self.reason
+
+class Reasons:
+    """Answers about the pods of one question."""
+
+    def __init__(self, question: Question, *, budget_steps: int) -> None:
+        self._question: Final = question
+        self._budget_steps: Final = budget_steps
+        machine = self._machine = question.machine
+        self._view: Final = CoreView(machine.store, machine.overlay, lambda: "")
+        self._known: Final[dict[Shape, tuple[list[tuple[NodeName, Status]], list[NodeReason]]]] = {}
+        self._funnels_left = FUNNELS_MAX
+
+    def of(self, verdict: Verdict) -> list[NodeReason]:
+        """Why nodes refuse a pod, in the order of their names; none where it is refused before nodes are asked."""
+        machine, view = self._machine, self._view
+        pod = machine.store.pods.get(PodUid(verdict.uid))
+        runner = machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
+        if pod is None or runner is None:
+            return []
+        cycle = Cycle(pod, self._question.cluster.now_ms)
+        filtered = runner.pre_filter(cycle, view)
+        if not filtered.status.is_success:
+            return []
+        plan = runner.plan(cycle, view, filtered)
+        if isinstance(plan, Status):
+            return []
+        known = self._known.get(plan.shape) if plan.shape is not None else None
+        if known is None:
+            statuses = list(self._ask(runner, cycle, filtered, plan))
+            known = statuses, _together((name, status, ()) for name, status in statuses)
+            if plan.shape is not None and not plan.live_filters:
+                self._known[plan.shape] = known
+        statuses, together = known
+        left = min(FUNNELS_OF_A_POD, self._funnels_left)
+        counted = [name for name, status in statuses if status.plugin == DYNAMIC_RESOURCES][:left]
+        if not counted:
+            return together
+        self._funnels_left -= len(counted)
+        devices = {
+            name: tuple(_funnels(cycle, machine.store.node_infos[name], view, self._budget_steps)) for name in counted
+        }
+        return _together((name, status, devices.get(name, ())) for name, status in statuses)
+
+    def _ask(
+        self, runner: Runner, cycle: Cycle, filtered: PreFiltered, plan: Plan
+    ) -> Iterator[tuple[NodeName, Status]]:
+        """Each node that refuses, with the first refusal."""
+        narrowing = " ".join(filtered.narrowing)
+        elsewhere = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{narrowing}]").by(narrowing)
+        for name in self._machine.store.node_order:
+            if filtered.node_names is not None and name not in filtered.node_names:
+                yield name, elsewhere
+                continue
+            node = self._machine.store.node_infos[name]
+            status = runner.filter((*plan.filters, *plan.live_filters), cycle, node, self._view)
+            if status.code is not Code.SUCCESS:
+                yield name, status
 
 
-def node_reasons(question: Question, verdict: Verdict, *, budget_steps: int, funnels_max: int) -> list[NodeReason]:
-    """The nodes that refuse a pod, in the order of their names; none where it is refused before nodes are asked."""
-    machine = question.machine
-    pod = machine.store.pods.get(PodUid(verdict.uid))
-    runner = machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
-    if pod is None or runner is None:
-        return []
-    view = CoreView(machine.store, machine.overlay, lambda: "")
-    cycle = Cycle(pod, question.cluster.now_ms)
-    filtered = runner.pre_filter(cycle, view)
-    if not filtered.status.is_success:
-        return []
-    plan = runner.plan(cycle, view, filtered)
-    if isinstance(plan, Status):
-        return []
-    reasons: list[NodeReason] = []
-    funnels = 0
-    for name in machine.store.node_order:
-        if filtered.node_names is not None and name not in filtered.node_names:
-            plugins = " ".join(filtered.narrowing)
-            reasons.append(NodeReason(name, plugins, f"node(s) didn't satisfy plugin(s) [{plugins}]"))
-            continue
-        node = machine.store.node_infos[name]
-        status = runner.filter((*plan.filters, *plan.live_filters), cycle, node, view)
-        if status.code is Code.SUCCESS:
-            continue
-        devices: tuple[str, ...] = ()
-        if status.plugin == DYNAMIC_RESOURCES and funnels < funnels_max:
-            funnels += 1
-            devices = tuple(_funnels(cycle, node, view, budget_steps))
-        reasons.append(NodeReason(name, status.plugin, status.message, devices))
-    return reasons
+def _together(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) -> list[NodeReason]:
+    """Nodes of equal reasons together."""
+    nodes: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for name, status, devices in refusals:
+        nodes.setdefault((status.plugin, status.message, devices), []).append(name)
+    return [NodeReason(tuple(names), *key) for key, names in nodes.items()]
 
 
 def _funnels(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) -> Iterator[str]:

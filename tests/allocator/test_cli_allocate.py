@@ -278,9 +278,9 @@ def test_reasons_are_given_node_by_node_and_equal_ones_together(tmp_path: Path) 
         "  node-2, node-3, node-4 and 3 more: node(s) were unschedulable",
     ]
     row = rows_of(run(tmp_path, objects, "-o", "json"))["asked"]
-    assert [(one["node"], one["plugin"]) for one in row["nodes"]][:2] == [
-        ("node-1", "DynamicResources"),
-        ("node-2", "NodeUnschedulable"),
+    assert [(one["nodes"], one["count"], one["plugin"]) for one in row["refusals"]] == [
+        (["node-1"], 1, "DynamicResources"),
+        ([f"node-{number}" for number in range(2, 8)], 6, "NodeUnschedulable"),
     ]
 
 
@@ -381,7 +381,7 @@ async def test_a_clusters_objects_and_ones_own(tmp_path: Path) -> None:
         left = [stored.obj["spec"].get("nodeName") for stored in cluster.api.store.listed("pods")]
 
     assert {name: row["outcome"] for name, row in rows_of(theirs).items()} == {"waits": "unschedulable"}
-    assert rows_of(theirs)["waits"]["nodes"][0]["devices"] == [
+    assert rows_of(theirs)["waits"]["refusals"][0]["devices"] == [
         "claim default/gpu, request gpu wants 1 of 2 devices: 1 in use, 1 tainted and not tolerated; 0 left"
     ]
     assert list(rows_of(ours)) == ["mine"]

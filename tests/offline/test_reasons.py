@@ -1,0 +1,40 @@
+"""Why nodes refuse: together where they say the same, and counted for a bounded number of nodes."""
+
+from __future__ import annotations
+
+from allocator import Features
+from scheduler.offline import Given, OfflineCluster, Reasons, decide
+from scheduler.offline.reasons import FUNNELS_OF_A_POD
+from tests.offline.causes import claim, device_class, gpu, node, pod, request, slice_
+
+NOW_MS = 1_800_000_000_000
+NODES = 25
+
+
+def test_devices_are_counted_on_the_first_nodes_only() -> None:
+    cluster = OfflineCluster(NOW_MS)
+    names = [f"node-{number:02}" for number in range(NODES)]
+    objects = [node(name) for name in names] + [slice_(gpu(), where=name) for name in names]
+    objects += [device_class(), claim(request("false")), pod("gpu"), pod("gpu", name="other")]
+    assert not cluster.load([Given("", obj) for obj in objects]).problems
+
+    question = decide(cluster, features=Features(), budget_steps=1_000)
+    reasons = Reasons(question, budget_steps=1_000)
+    first, other = map(reasons.of, question.verdicts)
+
+    assert [(len(one.nodes), bool(one.devices)) for one in first] == [
+        (FUNNELS_OF_A_POD, True),
+        (NODES - FUNNELS_OF_A_POD, False),
+    ]
+    assert first == other
+    assert {one.reason for one in first} == {"cannot allocate all claims"}
+
+
+def test_nothing_is_told_of_nodes_where_none_was_asked() -> None:
+    cluster = OfflineCluster(NOW_MS)
+    cluster.load([Given("", obj) for obj in (node(), device_class(), pod("missing"))])
+
+    question = decide(cluster, features=Features(), budget_steps=1_000)
+
+    assert 'could not find ResourceClaim "default/missing"' in question.verdicts[0].reason
+    assert Reasons(question, budget_steps=1_000).of(question.verdicts[0]) == []
