@@ -29,6 +29,11 @@ def test_no_device_twice_no_pod_lost(seed: int) -> None:
     run(seed)
 
 
+def test_two_processes_of_one_name(seed: int) -> None:
+    """Whatever a lease says: a process that slept, or was cut off, takes nothing away from what the other has bound."""
+    run(seed, Conditions(focus={"twins": 1}))
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_mutants_are_noticed(mutant: Mutant) -> None:
     """The core broken on purpose: some world shows it, or the simulation is worth little."""
@@ -95,7 +100,7 @@ def test_a_restart_after_any_write_loses_nothing(focus: dict[str, float]) -> Non
             world.generate_claim()
         landed, is_killed = 0, False
         for _ in range(400):
-            if not world.unlisted:
+            if not world.process.unlisted:
                 world.fire()
             world.watch_one()
             before = world.server.revision

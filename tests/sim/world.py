@@ -7,6 +7,8 @@ clocks set back and forward, users and other schedulers changing things meanwhil
 What is assumed of the shell: decisions that name the same object are executed in order, one at a time; the first list
 of a machine's life shows what there is, later ones may be older than what the watch has told before; what a list shows
 is told oldest first.
+With `twins`, two processes of one name do the same work, are stopped (SIGSTOP) and cut off (a partition) in turn, and
+no lease keeps either from writing: no lease can take back a request that is on its way.
 What is assumed of a restart: requests of the old process have landed or are lost for good when the new one lists. (No
 scheduler can know of writes of its earlier life that land later; the old process's connections are closed by then.)
 
@@ -23,7 +25,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -44,6 +46,7 @@ from scheduler.plugins import default_plugins
 from tests import builders
 from tests.sim.api_server import FakeApiServer
 from tests.sim.foreign_scheduler import ForeignScheduler, UnsafeError
+from tests.sim.process import Process
 from tests.sim.records import (
     KIND_OF,
     brief,
@@ -77,6 +80,7 @@ FAULTS = {  # each with the probabilities it may have in a world
     "machine-restart": (0, 0, 0.004, 0.02),
     "clock-jump": (0, 0.05),
 }
+TWIN_FAULTS = {"process-stopped": (0, 0.005, 0.02), "process-cut": (0, 0.005, 0.02)}  # only where there are two of them
 
 
 ACTIONS = {  # what users and other components do, and how often; each world does some more and some less
@@ -135,24 +139,24 @@ class World(ForeignScheduler, TaintRuleActions):
         self.cruelty = rnd.choice([0.0, 0.5, 0.9])  # how often users pick on pods that are being bound
         self.foreigners = rnd.choice([0, 0, 2, 6])  # pods of another scheduler at a time
         self.foreign_lag = rnd.choice([5, 20, 60])  # events that the other scheduler may not have seen
+        self.twins = 0  # processes of our name beside the first
         for name, value in self.conditions.focus.items():
-            if name in FAULTS:
+            if name in FAULTS | TWIN_FAULTS:
                 self.fault_rates[name] = value
             elif name in ACTIONS:
                 self.weights[name] = value
             else:
                 setattr(self, name, value)
+        if self.twins:
+            drawn = {name: rnd.choice(rates) * self.conditions.has_faults for name, rates in TWIN_FAULTS.items()}
+            self.fault_rates = drawn | self.fault_rates
         self.server = FakeApiServer()
         self.now_ms = START_MS
         self.trace: list[str] = []
         self.names = itertools.count(1)
         self.uids = itertools.count(1)
-        self.queues: dict[object, deque[Answered]] = {}
-        self.replies: list[tuple[object, Input]] = []
-        self.late: list[Answered] = []
-        self.unwatched: dict[str, deque[Input]] = {kind: deque() for kind in KINDS}
-        self.distributed = 0  # how much of the server's log is in there
-        self.known: dict[str, dict[object, object]] = {}
+        self.processes = [Process(number) for number in range(1 + self.twins)]
+        self.process = self.processes[0]  # the one that does something now
         self.checked_bindings = 0
         self.promised: dict[str, str] = {}  # uid of every pod bound by the machine: its node
         self.told_conflicts: set[tuple[str, str]] = set()  # names of the two claims, as an event on the first told
@@ -163,13 +167,19 @@ class World(ForeignScheduler, TaintRuleActions):
             self.add_node(f"node-{index}", self.devices, plugin=2 if has_plugin and index else 0)
         self.server.put_class(builders.device_class(extended_resource=EXTENDED))
         self.founded = len(self.server.log)  # no list is older than that
-        self.start_machine()
+        for _ in self.each_process():
+            self.start_machine()
 
     # The machine and its shell
 
+    @property
+    def machine(self) -> core_machine.Machine:
+        return self.process.machine
+
     def start_machine(self) -> None:
         uids = self.uids
-        self.machine = core_machine.Machine(
+        process = self.process
+        process.machine = core_machine.Machine(
             [Profile(builders.SCHEDULER, default_plugins())],
             features=Features(),
             new_uid=lambda: f"00000000-0000-4000-8000-{next(uids):012}",
@@ -186,61 +196,62 @@ class World(ForeignScheduler, TaintRuleActions):
                 unschedulable_ms_max=10**9,  # or a wake-up that was missed would go unnoticed
             ),
         )
-        self.queues.clear()
-        self.replies.clear()
-        self.known = {kind: {} for kind in KINDS}
-        self.watched: list[Input] = []
-        self.unlisted = self.shuffled(sorted(KINDS))
+        process.queues.clear()
+        process.replies.clear()
+        process.known = {kind: {} for kind in KINDS}
+        process.watched = []
+        process.unlisted = self.shuffled(sorted(KINDS))
 
     def tell(self, given: Input) -> None:
-        self.trace.append(f"{self.now_ms - START_MS} > {brief(given)}")
+        who = f"[{self.process.number}] " if self.twins else ""
+        self.trace.append(f"{who}{self.now_ms - START_MS} > {brief(given)}")
         decisions = self.machine.handle(given, now_ms=self.now_ms)
         for decision in decisions:
             self.trace.append(f"    < {brief(decision)}")
             if isinstance(decision, RecordEvent):
                 self.check_event(decision)
             else:
-                self.queues.setdefault(object_of(decision), deque()).append(decision)
+                self.process.queues.setdefault(object_of(decision), deque()).append(decision)
         deadline = self.machine.next_deadline_ms()
         if deadline is not None and deadline > self.now_ms + 3_600_000:
             raise StuckError(f"the machine wants to sleep for {deadline - self.now_ms} ms")
 
     def restart(self) -> None:
         self.trace.append("restart")
-        for decision in [*self.late, *(queue[0] for queue in self.queues.values() if queue)]:
+        for decision in [*self.process.late, *(queue[0] for queue in self.process.queues.values() if queue)]:
             if self.chance(0.5):
                 self.land(decision)
-        self.late.clear()
+        self.process.late.clear()
         self.start_machine()
 
     # The network
 
     def send_one(self) -> None:
         """One request goes out: it arrives or not, is answered or not."""
-        busy = {key for key, _ in self.replies}
-        ready = [key for key in self.queues if key not in busy]
+        busy = {key for key, _ in self.process.replies}
+        ready = [key for key in self.process.queues if key not in busy]
         if not ready:
             return
         key = self.rnd.choice(ready)
-        decision = self.queues[key].popleft()
-        if not self.queues[key]:
-            del self.queues[key]
+        decision = self.process.queues[key].popleft()
+        if not self.process.queues[key]:
+            del self.process.queues[key]
         unknown = WriteOutcomeUnknown(decision.id, "timeout")
-        if self.fault("request-lost"):
+        if self.process.is_cut or self.fault("request-lost"):
             if self.chance(self.lateness):
-                self.late.append(decision)
+                self.process.late.append(decision)
                 self.trace.append(f"    ~ delayed {decision.id}")
-            self.replies.append((key, unknown))
+            self.process.replies.append((key, unknown))
         elif self.fault("throttled"):
-            self.replies.append(
+            self.process.replies.append(
                 (key, WriteRejected(decision.id, 429, "TooManyRequests", "slow down", is_retriable=True))
             )
         elif self.fault("forbidden"):
             refusal = WriteRejected(decision.id, 403, "Forbidden", "no permission", is_configuration=True)
-            self.replies.append((key, refusal))
+            self.process.replies.append((key, refusal))
         else:
             answer = self.land(decision)
-            self.replies.append((key, unknown if self.fault("reply-lost") else answer))
+            self.process.replies.append((key, unknown if self.fault("reply-lost") else answer))
 
     def land(self, decision: Answered) -> Input:
         answer = self.server.execute(decision)
@@ -249,22 +260,24 @@ class World(ForeignScheduler, TaintRuleActions):
         return answer
 
     def land_late(self) -> None:
-        if self.late:
-            self.land(self.late.pop(self.rnd.randrange(len(self.late))))
+        if self.process.late:
+            self.land(self.process.late.pop(self.rnd.randrange(len(self.process.late))))
 
     def answer_one(self) -> None:
-        if self.replies:
-            _, answer = self.replies.pop(self.rnd.randrange(len(self.replies)))
+        if self.process.replies:
+            _, answer = self.process.replies.pop(self.rnd.randrange(len(self.process.replies)))
             self.tell(answer)
 
     # The watches
 
     def watch_one(self) -> None:
         """One event of one kind arrives, or an earlier one again."""
-        if self.unlisted:
-            self.relist(self.unlisted.pop())
-        elif self.watched and self.fault("event-again"):
-            self.tell(self.rnd.choice(self.watched))
+        if self.process.is_cut:
+            return
+        if self.process.unlisted:
+            self.relist(self.process.unlisted.pop())
+        elif self.process.watched and self.fault("event-again"):
+            self.tell(self.rnd.choice(self.process.watched))
         else:
             kinds = self.waiting_kinds()
             if kinds:
@@ -273,25 +286,25 @@ class World(ForeignScheduler, TaintRuleActions):
     def waiting_kinds(self) -> list[str]:
         """Kinds of which something happened that the machine was not told."""
         log = self.server.log
-        for event in log[self.distributed :]:
-            self.unwatched[KIND_OF[type(event)]].append(event)
-        self.distributed = len(log)
-        return [kind for kind in sorted(KINDS) if self.unwatched[kind]]
+        for event in log[self.process.distributed :]:
+            self.process.unwatched[KIND_OF[type(event)]].append(event)
+        self.process.distributed = len(log)
+        return [kind for kind in sorted(KINDS) if self.process.unwatched[kind]]
 
     def watch(self, kind: str) -> None:
-        event = self.unwatched[kind].popleft()
-        fold_newer(self.known[kind], event)
-        self.watched.append(event)
+        event = self.process.unwatched[kind].popleft()
+        fold_newer(self.process.known[kind], event)
+        self.process.watched.append(event)
         self.tell(event)
 
     def relist(self, kind: str) -> None:
         """The watch is lost and starts over from what there is now; time passes while the list is told."""
         self.trace.append(f"relist {kind}")
         self.waiting_kinds()
-        self.unwatched[kind].clear()
+        self.process.unwatched[kind].clear()
         log, revision = self.server.log, self.server.revision
         state: dict[object, Input] = {}
-        if self.known[kind] and self.fault("stale-list"):
+        if self.process.known[kind] and self.fault("stale-list"):
             # From a server that lags behind: the list is of an earlier time, and the watch tells again what followed.
             at = max(self.founded, len(log) - self.rnd.randrange(40))
             self.trace.append(f"    as of {len(log) - at} events ago")
@@ -299,18 +312,18 @@ class World(ForeignScheduler, TaintRuleActions):
             for event in log[:at]:
                 if KIND_OF.get(type(event)) == kind:
                     fold(state, event)
-            self.unwatched[kind].extend(event for event in log[at:] if KIND_OF[type(event)] == kind)
+            self.process.unwatched[kind].extend(event for event in log[at:] if KIND_OF[type(event)] == kind)
         else:
             for event in self.server.list_all():
                 if KIND_OF.get(type(event)) == kind:
                     fold(state, event)
-        gone = [event for name, event in self.known[kind].items() if name not in state]
+        gone = [event for name, event in self.process.known[kind].items() if name not in state]
         newer = {
             name: event
-            for name, event in self.known[kind].items()
+            for name, event in self.process.known[kind].items()
             if revision_of(event) > (revision_of(state[name]) if name in state else revision)
         }
-        self.known[kind] = state | newer  # the reflector forgets nothing that the machine keeps
+        self.process.known[kind] = state | newer  # the reflector forgets nothing that the machine keeps
         deletions = self.shuffled([deletion_of(event, revision) for event in gone])
         for event in [*deletions, *sorted(state.values(), key=revision_of)]:
             self.tell(event)
@@ -479,9 +492,38 @@ class World(ForeignScheduler, TaintRuleActions):
         if deadline is not None and deadline <= self.now_ms:
             self.tell(TimerFired())
 
+    # Processes of one name
+
+    def each_process(self) -> Iterator[Process]:
+        """All processes, one after the other as the one that does something."""
+        for process in self.processes:
+            self.process = process
+            yield process
+
+    def disturb_processes(self) -> None:
+        """One is stopped or goes on, is cut off or reached again; then one that is not stopped does something."""
+        process = self.rnd.choice(self.processes)
+        if self.fault("process-stopped") or (process.is_stopped and self.chance(0.05)):
+            process.is_stopped = not process.is_stopped
+            self.trace.append(f"process {process.number} {'stops' if process.is_stopped else 'goes on'}")
+        if self.fault("process-cut") or (process.is_cut and self.chance(0.05)):
+            process.is_cut = not process.is_cut
+            self.trace.append(f"process {process.number} {'is cut off' if process.is_cut else 'is reached again'}")
+        running = [one for one in self.processes if not one.is_stopped]
+        self.process = self.rnd.choice(running or self.processes[:1])
+        if not running:
+            self.process.is_stopped = False
+
+    def reunite(self) -> None:
+        """All processes go on, and reach the server."""
+        for process in self.processes:
+            process.is_stopped = process.is_cut = False
+
     # Running
 
     def step(self) -> None:
+        if self.twins:
+            self.disturb_processes()
         action = self.rnd.choices(
             [self.send_one, self.answer_one, self.watch_one, self.act, self.pass_time, self.land_late],
             weights=[12, 12, 14, 8, 3, 1],
@@ -489,7 +531,7 @@ class World(ForeignScheduler, TaintRuleActions):
         action()
         if self.chance(0.5):
             self.fire()
-        if not self.unlisted and self.fault("watch-restart"):
+        if not self.process.unlisted and not self.process.is_cut and self.fault("watch-restart"):
             self.relist(self.rnd.choice(sorted(KINDS)))
         if self.fault("machine-restart"):
             self.restart()
@@ -506,19 +548,22 @@ class World(ForeignScheduler, TaintRuleActions):
 
     def end_faults(self) -> None:
         self.trace.append("the faults end")
-        self.fault_rates = dict.fromkeys(FAULTS, 0.0)
-        while self.late:
-            if self.chance(0.5):
-                self.land_late()
-            else:
-                self.late.pop()
+        self.fault_rates = dict.fromkeys(self.fault_rates, 0.0)
+        self.reunite()
+        for _ in self.each_process():
+            while self.process.late:
+                if self.chance(0.5):
+                    self.land_late()
+                else:
+                    self.process.late.pop()
         while self.owed_claims:
             self.generate_claim()
-        while self.unlisted:
-            self.watch_one()
-        # The clock may have been set back since the machine's last input. A shell's timers do not wait for that: they
-        # run on a monotonic clock (`Clock` in scheduler/kube/clock.py, and it never goes back at all).
-        self.tell(TimerFired())
+        for _ in self.each_process():
+            while self.process.unlisted:
+                self.watch_one()
+            # The clock may have been set back since the machine's last input. A shell's timers do not wait for that:
+            # they run on a monotonic clock (`Clock` in scheduler/kube/clock.py, and it never goes back at all).
+            self.tell(TimerFired())
         self.settle()
         self.clear_taint_rules()  # nothing else happens then that could wake a pod
         self.settle()
@@ -526,13 +571,14 @@ class World(ForeignScheduler, TaintRuleActions):
 
     def check_nothing_missed(self) -> None:
         """No pod waits that a machine started now would bind."""
-        twin = World(self.seed, replace(self.conditions, has_faults=False))
+        alone = {**self.conditions.focus, "twins": 0}
+        twin = World(self.seed, replace(self.conditions, has_faults=False, focus=alone))
         twin.server = self.server.copy()
         twin.promised = dict(self.promised)
         twin.by_plugin = set(self.by_plugin)
         twin.now_ms = self.now_ms
         twin.start_machine()
-        while twin.unlisted:
+        while twin.process.unlisted:
             twin.watch_one()
         twin.settle()
         for key, pod in twin.server.pods.items():
@@ -583,27 +629,39 @@ class World(ForeignScheduler, TaintRuleActions):
         for _ in range(5_000):
             before = len(self.trace), len(self.server.log)
             self.server.collect_garbage()
-            while kinds := self.waiting_kinds():
-                self.watch(self.rnd.choice(kinds))
-            while self.queues:
-                self.send_one()
-                while self.replies:
-                    self.answer_one()
-            while self.replies:
-                self.answer_one()
-            self.fire()
-            if before == (len(self.trace), len(self.server.log)) and not self.queues and not self.replies:
-                deadline = self.machine.next_deadline_ms()
-                if deadline is None or deadline > until_ms:
+            for _ in self.each_process():
+                self.run_process()
+            busy = any(process.queues or process.replies for process in self.processes)
+            if before == (len(self.trace), len(self.server.log)) and not busy:
+                deadlines = [process.machine.next_deadline_ms() for process in self.processes]
+                deadline = min((one for one in deadlines if one is not None), default=until_ms + 1)
+                if deadline > until_ms:
                     return
                 self.now_ms = max(self.now_ms, deadline)
         raise StuckError("the machine does not come to rest")
+
+    def run_process(self) -> None:
+        """One process is told all that happened, and does all that it can do now."""
+        process = self.process
+        while kinds := self.waiting_kinds():
+            self.watch(self.rnd.choice(kinds))
+        while process.queues:
+            self.send_one()
+            while process.replies:
+                self.answer_one()
+        while process.replies:
+            self.answer_one()
+        self.fire()
 
     def clean_up(self) -> None:
         """All pods go: nothing may be left held, assumed, queued or in use."""
         for key in list(self.server.pods):
             self.server.delete_pod(key)
         self.settle()
+        for _ in self.each_process():
+            self.check_nothing_left()
+
+    def check_nothing_left(self) -> None:
         machine = self.machine
         left = {
             "in use": [
@@ -628,9 +686,14 @@ class World(ForeignScheduler, TaintRuleActions):
     # Safety
 
     def check_safety(self) -> None:
-        """No device in two claims; every pod that we bound has its claims, allocated, reserved, on its node."""
+        """No device in two claims; every pod that we bound has its claims, allocated, reserved, on its node.
+
+        Two processes can allocate one device to two claims in the same moment; but not bind a pod of each.
+        """
         for device, one, other in self.double_devices():
-            if not is_foreign_claim(one) and not is_foreign_claim(other):
+            if is_foreign_claim(one) or is_foreign_claim(other):
+                continue
+            if not self.twins or (self.is_promised(one) and self.is_promised(other)):
                 raise UnsafeError(f"device {device} is given to {one} and to {other}")
         for uid, node in self.server.bindings[self.checked_bindings :]:
             self.promised[uid] = node
@@ -660,6 +723,13 @@ class World(ForeignScheduler, TaintRuleActions):
             used = sum(pod_requests(pod).get("cpu", 0) for pod in running)
             if used > node_allocatable(node)["cpu"]:
                 raise UnsafeError(f"node {name} is overcommitted: {[str(pod.key) for pod in running]} use {used}m cpu")
+
+    def is_promised(self, key: ClaimKey) -> bool:
+        """Whether a pod that we bound, and that still runs, uses the claim."""
+        return any(
+            pod.uid in self.promised and not pod.is_terminal and key in claims_of(pod)
+            for pod in self.server.pods.values()
+        )
 
     def check_told(self, pod) -> None:
         """A bound pod names its special claim, and the requests its container has, exactly when it has one."""
