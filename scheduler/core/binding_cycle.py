@@ -16,7 +16,8 @@ Rules of this module
   3. Holds end when the pod's writes are settled, not before.
   4. One cycle ends before the pod can begin another.
   5. The pod is bound with the claims that its status names at that instant: the kubelet looks there alone. They can be
-     replaced meanwhile, so a binding with generated claims is for the pod's revision, and the API server compares.
+     replaced meanwhile, or be taken back by another process of our name (`taking_back`), so a binding with claims is
+     for the pod's revision, and the API server compares.
 
 Cost: O(1) for each answer, plus what the plugins do.
 
@@ -26,7 +27,7 @@ See docs/adr/0006-level-triggered-prebind.md.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import partial
 from typing import Final, Protocol
@@ -40,6 +41,7 @@ from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.pod_writes import PodWrites
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.store import Store, claims_of
+from scheduler.core.taking_back import SCHEDULER_ERROR, UNSCHEDULABLE, Reason, TakingBack, fence_of
 from scheduler.core.timers import TimerId, Timers
 from scheduler.framework.api import (
     ClusterView,
@@ -98,6 +100,11 @@ class BindingCycle(Struct, eq=False):
         awaits_revision: The watch of claims must have come so far before the cycle continues, None when it waits for
             something else.
         is_bind_doubtful: An earlier sending of the binding may still land.
+        fence_ms: The pod's fence when the cycle began; `written` is kept only where there is one.
+        written: Claims that a write of this cycle has changed.
+        patience_ms: Until when another process may finish what it has reserved for the pod, None: not asked yet.
+        leaves_claims: Given up for another process of our name, which takes back what there is.
+        notes: What the pod's status said of its devices when PreBind was done.
         failure: Why the pod is given up; set from SETTLE on.
         retry_ms: Wait before the pod is tried again, None for the usual backoff.
     """
@@ -116,6 +123,11 @@ class BindingCycle(Struct, eq=False):
     permit_deadline_ms: int | None = None
     is_bind_doubtful: bool = False
     bind_attempts: int = 0
+    fence_ms: int | None = None
+    written: tuple[ClaimKey, ...] = ()
+    patience_ms: int | None = None
+    leaves_claims: bool = False
+    notes: tuple[object, ...] = ()
     unreserve_rounds: int = 0
     failure: Status | None = None
     retry_ms: int | None = None
@@ -156,6 +168,8 @@ class BindingCycles:
         settings: CoreSettings,
         view: ClusterView,
         surroundings: Surroundings,
+        pod_writes: PodWrites,
+        taking_back: TakingBack,
     ) -> None:
         self._store: Final = store
         self._overlay: Final = overlay
@@ -165,7 +179,8 @@ class BindingCycles:
         self._settings: Final = settings
         self._view: Final = view
         self._around: Final = surroundings
-        self._pod_writes: Final = PodWrites(outbox, timers, settings, store, surroundings)
+        self._pod_writes: Final = pod_writes
+        self._taking_back: Final = taking_back
         self._by_pod: Final[dict[PodUid, BindingCycle]] = {}
         self._awakened: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
         self._watched_revision = 0
@@ -192,7 +207,7 @@ class BindingCycles:
     def start(self, pod: Pod, node: NodeName, cycle: Cycle, runner: Runner, permit: PermitResult) -> None:
         """Take over a pod that is assumed on `node` and whose devices are held."""
         uid = pod.uid
-        binding = BindingCycle(uid, pod, node, cycle, runner)
+        binding = BindingCycle(uid, pod, node, cycle, runner, fence_ms=fence_of(pod))
         self._by_pod[uid] = binding
         if permit.status.code is Code.WAIT:
             self._wait_for_permit(binding, permit)
@@ -250,7 +265,7 @@ class BindingCycles:
         """The pod was observed anew, unbound: other claims than those it has reserved are of use to nobody."""
         binding = self._by_pod.get(uid)
         if binding is not None and binding.stage in (_PERMIT, _PRE_BIND):
-            self._give_up_replaced(binding)
+            self._give_up_changed(binding)
 
     def claims_watched(self, revision: int) -> None:
         """The watch of claims has come to `revision`: what was stored before it has been seen."""
@@ -356,11 +371,14 @@ class BindingCycles:
             binding.awaits_revision = revision
             heapq.heappush(self._awaiting_watch, (revision, binding.uid))
             return
+        if binding.fence_ms is not None and self._has_unwritten(binding, claims):
+            return
         barred = self._around.is_barred(binding, claims)
         if barred is not None:
             self._give_up(binding, barred)
             return
         binding.stage = _BIND
+        binding.notes = _notes(self._store.pods[binding.uid])
         self._bind(binding)
 
     def _sleep(self, binding: BindingCycle, claims: tuple[ClaimKey, ...], deadline_ms: int | None) -> None:
@@ -406,7 +424,7 @@ class BindingCycles:
         match decision:
             case CreateClaim() | AddClaimFinalizer() | WriteClaimStatus() | RemoveClaimFinalizer() | DeleteClaim():
                 binding.awaited += 1
-                settled = partial(self._settled, binding)
+                settled = partial(self._settled, binding, decision.claim)
                 if not self._joined(binding, decision, settled):
                     self._writes.send(decision, binding.uid, settled)
             case ReadClaim(claim):
@@ -431,7 +449,9 @@ class BindingCycles:
         claim = self._store.claim(decision.claim)
         return claim is not None and self._writes.join(claim, decision, binding.uid, settled)
 
-    def _settled(self, binding: BindingCycle, settlement: Settlement) -> None:
+    def _settled(self, binding: BindingCycle, claim: ClaimKey, settlement: Settlement) -> None:
+        if binding.fence_ms is not None and isinstance(settlement, WriteAccepted):
+            binding.written += (claim,)
         if isinstance(settlement, WriteConflicted | WriteRejected):
             binding.trouble += 1
             if isinstance(settlement, WriteRejected) and settlement.code != GONE:
@@ -493,27 +513,60 @@ class BindingCycles:
     def _bind(self, binding: BindingCycle) -> None:
         if binding.stage is not _BIND:
             return
-        if self._give_up_replaced(binding):
+        if self._give_up_changed(binding):
             return
         pod = self._store.pods[binding.uid]
         binding.bind_attempts += 1
-        expected = pod.metadata.revision if pod.status.resource_claim_statuses else None
+        expected = pod.metadata.revision if self._store.claims_of(binding.uid) else None
         decision = BindPod(pod.key, pod.uid, binding.node, expected)
         self._outbox.ask(decision, partial(self._bind_answered, binding))
 
-    def _give_up_replaced(self, binding: BindingCycle) -> bool:
-        """Give the pod up when its status names other claims than those it was to be bound with; whether it does.
+    def _give_up_changed(self, binding: BindingCycle) -> bool:
+        """Give the pod up when it must not be bound with the claims of this cycle any more; whether that is so.
 
-        No binding that was sent for it can land any more: each was for a revision with the claims of then.
+        Its status names other claims now, or another process of our name takes them back. No binding that was sent for
+        it can land any more: each was for a revision of before.
         """
-        if self._store.pods[binding.uid] is binding.pod:
+        pod = self._store.pods[binding.uid]
+        if pod is binding.pod:
             return False
         was, now = claims_of(binding.pod), self._store.claims_of(binding.uid)
-        if was == now:
-            return False
-        names = ", ".join(key.name for key in was), ", ".join(key.name for key in now) or "none"
-        self._give_up(binding, Status.error(f"the pod's ResourceClaims were {names[0]} and are {names[1]} now"))
-        return True
+        if was != now:
+            names = ", ".join(key.name for key in was), ", ".join(key.name for key in now) or "none"
+            self._give_up(binding, Status.error(f"the pod's ResourceClaims were {names[0]} and are {names[1]} now"))
+            return True
+        if now and fence_of(pod) != binding.fence_ms:
+            binding.leaves_claims = True
+            self._give_up(
+                binding, Status.error("another process that schedules under this name takes the pod's devices back")
+            )
+            return True
+        if binding.stage is _BIND and _notes(pod) != binding.notes:
+            self._give_up(binding, Status.error("what the pod's status says of its devices has changed"))
+            return True
+        return False
+
+    def _has_unwritten(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> bool:
+        """Whether the pod must not be bound because what it would be bound with may still be taken back.
+
+        Whoever put up the fence under which this cycle began can take back what has not changed since. If another
+        process has reserved it, that one may bind the pod; if none does, it is reserved anew. What the pod's group has
+        is taken back by nobody who puts up fences.
+        """
+        for key in claims:
+            claim = self._store.claim(key)
+            if claim is None or not claim.is_reserved_for(binding.uid) or key in binding.written:
+                continue
+            now_ms = self._timers.now_ms
+            if binding.patience_ms is None:
+                binding.patience_ms = now_ms + self._settings.reserved_ms_patience
+            if now_ms < binding.patience_ms:
+                self._sleep(binding, claims, binding.patience_ms)
+            else:
+                text = f"ResourceClaim {key.name} was reserved for the pod by an earlier attempt: it is reserved anew"
+                self._give_up(binding, Status.error(text))
+            return True
+        return False
 
     def _bind_answered(self, binding: BindingCycle, answer: Answer) -> None:
         if binding.stage is not _BIND or self._by_pod.get(binding.uid) is not binding:
@@ -551,7 +604,7 @@ class BindingCycles:
                     return
                 if pod.uid != uid:
                     self._around.pod_missing(binding.pod.key, uid)
-                elif self._give_up_replaced(binding):
+                elif self._give_up_changed(binding):
                     pass
                 elif pod.is_deleting or pod.is_terminal:
                     # The API server binds no pod that is being deleted, and a deletion is never taken back.
@@ -609,15 +662,28 @@ class BindingCycles:
     def _unreserve_again(self, binding: BindingCycle) -> None:
         binding.cycle.now_ms = self._timers.wall_ms
         binding.unreserve_rounds += 1
-        if binding.unreserve_rounds <= _UNRESERVE_ROUNDS_MAX:
-            # What somebody else was given too is removed whole, reservation included; the rest in the next round.
-            for decision in self._around.withdrawals(binding) or binding.runner.unreserve(
-                binding.cycle, binding.node, self._view
-            ):
-                self._send(binding, decision)
-        if not binding.awaited:
-            self._leave(binding)
-            self._around.pod_failed(binding)
+        if binding.unreserve_rounds <= _UNRESERVE_ROUNDS_MAX and not binding.leaves_claims:
+            derive = partial(self._stored_for_nothing, binding)
+            if self._taking_back.permitted(binding.uid, derive()):
+                binding.awaited += 1
+                failure = binding.failure or Status.error("binding failed")
+                why = Reason(UNSCHEDULABLE if failure.is_rejection else SCHEDULER_ERROR, failure.message)
+                claims = claims_of(binding.pod)
+                self._taking_back.prepare(binding.uid, claims, derive, why, partial(self._take_back, binding))
+                return
+        self._leave(binding)
+        self._around.pod_failed(binding)
+
+    def _stored_for_nothing(self, binding: BindingCycle) -> Sequence[Decision]:
+        """What takes it back: what somebody else was given too is removed whole; the rest in the next round."""
+        return self._around.withdrawals(binding) or binding.runner.unreserve(binding.cycle, binding.node, self._view)
+
+    def _take_back(self, binding: BindingCycle, decisions: tuple[Decision, ...] | None) -> None:
+        if decisions is None:
+            binding.leaves_claims = True  # the pod's next attempt uses them, or tries again
+        for decision in decisions or ():
+            self._send(binding, decision)
+        self._answered(binding)
 
     def _leave(self, binding: BindingCycle) -> None:
         self._rouse(binding)
@@ -634,3 +700,8 @@ class BindingCycles:
     def _set_timer(self, binding: BindingCycle, deadline_ms: int, action: Callable[[BindingCycle], None]) -> None:
         self._timers.cancel(binding.timer)
         binding.timer = self._timers.at(deadline_ms, partial(action, binding))
+
+
+def _notes(pod: Pod) -> tuple[object, ...]:
+    """What PreBind writes into a pod's status, for one node."""
+    return pod.status.extended_resource_claim_status, pod.status.node_allocatable_resource_claim_statuses

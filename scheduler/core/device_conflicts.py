@@ -2,10 +2,13 @@
 
 Rules of this module
   1. A contest is looked for as soon as somebody's allocation is seen, and reported once: an event on both claims, and
-     a count. One between two claims of others is only counted, until a pod of ours uses one of them.
+     a count. One between two claims of others is only counted, until a pod of ours uses one of them; one with a claim
+     of ours that is not stored, until it is.
   2. Ours yields whenever it can: other schedulers do not. It can while no pod that uses the claim is bound or about to
      be: then the binding cycle is given up, and the allocation removed, provided the claim has not changed meanwhile.
-  3. What is in use by a bound pod stays as it is and is only reported. Between two claims of ours one yields.
+  3. What is in use by a bound pod stays as it is and is only reported. Between two claims of ours one yields. What is
+     reserved for a pod that is not being bound here may be what another process of our name is binding it with: that
+     pod's next attempt takes it back, none else.
   4. Before everything has been listed nothing is concluded: what is needed to tell may not be known yet.
 
 Not here: who contests whom (`contests`), how a write becomes certain (`claim_writes`; its devices stay held till then).
@@ -42,13 +45,15 @@ class Fate(Enum):
 
     WITHDRAWN = "withdrawn"  # ours was taken back
     BOUND = "bound"  # ours is used by a bound pod, or by one whose binding is under way
+    RESERVED = "reserved"  # ours is reserved for a pod that is not bound; it is taken back when that pod is tried
     FOREIGN = "foreign"  # neither claim is used by a pod of ours
 
 
 class _Use(Enum):
     NONE = 0
     SOON = 1  # by a pod of ours that is being bound and can still be held back
-    UNSEEN = 2  # reserved for a pod that is gone or not told yet: not to be taken away, and not to be joined
+    ELSEWHERE = 2  # reserved for a pod that is not being bound here: gone, not told yet, or bound by another process of
+    # our name. Not to be taken away, and not to be joined.
     CERTAIN = 3
 
 
@@ -66,6 +71,7 @@ class DeviceConflicts:
         self._unreviewed: Final[dict[ClaimUid, None]] = {}
         # Contests that are counted and told to nobody: for each claim the others.
         self._untold: Final[dict[ClaimUid, dict[ClaimUid, None]]] = {}
+        self._unstored: Final[dict[ClaimUid, None]] = {}  # of ours that yield and are not stored, or not yet
         self._is_listed = False
         self.counts: Final[Counter[tuple[str, Fate]]] = Counter()
         """Conflicts seen so far, by what is contested ("device", "counter", "capacity") and what became of ours.
@@ -88,8 +94,29 @@ class DeviceConflicts:
         if self._is_listed:
             self._review()
 
+    def own_allocation_seen(self, claim: ClaimUid) -> None:
+        """What we decided for `claim` is stored, perhaps after its pod was given up."""
+        if claim not in self._unstored:
+            return
+        del self._unstored[claim]
+        ours = self._store.claims[claim]
+        for rival in self._overlay.contests.rivals(claim):
+            theirs = self._store.claims.get(rival.claim)
+            if theirs is not None and theirs.allocation is not None:
+                self._tell(ours, theirs, rival.what, Fate.WITHDRAWN)
+                self._tell(theirs, ours, rival.what, None)
+
+    def given_up(self, claims: Iterable[ClaimKey]) -> None:
+        """A pod that uses `claims` is not being bound any more, and nothing that was sent for it can land."""
+        for key in claims:
+            claim = self._store.claim(key)
+            if claim is not None:
+                self._unstored.pop(claim.uid, None)
+        self.withdraw_idle(claims)
+
     def claim_gone(self, claim: ClaimUid) -> None:
         """Whatever was given to `claim` is contested no more."""
+        self._unstored.pop(claim, None)
         for other in tuple(self._untold.get(claim, ())):
             self._forget_untold(claim, other)
 
@@ -162,13 +189,16 @@ class DeviceConflicts:
                 fates[claim.key] = self._yield(claim, self._text(claim.key, Rival(against.uid, rival.kind, rival.what)))
         fate = Fate.FOREIGN
         if fates:
-            fate = Fate.WITHDRAWN if Fate.WITHDRAWN in fates.values() else Fate.BOUND
+            fate = next((one for one in Fate if one in fates.values()), Fate.FOREIGN)
         self.counts[rival.kind, fate] += 1
         if not fates:
             self._untold.setdefault(seen.uid, {})[other.uid] = None
             self._untold.setdefault(other.uid, {})[seen.uid] = None
         else:
             self._forget_untold(seen.uid, other.uid)
+            if other.allocation is None:
+                self._unstored[other.uid] = None
+                return
             self._tell(seen, other, rival.what, fates.get(seen.key))
             self._tell(other, seen, rival.what, fates.get(other.key))
 
@@ -185,7 +215,6 @@ class DeviceConflicts:
         against = Rival(seen.uid, rival.kind, rival.what)
         self.bindings.hold_back(hold.pod, Status.error(self._text(ours.claim, against)))
         self.counts[rival.kind, Fate.WITHDRAWN] += 1
-        self._tell(seen, ResourceClaim(ours.claim, ours.uid, revision=0, spec=None), rival.what, None)
 
     def _is_ours(self, claim: ResourceClaim) -> bool:
         return self._overlay.is_held(claim.uid) or any(
@@ -193,7 +222,7 @@ class DeviceConflicts:
         )
 
     def _yield(self, claim: ResourceClaim, text: str) -> Fate:
-        if self._use(claim, except_pod=None) in (_Use.UNSEEN, _Use.CERTAIN):
+        if self._use(claim, except_pod=None) is _Use.CERTAIN:
             return Fate.BOUND
         is_given_up = False
         for pod in self._store.pods_using(claim.key):
@@ -202,7 +231,7 @@ class DeviceConflicts:
         if hold is not None:  # of a pod that is gone: its writes are awaited already
             is_given_up |= self.bindings.hold_back(hold.pod, Status.error(text))
         is_withdrawn = self.withdraw_idle((claim.key,))
-        return Fate.WITHDRAWN if is_given_up or is_withdrawn else Fate.BOUND
+        return Fate.WITHDRAWN if is_given_up or is_withdrawn else Fate.RESERVED
 
     def _withdrawal(self, key: ClaimKey, *, except_pod: PodUid | None) -> WriteClaimStatus | None:
         claim = self._store.claim(key)
@@ -222,7 +251,7 @@ class DeviceConflicts:
             if consumer.pod_uid is None:
                 return _Use.CERTAIN  # of another kind
             if consumer.pod_uid not in users and consumer.pod_uid != except_pod:
-                found = _Use.UNSEEN
+                found = _Use.ELSEWHERE
         reserved = {consumer.pod_uid for consumer in claim.reserved_for}
         for uid, pod in users.items():
             if uid == except_pod:
@@ -235,7 +264,9 @@ class DeviceConflicts:
                 return _Use.CERTAIN
             if uid in reserved and pod.spec.scheduler_name not in self._scheduler_names:
                 return _Use.CERTAIN  # its scheduler is about to bind it
-            if stage is not None and found is _Use.NONE:
+            if stage is None and uid in reserved:
+                found = _Use.ELSEWHERE
+            elif stage is not None and found is _Use.NONE:
                 found = _Use.SOON
         return found
 
@@ -249,6 +280,7 @@ class DeviceConflicts:
     def _tell(self, claim: ResourceClaim, other: ResourceClaim, what: str, fate: Fate | None) -> None:
         follows = {
             Fate.WITHDRAWN: "; this claim's allocation is withdrawn, and its pod scheduled again",
+            Fate.RESERVED: "; it is reserved for a pod that is not bound, and withdrawn when that pod is scheduled",
             Fate.BOUND: "; its pod is bound already: delete one of the two pods, and keep schedulers apart (--nodes)",
             None: "",
         }

@@ -141,7 +141,8 @@ class WriteAccepted:
 
     Args:
         claim: For claim writes (but DeleteClaim) and ReadClaim: the claim as the server answered.
-        pod: For ReadPod, PatchExtendedResources and PatchNodeAllocatable: the pod as the server answered.
+        pod: For ReadPod, PatchExtendedResources, PatchNodeAllocatable and a PatchPodStatus with a fence: the pod as the
+            server answered.
     """
 
     id: WriteId

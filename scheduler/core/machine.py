@@ -56,6 +56,7 @@ from scheduler.core.inputs import (
 from scheduler.core.invariants import Invariants
 from scheduler.core.observation import Observations
 from scheduler.core.outbox import Outbox
+from scheduler.core.pod_writes import PodWrites
 from scheduler.core.problems import Problems
 from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue
@@ -63,6 +64,7 @@ from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
 from scheduler.core.story import Entry, Story
 from scheduler.core.stranded_claims import StrandedClaims
+from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision
@@ -132,6 +134,8 @@ class Machine:
             refused=self._observed.write_refused,
             freed=self._observed.write_settled,
         )
+        pod_writes = PodWrites(self.outbox, self.timers, settings, self.store, self._observed)
+        taking_back = TakingBack(self.store, self.timers, settings, self.writes, pod_writes)
         self.bindings: Final = BindingCycles(
             store=self.store,
             overlay=self.overlay,
@@ -141,6 +145,8 @@ class Machine:
             settings=settings,
             view=view,
             surroundings=self._observed,
+            pod_writes=pod_writes,
+            taking_back=taking_back,
         )
         self._cycles: Final = SchedulingCycles(
             store=self.store,
@@ -152,8 +158,15 @@ class Machine:
             outbox=self.outbox,
             timers=self.timers,
             view=view,
+            taking_back=taking_back,
         )
-        self._observed.connect(queue=self.queue, writes=self.writes, bindings=self.bindings, cycles=self._cycles)
+        self._observed.connect(
+            queue=self.queue,
+            writes=self.writes,
+            bindings=self.bindings,
+            cycles=self._cycles,
+            taking_back=taking_back,
+        )
         self._invariants: Final = Invariants(
             store=self.store,
             overlay=self.overlay,

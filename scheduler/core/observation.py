@@ -27,6 +27,7 @@ from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue, pod_changes
 from scheduler.core.store import Store, claims_of
 from scheduler.core.stranded_claims import StrandedClaims
+from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
 from scheduler.framework.api import Action, ClusterEvent, Held, Resource
 from scheduler.framework.decisions import WriteClaimStatus
@@ -46,6 +47,7 @@ class Observations:
     bindings: BindingCycles
     cycles: SchedulingCycles
     writes: ClaimWrites
+    taking_back: TakingBack
 
     def __init__(
         self,
@@ -67,10 +69,17 @@ class Observations:
         self._stranded: Final = stranded
 
     def connect(
-        self, *, queue: SchedulingQueue, writes: ClaimWrites, bindings: BindingCycles, cycles: SchedulingCycles
+        self,
+        *,
+        queue: SchedulingQueue,
+        writes: ClaimWrites,
+        bindings: BindingCycles,
+        cycles: SchedulingCycles,
+        taking_back: TakingBack,
     ) -> None:
         """Set those whom observations concern; they need this object first."""
         self.queue, self.writes, self.bindings, self.cycles = queue, writes, bindings, cycles
+        self.taking_back = taking_back
         self._conflicts.connect(writes=writes, bindings=bindings)
 
     # Pods
@@ -85,7 +94,7 @@ class Observations:
         if pod.node_name is not None:
             self._bound_pod_observed(old, pod)
             if pod.spec.resource_claims:
-                self._stranded.pod_observed(pod)
+                self._stranded.pod_observed(pod, was_waiting=old is not None and old.node_name is None)
         elif pod.spec.scheduler_name in self._runners:
             self._our_pod_observed(old, pod)
         if pod.spec.scheduler_name in self._runners:
@@ -196,6 +205,8 @@ class Observations:
         self.writes.observed(claim)
         if is_foreign:
             self._conflicts.allocation_seen(claim.uid)
+        elif claim.allocation is not None:
+            self._conflicts.own_allocation_seen(claim.uid)
         self.bindings.claim_changed(claim.key)
         if claim.allocation is None or old is None or old.allocation is None:
             self._stranded.claim_changed(claim)
@@ -234,6 +245,7 @@ class Observations:
 
     def write_settled(self, key: ClaimKey) -> None:
         self.bindings.claim_changed(key)
+        self.taking_back.write_settled(key)
 
     def devices_released(self, held: Iterable[Held]) -> None:
         for one in held:
@@ -286,7 +298,7 @@ class Observations:
             self._leave(uid)
         elif queued is not None:
             self.cycles.fail(queued, binding.failure or Status.error("binding failed"), binding.retry_ms)
-        self._conflicts.withdraw_idle(claims_of(binding.pod))
+        self._conflicts.given_up(claims_of(binding.pod))
 
     def _change(self, resource: Resource, action: Action, old: object | None, new: object | None) -> None:
         if self.queue.has_waiting:

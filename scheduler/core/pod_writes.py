@@ -1,8 +1,9 @@
-"""Writes on a pod's status that must be known to have landed before the pod is bound, each driven to a known outcome.
+"""Writes on a pod's status on which something else depends, each driven to a known outcome.
 
-What is read there (`extendedResourceClaimStatus`, `nodeAllocatableResourceClaimStatuses`) belongs to one node. A write
-that is lost may still arrive later, when the pod has been given up on that node and placed on another; what fences it
-is its own condition, the pod's revision.
+What is read there (`extendedResourceClaimStatus`, `nodeAllocatableResourceClaimStatuses`) belongs to one node, and must
+be there before the pod is bound. A fence (`taking_back`) must be there before something is taken from the pod. A write
+that is lost may still arrive later, when the pod has been given up on that node and placed on another; what stops it is
+its own condition, the pod's revision.
 
 Rules of this module
   1. A write without a known outcome is sent again unchanged until its outcome is known: accepted, or the pod has
@@ -26,7 +27,7 @@ from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.store import Store
 from scheduler.core.timers import Timers
-from scheduler.framework.decisions import PatchExtendedResources, PodNote, ReadPod
+from scheduler.framework.decisions import PatchExtendedResources, PatchPodStatus, PodNote, ReadPod
 from scheduler.model.keys import PodKey, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.resources import take_the_same
@@ -53,7 +54,7 @@ class Observer(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Write:
-    decision: PodNote
+    decision: PodNote | PatchPodStatus  # the latter with an expected revision
     settled: Callable[[Refusal | None], None]
     is_doubtful: bool = False
     refusal: Refusal | None = None
@@ -72,7 +73,7 @@ class PodWrites:
         self._store: Final = store
         self._observer: Final = observer
 
-    def send(self, decision: PodNote, settled: Callable[[Refusal | None], None]) -> None:
+    def send(self, decision: PodNote | PatchPodStatus, settled: Callable[[Refusal | None], None]) -> None:
         """Send a write; `settled` is called when its outcome is known, with None or what spoke against it."""
         self._dispatch(_Write(decision, settled))
 
@@ -85,6 +86,7 @@ class PodWrites:
 
     def _is_overtaken(self, write: _Write) -> bool:
         pod = self._store.pods.get(write.decision.uid)
+        assert write.decision.expect_revision is not None
         return pod is None or pod.metadata.revision > write.decision.expect_revision
 
     def _answered(self, write: _Write, answer: Answer) -> None:
@@ -142,9 +144,11 @@ class PodWrites:
         self._timers.at(self._timers.now_ms + wait_ms, partial(action, write))
 
 
-def _dropped(note: PodNote, pod: Pod) -> str | None:
-    """Why an accepted note is not what the server answered, None when it is."""
-    if isinstance(note, PatchExtendedResources):
-        return DROPPED if pod.status.extended_resource_claim_status != note.status else None
+def _dropped(write: PodNote | PatchPodStatus, pod: Pod) -> str | None:
+    """Why an accepted write is not what the server answered, None when it is."""
+    if isinstance(write, PatchPodStatus):
+        return None
+    if isinstance(write, PatchExtendedResources):
+        return DROPPED if pod.status.extended_resource_claim_status != write.status else None
     stored = pod.status.node_allocatable_resource_claim_statuses or ()
-    return None if take_the_same(stored, note.claims) else DROPPED_NODE_ALLOCATABLE
+    return None if take_the_same(stored, write.claims) else DROPPED_NODE_ALLOCATABLE

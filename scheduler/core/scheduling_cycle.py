@@ -11,7 +11,7 @@ Source: pkg/scheduler/schedule_one.go and framework/types.go (`FitError.Error`) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -24,6 +24,7 @@ from scheduler.core.inputs import WriteAccepted
 from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.core.store import Store
+from scheduler.core.taking_back import SCHEDULER_ERROR, UNSCHEDULABLE, Reason, TakingBack
 from scheduler.core.timers import Timers
 from scheduler.framework.api import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -42,8 +43,6 @@ from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 
 NO_NODES: Final = "no nodes available to schedule pods"
-UNSCHEDULABLE: Final = "Unschedulable"
-SCHEDULER_ERROR: Final = "SchedulerError"
 UNFINISHED: Final = (
     "Looking for its devices takes long (selectors or constraints that cost much to decide) and is not finished: it "
     "goes on in {}, then less and less often."
@@ -69,6 +68,7 @@ class SchedulingCycles:
         outbox: Outbox,
         timers: Timers,
         view: ClusterView,
+        taking_back: TakingBack,
     ) -> None:
         self._store: Final = store
         self._overlay: Final = overlay
@@ -79,8 +79,9 @@ class SchedulingCycles:
         self._outbox: Final = outbox
         self._timers: Final = timers
         self._view: Final = view
-        # The condition we last asked the API server to store, while it may not be observed yet.
+        self._taking_back: Final = taking_back
         self._begun_at = 0
+        # The condition we last asked the API server to store, while it may not be observed yet.
         self._told: Final[dict[PodUid, tuple[str, str]]] = {}
 
     def run(self, queued: QueuedPod, looks_max: int, steps_max: int) -> None:
@@ -177,8 +178,8 @@ class SchedulingCycles:
             self._tell(queued.pod, UNSCHEDULABLE, message, None)
 
     def _undo(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
-        for decision in queued.runner.unreserve(cycle, node, self._view):
-            self._send(queued, decision)
+        decisions = queued.runner.unreserve(cycle, node, self._view)
+        self._take_back(queued, decisions, Reason(SCHEDULER_ERROR, "the pod's node was given up again"))
 
     def _end_without_node(self, queued: QueuedPod, status: Status) -> None:
         if status.is_rejection:
@@ -201,10 +202,9 @@ class SchedulingCycles:
     ) -> None:
         """No node fits: let PostFilter help, then wait for a change."""
         helped = queued.runner.post_filter(cycle, verdicts, self._view)
-        for decision in helped.decisions:
-            self._send(queued, decision)
         if helped.status.code is Code.ERROR or (not helped.status.is_success and helped.status.message):
             message = f"{message} {helped.status.message}"
+        self._take_back(queued, helped.decisions, Reason(UNSCHEDULABLE, message))
         self._unschedulable(queued, message, rejecters, shape, helped.nominated_node)
 
     def _message(self, pre_filter_message: str, reasons: Mapping[str, int]) -> str:
@@ -262,6 +262,15 @@ class SchedulingCycles:
         self._told.pop(uid, None)
 
     # PostFilter's writes
+
+    def _take_back(self, queued: QueuedPod, decisions: Sequence[Decision], why: Reason) -> None:
+        if decisions:
+            claims = self._store.claims_of(queued.uid)
+            self._taking_back.prepare(queued.uid, claims, lambda: decisions, why, partial(self._send_all, queued))
+
+    def _send_all(self, queued: QueuedPod, decisions: tuple[Decision, ...] | None) -> None:
+        for decision in decisions or ():
+            self._send(queued, decision)
 
     def _send(self, queued: QueuedPod, decision: Decision) -> None:
         match decision:

@@ -30,6 +30,8 @@ class CoreSettings:
             (upstream minFeasibleNodesToFind). Smaller clusters are always searched whole.
         remembered_verdicts_max: Bound on verdicts kept, over all pod shapes; the shapes unused longest are forgotten.
         write_retry_ms_initial, write_retry_ms_max: Wait before a write without a known outcome is sent again.
+        reserved_ms_patience: How long another process of our name may take to bind a pod from which devices were taken
+            back before, and for which it has reserved others.
         conflicts_max: Conflicts and refusals one binding cycle survives before it gives up.
         configuration_retry_ms: Wait before a pod that failed for lack of permissions is tried again.
         story_entries_max: Inputs the story remembers, 0 for none.
@@ -57,6 +59,7 @@ class CoreSettings:
     remembered_verdicts_max: int = 2_000_000
     write_retry_ms_initial: int = 100
     write_retry_ms_max: int = 10_000
+    reserved_ms_patience: int = 5_000
     conflicts_max: int = 8
     configuration_retry_ms: int = 60_000
     story_entries_max: int = 0
@@ -85,6 +88,7 @@ class CoreSettings:
             "remembered_verdicts_max",
             "write_retry_ms_initial",
             "write_retry_ms_max",
+            "reserved_ms_patience",
             "conflicts_max",
             "configuration_retry_ms",
         ):

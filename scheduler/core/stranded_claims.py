@@ -1,8 +1,8 @@
 """Claims that nobody will allocate: of pods that are on a node already, usually because their author set the node.
 
-A scheduler allocates claims while it looks for a node. A pod that has one (`spec.nodeName` in its manifest) is left
-alone by all of them, so an unallocated claim of it stays unallocated, and the kubelet waits for ever without a word
-that says why.
+A scheduler allocates claims while it looks for a node. A pod that has one (`spec.nodeName` in its manifest, or a
+binding by somebody who did not look at its claims) is left alone by all of them, so an unallocated claim of it stays
+unallocated, and the kubelet waits for ever without a word that says why.
 
 Rules of this module
   1. Told after `unallocated_ms_silent`, for a claim may be generated, or be allocated for another pod, in that time;
@@ -11,7 +11,8 @@ Rules of this module
      looked at again later.
   3. A claim that has taken the place of another one, with which the pod was bound, is told as that: its author did
      nothing wrong. kube-controller-manager up to 1.36 can do that when many pods come at once.
-  4. Only pods that name one of our profiles are ours to tell about.
+  4. So is a pod that was seen waiting before it was on the node: a scheduler put it there, not its manifest.
+  5. Only pods that name one of our profiles are ours to tell about.
 
 Not here: the reservation of such a pod for a claim that is allocated; the resource claim controller makes it.
 
@@ -51,6 +52,7 @@ class StrandedClaims:
         self._is_listed = False
         self._armed: Final[dict[PodUid, TimerId]] = {}
         self._told: Final[dict[PodUid, dict[ClaimUid, None]]] = {}
+        self._bound_in_sight: Final[dict[PodUid, None]] = {}
 
     @property
     def count(self) -> int:
@@ -64,9 +66,17 @@ class StrandedClaims:
             for pod in self._store.pods.values():
                 self.pod_observed(pod)
 
-    def pod_observed(self, pod: Pod) -> None:
-        """A pod is there, or has changed."""
-        if not self._is_listed or pod.spec.scheduler_name not in self._scheduler_names:
+    def pod_observed(self, pod: Pod, *, was_waiting: bool = False) -> None:
+        """A pod is there, or has changed.
+
+        Args:
+            was_waiting: It had no node when it was last seen.
+        """
+        if pod.spec.scheduler_name not in self._scheduler_names:
+            return
+        if was_waiting:
+            self._bound_in_sight[pod.uid] = None
+        if not self._is_listed:
             return
         if pod.node_name is None or pod.is_terminal or pod.is_deleting:
             self.pod_gone(pod.uid)
@@ -86,6 +96,7 @@ class StrandedClaims:
         """The pod needs nothing any more."""
         self._timers.cancel(self._armed.pop(uid, None))
         self._told.pop(uid, None)
+        self._bound_in_sight.pop(uid, None)
 
     def _unallocated(self, pod: Pod) -> list[ResourceClaim]:
         claims = [self._store.claim(key) for key in self._store.claims_of(pod.uid)]
@@ -147,6 +158,17 @@ class StrandedClaims:
                 f"cannot start. Delete the pod, so that its controller makes another one ({_KNOWN}).",
                 f"nobody allocates this claim: its pod {pod.metadata.name} was bound with ResourceClaim {old} before "
                 f"the resource claim controller put this one in its place ({_KNOWN}).",
+            )
+        if pod.uid in self._bound_in_sight:
+            cause = (
+                f"a scheduler has bound the pod to node {node} without it, or somebody has taken the allocation away "
+                "since then"
+            )
+            return (
+                f"ResourceClaim {name} is not allocated: {cause}. No scheduler allocates it now, so the pod cannot "
+                "start. Delete the pod, so that its controller makes another one; if it happens again, look for a "
+                f"second process that schedules for {pod.spec.scheduler_name}.",
+                f"nobody allocates this claim for its pod {pod.metadata.name}: {cause}.",
             )
         advice = (
             "Was spec.nodeName set in its manifest? Leave the node to the scheduler: use nodeSelector or nodeAffinity "

@@ -119,13 +119,21 @@ class ReadPod(Struct, frozen=True):
 
 
 class PatchPodStatus(Struct, frozen=True):
-    """PATCH the pod's status: the PodScheduled condition, and the nominated node ("" clears it, None leaves it)."""
+    """PATCH the pod's status: the PodScheduled condition, and the nominated node ("" clears it, None leaves it).
+
+    Args:
+        expect_revision: Only when the pod still has it; None: whatever its revision is.
+        fence_ms: Unix time, whole seconds, for the condition's `lastProbeTime`; together with `expect_revision` it
+            keeps bindings that were decided before from landing (`core.taking_back`). None leaves it as it is.
+    """
 
     pod: PodKey
     uid: PodUid
     reason: str  # "Unschedulable", "SchedulerError" or "SchedulingGated"
     message: str
     nominated_node: str | None = None
+    expect_revision: int | None = None
+    fence_ms: int | None = None
     id: WriteId = UNSENT
 
 

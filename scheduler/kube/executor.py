@@ -119,6 +119,8 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
             return Request("PATCH", claim_path(decision.claim), orjson.dumps({"metadata": metadata}), MERGE_PATCH)
         case PatchPodStatus():
             body = {"metadata": {"uid": decision.uid}, "status": _pod_status(decision, now_ms, is_transition)}
+            if decision.expect_revision is not None:
+                body["metadata"]["resourceVersion"] = str(decision.expect_revision)
             return Request("PATCH", f"{pod_path(decision.pod)}/status", orjson.dumps(body), STRATEGIC_MERGE_PATCH)
         case CreateClaim():
             return Request("POST", claims_path(decision.claim.namespace), orjson.dumps(_special_claim(decision)))
@@ -231,6 +233,8 @@ def _pod_status(decision: PatchPodStatus, now_ms: int, is_transition: bool) -> d
     }
     if is_transition:
         condition["lastTransitionTime"] = encode_time(now_ms)
+    if decision.fence_ms is not None:
+        condition["lastProbeTime"] = encode_time(decision.fence_ms)
     status: dict[str, Any] = {"conditions": [condition]}
     if decision.nominated_node is not None:
         status["nominatedNodeName"] = decision.nominated_node or None
@@ -453,9 +457,9 @@ class Executor:
             case BindPod():
                 self._unscheduled.pop(decision.uid, None)
                 return WriteAccepted(decision.id)
-            case PatchPodStatus() | DeleteClaim():
+            case PatchPodStatus(fence_ms=None) | DeleteClaim():
                 return WriteAccepted(decision.id)
-            case PatchExtendedResources() | PatchNodeAllocatable():
+            case PatchPodStatus() | PatchExtendedResources() | PatchNodeAllocatable():
                 try:
                     return WriteAccepted(decision.id, pod=self._codec.decode_pod(body))
                 except UndecodableError as error:

@@ -205,6 +205,7 @@ class PodCondition(Record, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
+    last_probe_time: str | None = None
 
 
 class PodResourceClaimStatus(Record, frozen=True):

@@ -329,7 +329,18 @@ def test_a_binding_conflict_is_read_and_recognized_as_ours():
 
 
 def test_a_pod_bound_elsewhere_by_somebody_is_given_up_and_its_reservation_taken_back():
-    rig = binding()
+    rig = writing()
+    write = rig.take(WriteClaimStatus)
+    on_a = builders.allocation("d", pool="a").node_selector
+    rig.tell(rig.server.execute(write))
+    rig.server.put_claim(
+        replace(
+            rig.server.claims[CLAIM],
+            allocation=replace(rig.server.claims[CLAIM].allocation, node_selector=on_a),
+        )
+    )
+    rig.add_nodes("other")
+    rig.watch()
     bind = rig.take(BindPod)
     pod = rig.server.pods[POD]
     rig.server.put_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="other")))

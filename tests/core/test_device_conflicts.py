@@ -76,6 +76,21 @@ def test_ours_yields_before_its_write_is_sent():
     assert rig.server.claims[OURS].allocation is None
     assert not any(isinstance(one, WriteClaimStatus | BindPod) for one in rig.decided)
     assert counts(rig) == {("device", "withdrawn"): 1}
+    assert conflict_events(rig) == {}, "nothing of ours was ever stored, so nobody has anything to look at"
+
+
+def test_what_is_stored_after_the_pod_was_given_up_is_told_then():
+    """Our write is lost, theirs is seen, ours lands: for a moment two claims have the device."""
+    rig = writing()
+    write = rig.take(WriteClaimStatus)
+    they_allocate(rig)
+    rig.watch()
+    assert conflict_events(rig) == {}
+    rig.tell(rig.server.execute(write))
+    assert set(conflict_events(rig)) == {"ours", "theirs"}
+    rig.settle()
+    assert rig.server.claims[OURS].allocation is None
+    assert len([one for one in rig.events if one.startswith("DeviceConflict")]) == 2
 
 
 def test_ours_is_undone_when_its_write_lands_and_the_pod_is_not_bound():
@@ -131,6 +146,7 @@ def test_the_removal_expects_the_claim_as_it_was():
     they_allocate(rig)
     rig.execute(watch=False)
     rig.watch()
+    rig.execute(watch=False)  # the pod cannot be bound by anybody any more
     removal = rig.take(WriteClaimStatus)
     assert removal.clear_allocation
     assert removal.expect_revision == rig.server.claims[OURS].revision
@@ -191,7 +207,8 @@ def test_a_restart_undoes_what_was_stored_and_not_bound():
     after.settle()
     assert after.server.claims[OURS].allocation is None
     assert after.node_of("p") is None
-    assert counts(after) == {("device", "withdrawn"): 1}
+    assert counts(after) == {("device", "reserved"): 1}
+    assert "withdrawn when that pod is scheduled" in conflict_events(after)["ours"]
 
 
 def test_nothing_is_told_twice():
@@ -450,4 +467,4 @@ def test_two_schedulers_of_ours_end_with_one_holder(seen_first):
 
 
 def test_every_fate_has_a_word():
-    assert {fate.value for fate in Fate} == {"withdrawn", "bound", "foreign"}
+    assert {fate.value for fate in Fate} == {"withdrawn", "bound", "reserved", "foreign"}

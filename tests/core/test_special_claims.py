@@ -160,6 +160,7 @@ def test_a_failed_binding_takes_the_claim_back_and_tries_again():
     binding = until(rig, BindPod)
     first = rig.server.claims[key].uid
     rig.tell(WriteRejected(binding.id, 422, "Invalid", "no"))
+    rig.execute()  # nobody else can bind the pod any more
     assert isinstance(rig.pending[-1], RemoveClaimFinalizer)
     rig.settle()
     assert key not in rig.server.claims
@@ -234,6 +235,7 @@ def test_a_claim_whose_deletion_was_interrupted_is_deleted_and_made_anew():
     key = wants(rig)
     binding = until(rig, BindPod)
     rig.tell(WriteRejected(binding.id, 422, "Invalid", "no"))
+    rig.execute()
     rig.tell(rig.server.execute(rig.take(RemoveClaimFinalizer)))  # and then the scheduler is killed
     first = rig.server.claims[key]
     assert first.allocation is not None
@@ -420,7 +422,7 @@ def test_a_device_that_somebody_else_takes_before_the_claim_is_made_is_given_up(
     rig.server.put_claim(theirs)
     rig.watch()
     assert rig.machine.conflicts.counts == {("device", Fate.WITHDRAWN): 1}
-    assert any(f"{held} is given to ResourceClaim {key} too" in event for event in rig.events)
+    assert not any(event.startswith("DeviceConflict") for event in rig.events), "nothing of ours was ever stored"
     rig.tell(rig.server.execute(create))
     rig.settle()
     assert key not in rig.server.claims

@@ -143,3 +143,20 @@ def test_nothing_is_told_before_everything_was_listed():
         rig.tell(RelistFinished(kind))
     rig.wait(SILENT_MS)
     assert told(rig) == BOTH
+
+
+def test_a_pod_that_was_bound_in_sight_is_not_said_to_have_set_its_node():
+    """Its manifest is in order: it waited for a scheduler, and one put it on the node."""
+    rig = cluster()
+    rig.server.put_claim(builders.claim("c", deleting=True, finalizers=("someones",)))  # so ours does not bind it
+    rig.add_pod("p", claims=("c",))
+    rig.settle()
+    rig.server.put_claim(builders.claim("c"))
+    rig.add_pod("p", claims=("c",), node="a")
+    rig.watch()
+    rig.wait(SILENT_MS)
+    assert told(rig) == BOTH
+    notes = [one.note for one in rig.decided if isinstance(one, RecordEvent) and one.reason == "ClaimNotAllocated"]
+    assert not any("spec.nodeName" in note for note in notes)
+    assert "a scheduler has bound the pod to node a without it" in notes[0]
+    assert "Delete the pod" in notes[0]

@@ -37,6 +37,7 @@ from scheduler.model.claim import FINALIZER, Consumer
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import ContainerExtendedResource, ExtendedResourceClaimStatus, NodeAllocatableClaim
 from scheduler.model.special_claim import DeviceCount
+from tests import builders
 from tests.kube.claim_bytes import protobuf_claim
 from tests.kube.misbehaving import SERVER, Pauses, Reports, Told, drop, hang, misbehaving, pod, reply, status
 
@@ -195,6 +196,30 @@ STRATEGIC = "application/strategic-merge-patch+json"
                 },
             },
             id="nomination-cleared",
+        ),
+        pytest.param(
+            PatchPodStatus(
+                POD, "uid-a", "SchedulerError", "no", expect_revision=7, fence_ms=1_767_323_046_000, id=WriteId(6)
+            ),
+            "PATCH",
+            "/api/v1/namespaces/default/pods/a/status",
+            STRATEGIC,
+            {
+                "metadata": {"uid": "uid-a", "resourceVersion": "7"},
+                "status": {
+                    "conditions": [
+                        {
+                            "type": "PodScheduled",
+                            "status": "False",
+                            "reason": "SchedulerError",
+                            "message": "no",
+                            "lastProbeTime": "2026-01-02T03:04:06Z",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z",
+                        }
+                    ]
+                },
+            },
+            id="fence",
         ),
         pytest.param(
             READ_CLAIM,
@@ -747,6 +772,15 @@ async def test_stopping_answers_everything_that_hangs_or_comes_late():
 
         assert {one.id for one in running.told.inputs} == {FINALIZE.id, ALLOCATE.id, BIND.id, READ_POD.id}
         assert {type(one) for one in running.told.inputs} == {WriteOutcomeUnknown}
+
+
+async def test_a_fence_is_answered_with_the_pod():
+    fence = PatchPodStatus(POD, "uid-a", "SchedulerError", "no", expect_revision=7, fence_ms=0, id=WriteId(7))
+    pod = builders.pod_object("a", uid="uid-a", revision=8)
+    async with misbehaving(reply(pod)) as server, executing(server) as running:
+        (answer,) = await running.answers(fence)
+
+        assert answer.pod.metadata.revision == 8
 
 
 async def test_transition_time_is_written_once_per_pod():

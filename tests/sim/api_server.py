@@ -48,6 +48,7 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
+from scheduler.kube.clock import encode_time
 from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey
@@ -305,12 +306,17 @@ class FakeApiServer:
             return _gone(decision, decision.pod)
         if pod.uid != decision.uid:
             return WriteConflicted(decision.id, "the UID in the precondition does not match")
-        condition = PodCondition("PodScheduled", "False", decision.reason, decision.message)
+        if decision.expect_revision not in (None, pod.metadata.revision):
+            return WriteConflicted(decision.id, "the object has been modified")
+        probed = next((one.last_probe_time for one in pod.status.conditions or ()), None)
+        if decision.fence_ms is not None:
+            probed = encode_time(decision.fence_ms)
+        condition = PodCondition("PodScheduled", "False", decision.reason, decision.message, probed)
         nominated = pod.status.nominated_node_name if decision.nominated_node is None else decision.nominated_node
         status = msgspec.structs.replace(pod.status, conditions=(condition,), nominated_node_name=nominated)
         if status != pod.status:
-            self.put_pod(msgspec.structs.replace(pod, status=status))
-        return WriteAccepted(decision.id)
+            pod = self.put_pod(msgspec.structs.replace(pod, status=status))
+        return WriteAccepted(decision.id, pod=pod if decision.fence_ms is not None else None)
 
     def _next(self) -> int:
         self.revision += 1

@@ -28,6 +28,7 @@ from scheduler.core import (
     scheduling_queue,
     store,
     tainted_slices,
+    taking_back,
     timers,
     versions,
 )
@@ -37,7 +38,13 @@ from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.special_claim import is_provisional, stands_for
 from scheduler.plugins.dynamic_resources import hints, plugin, special_slot
-from tests.core import test_binding_cycle, test_device_conflicts, test_replaced_claims, test_special_claims
+from tests.core import (
+    test_binding_cycle,
+    test_device_conflicts,
+    test_replaced_claims,
+    test_special_claims,
+    test_two_processes,
+)
 from tests.sim.world import Conditions, World
 
 NOTICED = (AssertionError, KeyError, ValueError)  # unsafe, stuck, contradictory; or the machine breaks down
@@ -337,7 +344,7 @@ def _reservations_of_the_gone_let_others_join(patch):
 
     def _use(self, claim, *, except_pod):
         found = use(self, claim, except_pod=except_pod)
-        return device_conflicts._Use.CERTAIN if found is device_conflicts._Use.UNSEEN else found
+        return device_conflicts._Use.CERTAIN if found is device_conflicts._Use.ELSEWHERE else found
 
     patch.setattr(device_conflicts.DeviceConflicts, "_use", _use)
 
@@ -444,10 +451,60 @@ def _special_claims_are_left_behind(patch):
     patch.setattr(plugin, "removal", lambda claim, pod: ())
 
 
+def _takes_from_bound_pods(patch):
+    """A pod that somebody else has bound is given up like any other."""
+    patch.setattr(taking_back.TakingBack, "permitted", lambda self, pod, decisions: tuple(decisions))
+
+
+def _takes_without_a_fence(patch):
+    """The pod was read and is not bound: that is thought to be enough."""
+    patch.setattr(taking_back, "_can_be_bound", lambda pod: False)
+
+
+def _fences_are_not_looked_at(patch):
+    patch.setattr(binding_cycle, "fence_of", lambda pod: None)
+
+
+def _what_was_reserved_before_the_fence_will_do(patch):
+    patch.setattr(binding_cycle.BindingCycles, "_has_unwritten", lambda self, binding, claims: False)
+
+
+def _takes_what_was_reserved_behind_the_fence(patch):
+    """What is taken back is derived when the fence stands, from a claim that may have changed since it was sent."""
+    original = taking_back.TakingBack._end
+
+    def end(self, attempt, decisions):
+        original(self, attempt, tuple(attempt.derive()) if decisions else decisions)
+
+    patch.setattr(taking_back.TakingBack, "_end", end)
+
+
+def _reservations_elsewhere_do_not_count(patch):
+    """A claim that is reserved for a pod without a binding cycle here is free to be taken back."""
+    use = device_conflicts.DeviceConflicts._use
+
+    def _use(self, claim, *, except_pod):
+        found = use(self, claim, except_pod=except_pod)
+        return device_conflicts._Use.NONE if found is device_conflicts._Use.ELSEWHERE else found
+
+    patch.setattr(device_conflicts.DeviceConflicts, "_use", _use)
+
+
+def _pods_take_no_turns(patch):
+    """Those that share a claim are given up all at once, each moving the condition of the others."""
+    original = taking_back.TakingBack.prepare
+    patch.setattr(
+        taking_back.TakingBack,
+        "prepare",
+        lambda self, pod, _claims, derive, why, go_on: original(self, pod, (), derive, why, go_on),
+    )
+
+
 EXTENDED = {"extended": 40, "pods_max": 16, "devices": 2, "foreigners": 0, "create_pod": 40}
 LOSSES = {"request-lost": 0.3, "reply-lost": 0.2, "lateness": 1.0, "cruelty": 0.9, "devices": 1, "pods_max": 8}
 RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
 RULES = {"change_taint_rule": 12, "change_slice": 4, "extended": 0, "foreigners": 0}
+TWINS = {"twins": 1, "process-stopped": 0.02, "devices": 1, "pods_max": 8}
 REPLACEMENTS = {"replace_claim": 20, "cruelty": 0.7, "extended": 0, "foreigners": 0}
 
 MUTANTS = (
@@ -557,6 +614,25 @@ MUTANTS = (
         _special_claims_are_left_behind,
         focus=EXTENDED | RESTARTS | {"change_node": 30, "change_slice": 20},
     ),
+    Mutant("takes-from-bound-pods", _takes_from_bound_pods, focus=TWINS),
+    Mutant("takes-without-a-fence", _takes_without_a_fence, focus=TWINS),
+    Mutant(
+        "fences-are-not-looked-at",
+        _fences_are_not_looked_at,
+        directed=test_two_processes.test_a_binding_decided_before_the_fence_is_refused,
+    ),
+    Mutant(
+        "what-was-reserved-before-the-fence-will-do",
+        _what_was_reserved_before_the_fence_will_do,
+        directed=test_two_processes.test_behind_a_fence_a_pod_is_bound_only_with_what_was_reserved_since,
+    ),
+    Mutant(
+        "takes-what-was-reserved-behind-the-fence",
+        _takes_what_was_reserved_behind_the_fence,
+        directed=test_two_processes.test_what_was_derived_before_the_claim_changed_is_not_sent,
+    ),
+    Mutant("reservations-elsewhere-do-not-count", _reservations_elsewhere_do_not_count, focus=TWINS | FOREIGNERS),
+    Mutant("pods-take-no-turns", _pods_take_no_turns, focus=TWINS | FOREIGNERS | {"crowds": 30}),
 )
 
 

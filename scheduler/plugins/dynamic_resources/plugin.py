@@ -7,7 +7,8 @@ Upstream: pkg/scheduler/framework/plugins/dynamicresources (same verdicts and re
 The life of a claim here: Filter asks the allocator whether a node could serve the pod's unallocated claims. Reserve
 asks again for the chosen node and returns the allocations, which the core holds from then on. PreBind compares what is
 stored with what must be, claim by claim, until nothing is left to write (`pre_bind`). Unreserve takes the pod's
-reservation back; an allocation that was stored stays, for this pod's next attempt or for PostFilter to free.
+reservation back; an allocation that was stored stays, for this pod's next attempt or for PostFilter to free. What
+somebody else has allocated instead, perhaps another process of our name for the same pod, is left alone.
 
 Differs on purpose
   * The search is bounded by steps, not by time, and goes on in a later cycle when it takes more than one may. A node
@@ -89,7 +90,13 @@ from scheduler.plugins.dynamic_resources.node_allocatable import (
     take_of_node,
 )
 from scheduler.plugins.dynamic_resources.pod_claims import group_of_claim, named_nodes, walk_claims
-from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal, ClaimLost, ClaimStored, next_step
+from scheduler.plugins.dynamic_resources.pre_bind import (
+    ClaimGoal,
+    ClaimLost,
+    ClaimStored,
+    is_of_another_attempt,
+    next_step,
+)
 from scheduler.plugins.dynamic_resources.special_slot import REASON_STALE, find_special_claim, removal
 from scheduler.plugins.normalize import normalize
 
@@ -325,7 +332,9 @@ class DynamicResources:
         decisions: list[Decision] = []
         for goal in slot.goals:
             stored = view.claim(goal.key)
-            if stored is not None and stored.uid == goal.uid and stored.is_reserved_for(cycle.pod.uid):
+            if stored is None or stored.uid != goal.uid or is_of_another_attempt(goal.planned, stored):
+                continue
+            if stored.is_reserved_for(cycle.pod.uid):
                 others = tuple(consumer for consumer in stored.reserved_for if consumer.pod_uid != cycle.pod.uid)
                 decisions.append(WriteClaimStatus(stored.key, stored.uid, stored.revision, reserved_for=others))
         if slot.special is not None:

@@ -103,6 +103,11 @@ def next_step(
     return WriteClaimStatus(goal.key, goal.uid, stored.revision, reserved_for=_reserved(stored, goal, pod))
 
 
+def is_of_another_attempt(planned: Allocation | None, stored: ResourceClaim) -> bool:
+    """Whether the claim was allocated otherwise than this attempt had planned."""
+    return planned is not None and stored.allocation is not None and not is_same_allocation(planned, stored.allocation)
+
+
 def is_same_allocation(left: Allocation, right: Allocation) -> bool:
     """Whether both give the same devices (and shares of devices) to the same requests."""
     return left is right or _devices(left) == _devices(right)

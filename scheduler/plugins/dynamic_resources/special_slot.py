@@ -54,7 +54,13 @@ from scheduler.plugins.dynamic_resources.extended_resources import (
     requested_resources,
     special_requests,
 )
-from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal, ClaimLost, ClaimStored, next_step
+from scheduler.plugins.dynamic_resources.pre_bind import (
+    ClaimGoal,
+    ClaimLost,
+    ClaimStored,
+    is_of_another_attempt,
+    next_step,
+)
 
 REASON_STALE: Final = "cannot schedule extended resource claim"
 REASON_NOWHERE: Final = "cannot fit resource"
@@ -211,7 +217,9 @@ class SpecialClaim:
     def undo(self, view: ClusterView) -> tuple[Decision, ...]:
         """Unreserve: the next step on the way to no claim at all."""
         stored = view.claim(self.key) if self.chosen is not None else None
-        return removal(stored, self.pod) if stored is not None else ()
+        if stored is None or is_of_another_attempt(self.planned, stored):
+            return ()
+        return removal(stored, self.pod)
 
 
 def find_special_claim(pod: Pod, view: ClusterView) -> SpecialClaim | Status | None:

@@ -1,0 +1,249 @@
+"""Taking a reservation, and what goes with it, back from a pod: only when no binding of that pod can land any more.
+
+Another process may schedule under our name: a node that lost its network keeps its pod running while a replacement is
+made, a machine that slept wakes up. It may be binding the very pod that we give up, with the claims that we would take
+back, and a binding changes no claim: a claim's revision is no condition that it would break. So first a *fence* is put
+up, a write on the pod that both it and a binding can only do if the pod has not changed. Whichever comes first stops
+the other.
+
+Rules of this module
+  1. From a pod that is bound nothing is taken that it was given for its node.
+  2. From a pod that could still be bound something is taken only after a fence on it was stored, and on the condition
+     that the claim has not changed since *before* the fence was sent.
+  3. Pods that share a claim take their turns, or each would move the condition of all others.
+  4. A binding with claims names the revision of the pod that was observed with the fence (or with none) under which its
+     cycle began. Where there was a fence, the cycle has written to all claims of the pod itself: then whoever put that
+     fence up has lost its condition on the claims (`binding_cycle`).
+
+The fence is `lastProbeTime` of the pod's condition PodScheduled, which no other component sets, and it only grows. It
+goes with the condition that the pod is told anyway.
+
+Not here: what is taken back (plugins, `device_conflicts`), the outcome of the write (`pod_writes`).
+
+Cost: nothing for a pod without reservations; else one write for each attempt that is given up.
+
+See docs/adr/0020-two-processes-of-one-name.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from allocator import match_node_selector
+from scheduler.core.claim_writes import GONE, ClaimWrites
+from scheduler.core.inputs import WriteRejected
+from scheduler.core.pod_writes import PodWrites, Refusal
+from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.core.store import Store
+from scheduler.core.timers import Timers
+from scheduler.framework.decisions import (
+    Decision,
+    DeleteClaim,
+    PatchPodStatus,
+    RemoveClaimFinalizer,
+    WriteClaimStatus,
+)
+from scheduler.model.keys import ClaimKey, PodUid
+from scheduler.model.objects import Pod
+from scheduler.model.timestamps import parse_rfc3339_ms
+
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULER_ERROR: Final = "SchedulerError"
+
+
+GoOn: TypeAlias = Callable[[tuple[Decision, ...] | None], None]
+
+
+class Reason(Struct, frozen=True):
+    """What the pod's condition says meanwhile."""
+
+    reason: str
+    message: str
+
+
+class _Attempt(Struct, eq=False):
+    pod: PodUid
+    claims: tuple[ClaimKey, ...]
+    derive: Callable[[], Sequence[Decision]]
+    why: Reason
+    go_on: GoOn
+    decisions: tuple[Decision, ...] = ()
+    conflicts: int = 0
+    has_turn: bool = False
+    is_over: bool = False  # `go_on` was called; its writes may be under way
+
+
+class TakingBack:
+    """Puts fences up, for one pod after the other where they share a claim."""
+
+    def __init__(
+        self, store: Store, timers: Timers, settings: CoreSettings, writes: ClaimWrites, pod_writes: PodWrites
+    ) -> None:
+        self._store: Final = store
+        self._timers: Final = timers
+        self._settings: Final = settings
+        self._writes: Final = writes
+        self._pod_writes: Final = pod_writes
+        # For each claim those who want something taken from it, in the order in which they came; the first has its turn
+        # when it is the first for all its claims.
+        self._lines: Final[dict[ClaimKey, deque[_Attempt]]] = {}
+        self._ready: Final[deque[_Attempt]] = deque()
+        self._is_running = False
+
+    def permitted(self, pod: PodUid, decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+        """Those of `decisions` that take nothing from the pod, should it be bound, that it was given for its node."""
+        known = self._store.pods.get(pod)
+        if known is None or known.node_name is None or known.is_terminal:
+            return tuple(decisions)
+        return tuple(decision for decision in decisions if not self._runs_with(known, decision))
+
+    def prepare(
+        self,
+        pod: PodUid,
+        claims: Iterable[ClaimKey],
+        derive: Callable[[], Sequence[Decision]],
+        why: Reason,
+        go_on: GoOn,
+    ) -> None:
+        """Call `go_on`, once, with what may be sent: at once, or when the fence is stored.
+
+        Args:
+            claims: All that `derive` may want to change.
+            derive: What is to be sent, from what is observed when it is asked.
+            go_on: Given an empty tuple when there is nothing, or it must be derived anew; None when the API server
+                refuses the fence.
+        """
+        attempt = _Attempt(pod, tuple(dict.fromkeys(claims)), derive, why, go_on)
+        for key in attempt.claims:
+            self._lines.setdefault(key, deque()).append(attempt)
+        self._ready.append(attempt)
+        self._run()
+
+    def write_settled(self, claim: ClaimKey) -> None:
+        """A write on the claim was settled."""
+        line = self._lines.get(claim)
+        if line and line[0].is_over:
+            self._ready.append(line[0])
+            self._run()
+
+    def _run(self) -> None:
+        """A loop, not a recursion: hundreds of pods may share a claim."""
+        if self._is_running:
+            return
+        self._is_running = True
+        try:
+            while self._ready:
+                attempt = self._ready.popleft()
+                if attempt.is_over:
+                    self._leave_when_settled(attempt)
+                elif not attempt.has_turn and all(self._lines[key][0] is attempt for key in attempt.claims):
+                    attempt.has_turn = True
+                    self._begin(attempt)
+        finally:
+            self._is_running = False
+
+    def _begin(self, attempt: _Attempt) -> None:
+        attempt.decisions = self.permitted(attempt.pod, attempt.derive())
+        self._put_up(attempt)
+
+    def _put_up(self, attempt: _Attempt) -> None:
+        due = self.permitted(attempt.pod, attempt.decisions)
+        pod = self._store.pods.get(attempt.pod)
+        if not all(self._is_current(one) for one in due):
+            self._end(attempt, ())
+            return
+        if pod is None or not _can_be_bound(pod) or not any(self._takes_from(pod, one) for one in due):
+            self._end(attempt, due)
+            return
+        fence_ms = max(self._timers.wall_ms // 1000 * 1000, (fence_of(pod) or 0) + 1000)
+        fence = PatchPodStatus(
+            pod.key,
+            pod.uid,
+            attempt.why.reason,
+            attempt.why.message,
+            expect_revision=pod.metadata.revision,
+            fence_ms=fence_ms,
+        )
+        self._pod_writes.send(fence, partial(self._settled, attempt, fence_ms))
+
+    def _settled(self, attempt: _Attempt, fence_ms: int, refusal: Refusal | None) -> None:
+        pod = self._store.pods.get(attempt.pod)
+        if pod is not None and pod.node_name is None and fence_of(pod) == fence_ms:
+            self._end(attempt, attempt.decisions)
+        elif isinstance(refusal, WriteRejected) and refusal.code != GONE:
+            self._end(attempt, None)
+        else:
+            attempt.conflicts += 1
+            if attempt.conflicts == 1:
+                self._put_up(attempt)
+                return
+            # What changes the pod again and again must not keep us busy.
+            settings = self._settings
+            wait_ms = backoff_ms(settings.write_retry_ms_initial, settings.write_retry_ms_max, attempt.conflicts - 1)
+            self._timers.at(self._timers.now_ms + wait_ms, partial(self._put_up, attempt))
+
+    def _end(self, attempt: _Attempt, decisions: tuple[Decision, ...] | None) -> None:
+        attempt.is_over = True
+        attempt.go_on(decisions)
+        self._ready.append(attempt)
+        self._run()
+
+    def _leave_when_settled(self, attempt: _Attempt) -> None:
+        lines = self._lines
+        if not all(key in lines and lines[key][0] is attempt for key in attempt.claims):
+            return  # it has left
+        if any(self._writes.is_unsettled(key, except_owner=PodUid("")) for key in attempt.claims):
+            return
+        for key in attempt.claims:
+            line = lines[key]
+            line.popleft()
+            if line:
+                self._ready.append(line[0])
+            else:
+                del lines[key]
+
+    def _takes_from(self, pod: Pod, decision: Decision) -> bool:
+        """Whether the pod is among those the claim is reserved for, and the decision ends that."""
+        if not isinstance(decision, WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim):
+            return False
+        claim = self._store.claim(decision.claim)
+        if claim is None or claim.uid != decision.uid or not claim.is_reserved_for(pod.uid):
+            return False
+        if isinstance(decision, WriteClaimStatus) and not decision.clear_allocation:
+            kept = decision.reserved_for
+            return kept is not None and all(consumer.pod_uid != pod.uid for consumer in kept)
+        return True
+
+    def _runs_with(self, pod: Pod, decision: Decision) -> bool:
+        if not self._takes_from(pod, decision):
+            return False
+        assert isinstance(decision, WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim)
+        claim = self._store.claim(decision.claim)
+        if claim is None or claim.allocation is None or pod.node_name is None:
+            return False
+        selector, node = claim.allocation.node_selector, self._store.node_infos.get(pod.node_name)
+        return selector is None or node is None or match_node_selector(selector, node.host)
+
+    def _is_current(self, decision: Decision) -> bool:
+        """Whether the claim is as it was when the decision was derived."""
+        if not isinstance(decision, WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim):
+            return True
+        claim = self._store.claim(decision.claim)
+        return claim is not None and claim.uid == decision.uid and claim.revision == decision.expect_revision
+
+
+def fence_of(pod: Pod) -> int | None:
+    """The newest fence on the pod, in Unix ms; None when nothing was ever taken back from it."""
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.last_probe_time is not None:
+            return parse_rfc3339_ms(condition.last_probe_time)
+    return None
+
+
+def _can_be_bound(pod: Pod) -> bool:
+    return pod.node_name is None and not pod.is_deleting and not pod.is_terminal
