@@ -41,7 +41,7 @@ from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.pod_writes import PodWrites
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.store import Store, claims_of
-from scheduler.core.taking_back import SCHEDULER_ERROR, UNSCHEDULABLE, Reason, TakingBack, fence_of
+from scheduler.core.taking_back import TakingBack, fence_of, reason_of
 from scheduler.core.timers import TimerId, Timers
 from scheduler.framework.api import (
     ClusterView,
@@ -664,12 +664,11 @@ class BindingCycles:
         binding.unreserve_rounds += 1
         if binding.unreserve_rounds <= _UNRESERVE_ROUNDS_MAX and not binding.leaves_claims:
             derive = partial(self._stored_for_nothing, binding)
-            if self._taking_back.permitted(binding.uid, derive()):
+            if self._taking_back.permitted(derive()):
                 binding.awaited += 1
                 failure = binding.failure or Status.error("binding failed")
-                why = Reason(UNSCHEDULABLE if failure.is_rejection else SCHEDULER_ERROR, failure.message)
-                claims = claims_of(binding.pod)
-                self._taking_back.prepare(binding.uid, claims, derive, why, partial(self._take_back, binding))
+                why = reason_of(failure)
+                self._taking_back.prepare(claims_of(binding.pod), derive, why, partial(self._take_back, binding))
                 return
         self._leave(binding)
         self._around.pod_failed(binding)

@@ -8,7 +8,7 @@ Rules of this module
      be: then the binding cycle is given up, and the allocation removed, provided the claim has not changed meanwhile.
   3. What is in use by a bound pod stays as it is and is only reported. Between two claims of ours one yields. What is
      reserved for a pod that is not being bound here may be what another process of our name is binding it with: that
-     pod's next attempt takes it back, none else.
+     is taken back behind a fence (`taking_back`), and not joined.
   4. Before everything has been listed nothing is concluded: what is needed to tell may not be known yet.
 
 Not here: who contests whom (`contests`), how a write becomes certain (`claim_writes`; its devices stay held till then).
@@ -31,7 +31,8 @@ from scheduler.core.contests import Rival
 from scheduler.core.inputs import WriteConflicted
 from scheduler.core.outbox import Outbox
 from scheduler.core.store import Store, claims_of
-from scheduler.framework.decisions import WriteClaimStatus
+from scheduler.core.taking_back import TakingBack, reason_of
+from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
@@ -45,16 +46,15 @@ class Fate(Enum):
 
     WITHDRAWN = "withdrawn"  # ours was taken back
     BOUND = "bound"  # ours is used by a bound pod, or by one whose binding is under way
-    RESERVED = "reserved"  # ours is reserved for a pod that is not bound; it is taken back when that pod is tried
     FOREIGN = "foreign"  # neither claim is used by a pod of ours
 
 
 class _Use(Enum):
     NONE = 0
-    SOON = 1  # by a pod of ours that is being bound and can still be held back
-    ELSEWHERE = 2  # reserved for a pod that is not being bound here: gone, not told yet, or bound by another process of
-    # our name. Not to be taken away, and not to be joined.
-    CERTAIN = 3
+    RESERVED = 1  # for a pod of ours that is not being bound here: by another process of our name, perhaps
+    SOON = 2  # by a pod of ours that is being bound and can still be held back
+    UNSEEN = 3  # reserved for a pod that is gone or not told yet: not to be taken away, and not to be joined
+    CERTAIN = 4
 
 
 class DeviceConflicts:
@@ -62,6 +62,7 @@ class DeviceConflicts:
 
     bindings: BindingCycles
     writes: ClaimWrites
+    taking_back: TakingBack
 
     def __init__(self, store: Store, overlay: ClaimOverlay, outbox: Outbox, scheduler_names: Container[str]) -> None:
         self._store: Final = store
@@ -72,6 +73,7 @@ class DeviceConflicts:
         # Contests that are counted and told to nobody: for each claim the others.
         self._untold: Final[dict[ClaimUid, dict[ClaimUid, None]]] = {}
         self._unstored: Final[dict[ClaimUid, None]] = {}  # of ours that yield and are not stored, or not yet
+        self._left: Final[dict[ClaimUid, None]] = {}  # reserved for pods that are not known: looked at when they change
         self._is_listed = False
         self.counts: Final[Counter[tuple[str, Fate]]] = Counter()
         """Conflicts seen so far, by what is contested ("device", "counter", "capacity") and what became of ours.
@@ -79,9 +81,9 @@ class DeviceConflicts:
         One between claims of others counts again when a pod of ours comes to use one of them.
         """
 
-    def connect(self, *, writes: ClaimWrites, bindings: BindingCycles) -> None:
+    def connect(self, *, writes: ClaimWrites, bindings: BindingCycles, taking_back: TakingBack) -> None:
         """Set those that contests concern."""
-        self.writes, self.bindings = writes, bindings
+        self.writes, self.bindings, self.taking_back = writes, bindings, taking_back
 
     def all_listed(self) -> None:
         """Everything that exists has been told."""
@@ -94,13 +96,19 @@ class DeviceConflicts:
         if self._is_listed:
             self._review()
 
-    def own_allocation_seen(self, claim: ClaimUid) -> None:
-        """What we decided for `claim` is stored, perhaps after its pod was given up."""
-        if claim not in self._unstored:
-            return
-        del self._unstored[claim]
-        ours = self._store.claims[claim]
-        for rival in self._overlay.contests.rivals(claim):
+    def claim_observed(self, claim: ResourceClaim) -> None:
+        """A claim has changed, and nobody but us has allocated it."""
+        uid = claim.uid
+        if uid in self._unstored and claim.allocation is not None:
+            del self._unstored[uid]
+            self._tell_all(claim)
+        if uid in self._left and self._use(claim, except_pod=None) is not _Use.UNSEEN:
+            del self._left[uid]
+            self.withdraw_idle((claim.key,))
+
+    def _tell_all(self, ours: ResourceClaim) -> None:
+        """What we decided is stored although its pod was given up."""
+        for rival in self._overlay.contests.rivals(ours.uid):
             theirs = self._store.claims.get(rival.claim)
             if theirs is not None and theirs.allocation is not None:
                 self._tell(ours, theirs, rival.what, Fate.WITHDRAWN)
@@ -117,6 +125,7 @@ class DeviceConflicts:
     def claim_gone(self, claim: ClaimUid) -> None:
         """Whatever was given to `claim` is contested no more."""
         self._unstored.pop(claim, None)
+        self._left.pop(claim, None)
         for other in tuple(self._untold.get(claim, ())):
             self._forget_untold(claim, other)
 
@@ -151,14 +160,26 @@ class DeviceConflicts:
         return tuple(write for write in found if write is not None)
 
     def withdraw_idle(self, claims: Iterable[ClaimKey]) -> bool:
-        """Remove contested allocations of claims that nobody uses; whether there was one."""
-        sent = False
+        """Remove contested allocations of claims that no pod is bound or being bound with; whether there was one."""
+        found = False
         for key in claims:
-            write = self._withdrawal(key, except_pod=None)
-            if write is not None:
-                self.writes.send(write, None, partial(self._withdrawn, key))
-                sent = True
-        return sent
+            if self._withdrawal(key, except_pod=None) is not None:
+                found = True
+                claim = self._store.claim(key)
+                assert claim is not None
+                failure = Status.error(self._text(key, self._overlay.contests.rivals(claim.uid)[0]))
+                derive = partial(self._withdrawal_of_idle, key)
+                self.taking_back.prepare((key,), derive, reason_of(failure), partial(self._withdraw, key))
+        return found
+
+    def _withdrawal_of_idle(self, key: ClaimKey) -> tuple[WriteClaimStatus, ...]:
+        write = self._withdrawal(key, except_pod=None)
+        return (write,) if write is not None else ()
+
+    def _withdraw(self, key: ClaimKey, decisions: tuple[Decision, ...] | None) -> None:
+        for write in decisions or ():
+            assert isinstance(write, WriteClaimStatus)
+            self.writes.send(write, None, partial(self._withdrawn, key))
 
     def _withdrawn(self, key: ClaimKey, settlement: Settlement) -> None:
         # Somebody was faster with another change: look again. What was refused is left to the next attempt of its pod.
@@ -189,7 +210,7 @@ class DeviceConflicts:
                 fates[claim.key] = self._yield(claim, self._text(claim.key, Rival(against.uid, rival.kind, rival.what)))
         fate = Fate.FOREIGN
         if fates:
-            fate = next((one for one in Fate if one in fates.values()), Fate.FOREIGN)
+            fate = Fate.WITHDRAWN if Fate.WITHDRAWN in fates.values() else Fate.BOUND
         self.counts[rival.kind, fate] += 1
         if not fates:
             self._untold.setdefault(seen.uid, {})[other.uid] = None
@@ -222,7 +243,10 @@ class DeviceConflicts:
         )
 
     def _yield(self, claim: ResourceClaim, text: str) -> Fate:
-        if self._use(claim, except_pod=None) is _Use.CERTAIN:
+        use = self._use(claim, except_pod=None)
+        if use is _Use.UNSEEN:
+            self._left[claim.uid] = None
+        if use in (_Use.UNSEEN, _Use.CERTAIN):
             return Fate.BOUND
         is_given_up = False
         for pod in self._store.pods_using(claim.key):
@@ -231,13 +255,13 @@ class DeviceConflicts:
         if hold is not None:  # of a pod that is gone: its writes are awaited already
             is_given_up |= self.bindings.hold_back(hold.pod, Status.error(text))
         is_withdrawn = self.withdraw_idle((claim.key,))
-        return Fate.WITHDRAWN if is_given_up or is_withdrawn else Fate.RESERVED
+        return Fate.WITHDRAWN if is_given_up or is_withdrawn else Fate.BOUND
 
     def _withdrawal(self, key: ClaimKey, *, except_pod: PodUid | None) -> WriteClaimStatus | None:
         claim = self._store.claim(key)
         if claim is None or claim.allocation is None or not self._overlay.contests.rivals(claim.uid):
             return None
-        if self._use(claim, except_pod=except_pod) is not _Use.NONE:
+        if self._use(claim, except_pod=except_pod) not in (_Use.NONE, _Use.RESERVED):
             return None
         if self.writes.is_unsettled(key, except_owner=PodUid("")) or (except_pod is None and not self._is_ours(claim)):
             return None
@@ -245,13 +269,13 @@ class DeviceConflicts:
 
     def _use(self, claim: ResourceClaim, *, except_pod: PodUid | None) -> _Use:
         """Who relies on the claim's allocation, `except_pod` left out."""
-        found = _Use.NONE
+        found = 0
         users = {pod.uid: pod for pod in self._store.pods_using(claim.key)}
         for consumer in claim.reserved_for:
             if consumer.pod_uid is None:
                 return _Use.CERTAIN  # of another kind
             if consumer.pod_uid not in users and consumer.pod_uid != except_pod:
-                found = _Use.ELSEWHERE
+                found = _Use.UNSEEN.value
         reserved = {consumer.pod_uid for consumer in claim.reserved_for}
         for uid, pod in users.items():
             if uid == except_pod:
@@ -264,11 +288,11 @@ class DeviceConflicts:
                 return _Use.CERTAIN
             if uid in reserved and pod.spec.scheduler_name not in self._scheduler_names:
                 return _Use.CERTAIN  # its scheduler is about to bind it
-            if stage is None and uid in reserved:
-                found = _Use.ELSEWHERE
-            elif stage is not None and found is _Use.NONE:
-                found = _Use.SOON
-        return found
+            if stage is not None:
+                found = max(found, _Use.SOON.value)
+            elif uid in reserved:
+                found = max(found, _Use.RESERVED.value)
+        return _Use(found)
 
     def _text(self, claim: ClaimKey, rival: Rival) -> str:
         other = self._store.claims.get(rival.claim)
@@ -280,7 +304,6 @@ class DeviceConflicts:
     def _tell(self, claim: ResourceClaim, other: ResourceClaim, what: str, fate: Fate | None) -> None:
         follows = {
             Fate.WITHDRAWN: "; this claim's allocation is withdrawn, and its pod scheduled again",
-            Fate.RESERVED: "; it is reserved for a pod that is not bound, and withdrawn when that pod is scheduled",
             Fate.BOUND: "; its pod is bound already: delete one of the two pods, and keep schedulers apart (--nodes)",
             None: "",
         }

@@ -80,7 +80,7 @@ class Observations:
         """Set those whom observations concern; they need this object first."""
         self.queue, self.writes, self.bindings, self.cycles = queue, writes, bindings, cycles
         self.taking_back = taking_back
-        self._conflicts.connect(writes=writes, bindings=bindings)
+        self._conflicts.connect(writes=writes, bindings=bindings, taking_back=taking_back)
 
     # Pods
 
@@ -205,8 +205,8 @@ class Observations:
         self.writes.observed(claim)
         if is_foreign:
             self._conflicts.allocation_seen(claim.uid)
-        elif claim.allocation is not None:
-            self._conflicts.own_allocation_seen(claim.uid)
+        else:
+            self._conflicts.claim_observed(claim)
         self.bindings.claim_changed(claim.key)
         if claim.allocation is None or old is None or old.allocation is None:
             self._stranded.claim_changed(claim)

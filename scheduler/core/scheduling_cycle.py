@@ -266,7 +266,7 @@ class SchedulingCycles:
     def _take_back(self, queued: QueuedPod, decisions: Sequence[Decision], why: Reason) -> None:
         if decisions:
             claims = self._store.claims_of(queued.uid)
-            self._taking_back.prepare(queued.uid, claims, lambda: decisions, why, partial(self._send_all, queued))
+            self._taking_back.prepare(claims, lambda: decisions, why, partial(self._send_all, queued))
 
     def _send_all(self, queued: QueuedPod, decisions: tuple[Decision, ...] | None) -> None:
         for decision in decisions or ():

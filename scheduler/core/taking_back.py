@@ -8,8 +8,8 @@ the other.
 
 Rules of this module
   1. From a pod that is bound nothing is taken that it was given for its node.
-  2. From a pod that could still be bound something is taken only after a fence on it was stored, and on the condition
-     that the claim has not changed since *before* the fence was sent.
+  2. From pods that could still be bound something is taken only after a fence on each was stored, and on the condition
+     that the claim has not changed since *before* the fences were sent.
   3. Pods that share a claim take their turns, or each would move the condition of all others.
   4. A binding with claims names the revision of the pod that was observed with the fence (or with none) under which its
      cycle began. Where there was a fence, the cycle has written to all claims of the pod itself: then whoever put that
@@ -28,7 +28,7 @@ See docs/adr/0020-two-processes-of-one-name.md.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -48,6 +48,7 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
+from scheduler.framework.status import Status
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.timestamps import parse_rfc3339_ms
@@ -60,26 +61,26 @@ GoOn: TypeAlias = Callable[[tuple[Decision, ...] | None], None]
 
 
 class Reason(Struct, frozen=True):
-    """What the pod's condition says meanwhile."""
+    """What the conditions of the pods say meanwhile."""
 
     reason: str
     message: str
 
 
 class _Attempt(Struct, eq=False):
-    pod: PodUid
     claims: tuple[ClaimKey, ...]
     derive: Callable[[], Sequence[Decision]]
     why: Reason
     go_on: GoOn
     decisions: tuple[Decision, ...] = ()
+    fences: dict[PodUid, int] = {}
     conflicts: int = 0
     has_turn: bool = False
     is_over: bool = False  # `go_on` was called; its writes may be under way
 
 
 class TakingBack:
-    """Puts fences up, for one pod after the other where they share a claim."""
+    """Puts fences up; of those that want something taken from one claim, one after the other."""
 
     def __init__(
         self, store: Store, timers: Timers, settings: CoreSettings, writes: ClaimWrites, pod_writes: PodWrites
@@ -95,30 +96,26 @@ class TakingBack:
         self._ready: Final[deque[_Attempt]] = deque()
         self._is_running = False
 
-    def permitted(self, pod: PodUid, decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-        """Those of `decisions` that take nothing from the pod, should it be bound, that it was given for its node."""
-        known = self._store.pods.get(pod)
-        if known is None or known.node_name is None or known.is_terminal:
-            return tuple(decisions)
-        return tuple(decision for decision in decisions if not self._runs_with(known, decision))
+    def permitted(self, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+        """Those of `decisions` that take nothing from a bound pod that it was given for its node."""
+        return tuple(
+            decision
+            for decision in decisions
+            if not any(self._runs_with(pod, decision) for pod in self._losers(decision))
+        )
 
     def prepare(
-        self,
-        pod: PodUid,
-        claims: Iterable[ClaimKey],
-        derive: Callable[[], Sequence[Decision]],
-        why: Reason,
-        go_on: GoOn,
+        self, claims: Iterable[ClaimKey], derive: Callable[[], Sequence[Decision]], why: Reason, go_on: GoOn
     ) -> None:
-        """Call `go_on`, once, with what may be sent: at once, or when the fence is stored.
+        """Call `go_on`, once, with what may be sent: at once, or when the fences are stored.
 
         Args:
             claims: All that `derive` may want to change.
             derive: What is to be sent, from what is observed when it is asked.
             go_on: Given an empty tuple when there is nothing, or it must be derived anew; None when the API server
-                refuses the fence.
+                refuses a fence.
         """
-        attempt = _Attempt(pod, tuple(dict.fromkeys(claims)), derive, why, go_on)
+        attempt = _Attempt(tuple(dict.fromkeys(claims)), derive, why, go_on)
         for key in attempt.claims:
             self._lines.setdefault(key, deque()).append(attempt)
         self._ready.append(attempt)
@@ -148,16 +145,17 @@ class TakingBack:
             self._is_running = False
 
     def _begin(self, attempt: _Attempt) -> None:
-        attempt.decisions = self.permitted(attempt.pod, attempt.derive())
+        attempt.decisions = self.permitted(attempt.derive())
         self._put_up(attempt)
 
     def _put_up(self, attempt: _Attempt) -> None:
-        due = self.permitted(attempt.pod, attempt.decisions)
-        pod = self._store.pods.get(attempt.pod)
+        due = self.permitted(attempt.decisions)
         if not all(self._is_current(one) for one in due):
             self._end(attempt, ())
             return
-        if pod is None or not _can_be_bound(pod) or not any(self._takes_from(pod, one) for one in due):
+        losers = (pod for decision in due for pod in self._losers(decision) if _can_be_bound(pod))
+        pod = next((pod for pod in losers if not _stands(attempt.fences.get(pod.uid), pod)), None)
+        if pod is None:
             self._end(attempt, due)
             return
         fence_ms = max(self._timers.wall_ms // 1000 * 1000, (fence_of(pod) or 0) + 1000)
@@ -169,12 +167,13 @@ class TakingBack:
             expect_revision=pod.metadata.revision,
             fence_ms=fence_ms,
         )
-        self._pod_writes.send(fence, partial(self._settled, attempt, fence_ms))
+        self._pod_writes.send(fence, partial(self._settled, attempt, pod.uid, fence_ms))
 
-    def _settled(self, attempt: _Attempt, fence_ms: int, refusal: Refusal | None) -> None:
-        pod = self._store.pods.get(attempt.pod)
-        if pod is not None and pod.node_name is None and fence_of(pod) == fence_ms:
-            self._end(attempt, attempt.decisions)
+    def _settled(self, attempt: _Attempt, uid: PodUid, fence_ms: int, refusal: Refusal | None) -> None:
+        pod = self._store.pods.get(uid)
+        if refusal is None and pod is not None and fence_of(pod) == fence_ms:
+            attempt.fences[uid] = fence_ms
+            self._put_up(attempt)
         elif isinstance(refusal, WriteRejected) and refusal.code != GONE:
             self._end(attempt, None)
         else:
@@ -207,24 +206,28 @@ class TakingBack:
             else:
                 del lines[key]
 
-    def _takes_from(self, pod: Pod, decision: Decision) -> bool:
-        """Whether the pod is among those the claim is reserved for, and the decision ends that."""
+    def _losers(self, decision: Decision) -> Iterator[Pod]:
+        """The pods that the claim is reserved for, and will not be; without those that are gone."""
         if not isinstance(decision, WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim):
-            return False
+            return
         claim = self._store.claim(decision.claim)
-        if claim is None or claim.uid != decision.uid or not claim.is_reserved_for(pod.uid):
-            return False
+        if claim is None or claim.uid != decision.uid:
+            return
+        kept: frozenset[PodUid | None] = frozenset()
         if isinstance(decision, WriteClaimStatus) and not decision.clear_allocation:
-            kept = decision.reserved_for
-            return kept is not None and all(consumer.pod_uid != pod.uid for consumer in kept)
-        return True
+            if decision.reserved_for is None:
+                return
+            kept = frozenset(consumer.pod_uid for consumer in decision.reserved_for)
+        for consumer in claim.reserved_for:
+            pod = self._store.pods.get(consumer.pod_uid) if consumer.pod_uid is not None else None
+            if pod is not None and pod.uid not in kept:
+                yield pod
 
     def _runs_with(self, pod: Pod, decision: Decision) -> bool:
-        if not self._takes_from(pod, decision):
-            return False
+        """Whether the pod is bound where the claim's allocation is."""
         assert isinstance(decision, WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim)
         claim = self._store.claim(decision.claim)
-        if claim is None or claim.allocation is None or pod.node_name is None:
+        if pod.node_name is None or pod.is_terminal or claim is None or claim.allocation is None:
             return False
         selector, node = claim.allocation.node_selector, self._store.node_infos.get(pod.node_name)
         return selector is None or node is None or match_node_selector(selector, node.host)
@@ -237,12 +240,22 @@ class TakingBack:
         return claim is not None and claim.uid == decision.uid and claim.revision == decision.expect_revision
 
 
+def reason_of(failure: Status) -> Reason:
+    """What the condition says of a pod that is given up for `failure`."""
+    return Reason(UNSCHEDULABLE if failure.is_rejection else SCHEDULER_ERROR, failure.message)
+
+
 def fence_of(pod: Pod) -> int | None:
     """The newest fence on the pod, in Unix ms; None when nothing was ever taken back from it."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.last_probe_time is not None:
             return parse_rfc3339_ms(condition.last_probe_time)
     return None
+
+
+def _stands(fence_ms: int | None, pod: Pod) -> bool:
+    """Whether no binding can land that was decided before `fence_ms`."""
+    return fence_ms is not None and (fence_of(pod) or 0) >= fence_ms
 
 
 def _can_be_bound(pod: Pod) -> bool:

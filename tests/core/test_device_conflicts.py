@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from allocator import Allocation, DeviceResult
@@ -207,8 +208,7 @@ def test_a_restart_undoes_what_was_stored_and_not_bound():
     after.settle()
     assert after.server.claims[OURS].allocation is None
     assert after.node_of("p") is None
-    assert counts(after) == {("device", "reserved"): 1}
-    assert "withdrawn when that pod is scheduled" in conflict_events(after)["ours"]
+    assert counts(after) == {("device", "withdrawn"): 1}
 
 
 def test_nothing_is_told_twice():
@@ -467,4 +467,25 @@ def test_two_schedulers_of_ours_end_with_one_holder(seen_first):
 
 
 def test_every_fate_has_a_word():
-    assert {fate.value for fate in Fate} == {"withdrawn", "bound", "reserved", "foreign"}
+    assert {fate.value for fate in Fate} == {"withdrawn", "bound", "foreign"}
+
+
+def test_a_contest_is_looked_at_again_when_a_reservation_of_a_gone_pod_has_ended():
+    """After a restart: two pods shared the claim, one is gone, the other waits and cannot be placed."""
+    before = writing()
+    before.execute(watch=False)
+    they_allocate(before)
+    ours = before.server.claims[OURS]
+    gone = builders.claim("x", reserved_for=(builders.pod("gone"),)).reserved_for
+    before.server.put_claim(replace(ours, reserved_for=(*ours.reserved_for, *gone)))
+    node = before.server.nodes["a"]
+    before.server.put_node(msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=True)))
+    after = Rig(*default_plugins(), is_listed=False)
+    after.server = before.server
+    for given in after.server.list_all():
+        after.tell(given)
+    after.settle()
+    assert after.server.claims[OURS].allocation is not None
+    after.server.collect_garbage()
+    after.settle()
+    assert after.server.claims[OURS].allocation is None

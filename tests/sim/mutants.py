@@ -344,7 +344,7 @@ def _reservations_of_the_gone_let_others_join(patch):
 
     def _use(self, claim, *, except_pod):
         found = use(self, claim, except_pod=except_pod)
-        return device_conflicts._Use.CERTAIN if found is device_conflicts._Use.ELSEWHERE else found
+        return device_conflicts._Use.CERTAIN if found is device_conflicts._Use.UNSEEN else found
 
     patch.setattr(device_conflicts.DeviceConflicts, "_use", _use)
 
@@ -453,7 +453,7 @@ def _special_claims_are_left_behind(patch):
 
 def _takes_from_bound_pods(patch):
     """A pod that somebody else has bound is given up like any other."""
-    patch.setattr(taking_back.TakingBack, "permitted", lambda self, pod, decisions: tuple(decisions))
+    patch.setattr(taking_back.TakingBack, "permitted", lambda self, decisions: tuple(decisions))
 
 
 def _takes_without_a_fence(patch):
@@ -480,14 +480,14 @@ def _takes_what_was_reserved_behind_the_fence(patch):
 
 
 def _reservations_elsewhere_do_not_count(patch):
-    """A claim that is reserved for a pod without a binding cycle here is free to be taken back."""
-    use = device_conflicts.DeviceConflicts._use
+    """A contested claim that is reserved for pods without a binding cycle here is free to be taken back."""
+    losers = taking_back.TakingBack._losers
 
-    def _use(self, claim, *, except_pod):
-        found = use(self, claim, except_pod=except_pod)
-        return device_conflicts._Use.NONE if found is device_conflicts._Use.ELSEWHERE else found
+    def _losers(self, decision):
+        is_idle = isinstance(decision, WriteClaimStatus) and decision.clear_allocation
+        return iter(()) if is_idle else losers(self, decision)
 
-    patch.setattr(device_conflicts.DeviceConflicts, "_use", _use)
+    patch.setattr(taking_back.TakingBack, "_losers", _losers)
 
 
 def _pods_take_no_turns(patch):
@@ -496,7 +496,7 @@ def _pods_take_no_turns(patch):
     patch.setattr(
         taking_back.TakingBack,
         "prepare",
-        lambda self, pod, _claims, derive, why, go_on: original(self, pod, (), derive, why, go_on),
+        lambda self, _claims, derive, why, go_on: original(self, (), derive, why, go_on),
     )
 
 
