@@ -283,6 +283,8 @@ class DeviceConflicts:
             stage = self.bindings.stage_of(uid)
             if (pod.is_terminal or pod.node_name is not None) and uid not in reserved:
                 continue  # bound past us, no kubelet gives it the devices; a reservation that comes is a new revision
+            if pod.node_name is not None and not pod.is_terminal and not self.taking_back.runs_with(pod, claim):
+                continue  # bound to another node than the devices': no kubelet gives it those either
             is_told_bound = uid in self._store.assumed and uid not in self.bindings
             if pod.node_name is not None or stage is Stage.BIND or is_told_bound:
                 return _Use.CERTAIN

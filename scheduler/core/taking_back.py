@@ -49,6 +49,7 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
 )
 from scheduler.framework.status import Status
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.timestamps import parse_rfc3339_ms
@@ -101,8 +102,15 @@ class TakingBack:
         return tuple(
             decision
             for decision in decisions
-            if not any(self._runs_with(pod, decision) for pod in self._losers(decision))
+            if not any(self.runs_with(pod, self._claim_of(decision)) for pod in self._losers(decision))
         )
+
+    def runs_with(self, pod: Pod, claim: ResourceClaim | None) -> bool:
+        """Whether the pod is bound where the claim's allocation can be used."""
+        if pod.node_name is None or pod.is_terminal or claim is None or claim.allocation is None:
+            return False
+        selector, node = claim.allocation.node_selector, self._store.node_infos.get(pod.node_name)
+        return selector is None or node is None or match_node_selector(selector, node.host)
 
     def prepare(
         self, claims: Iterable[ClaimKey], derive: Callable[[], Sequence[Decision]], why: Reason, go_on: GoOn
@@ -210,8 +218,8 @@ class TakingBack:
         """The pods that the claim is reserved for, and will not be; without those that are gone."""
         if not isinstance(decision, WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim):
             return
-        claim = self._store.claim(decision.claim)
-        if claim is None or claim.uid != decision.uid:
+        claim = self._claim_of(decision)
+        if claim is None:
             return
         kept: frozenset[PodUid | None] = frozenset()
         if isinstance(decision, WriteClaimStatus) and not decision.clear_allocation:
@@ -223,21 +231,18 @@ class TakingBack:
             if pod is not None and pod.uid not in kept:
                 yield pod
 
-    def _runs_with(self, pod: Pod, decision: Decision) -> bool:
-        """Whether the pod is bound where the claim's allocation is."""
-        assert isinstance(decision, WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim)
-        claim = self._store.claim(decision.claim)
-        if pod.node_name is None or pod.is_terminal or claim is None or claim.allocation is None:
-            return False
-        selector, node = claim.allocation.node_selector, self._store.node_infos.get(pod.node_name)
-        return selector is None or node is None or match_node_selector(selector, node.host)
-
     def _is_current(self, decision: Decision) -> bool:
         """Whether the claim is as it was when the decision was derived."""
         if not isinstance(decision, WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim):
             return True
+        claim = self._claim_of(decision)
+        return claim is not None and claim.revision == decision.expect_revision
+
+    def _claim_of(self, decision: Decision) -> ResourceClaim | None:
+        if not isinstance(decision, WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim):
+            return None
         claim = self._store.claim(decision.claim)
-        return claim is not None and claim.uid == decision.uid and claim.revision == decision.expect_revision
+        return claim if claim is not None and claim.uid == decision.uid else None
 
 
 def reason_of(failure: Status) -> Reason:

@@ -489,3 +489,18 @@ def test_a_contest_is_looked_at_again_when_a_reservation_of_a_gone_pod_has_ended
     after.server.collect_garbage()
     after.settle()
     assert after.server.claims[OURS].allocation is None
+
+
+def test_a_pod_bound_to_another_node_is_no_reason_to_join_what_is_contested():
+    """It has a reservation and no use for it: the devices are on node a."""
+    rig = writing()
+    rig.add_nodes("b")
+    rig.server.put_pod(builders.pod("elsewhere", claims=("ours",), node="b"))
+    they_allocate(rig)
+    rig.execute(watch=False)
+    claim = rig.server.claims[OURS]
+    more = builders.claim("x", reserved_for=(rig.server.pods[PodKey("default", "elsewhere")],)).reserved_for
+    rig.server.put_claim(replace(claim, reserved_for=(*claim.reserved_for, *more)))
+    rig.settle()
+    assert rig.node_of("p") is None
+    assert rig.server.claims[OURS].allocation is None
