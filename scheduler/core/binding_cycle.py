@@ -38,7 +38,7 @@ from scheduler.core.claim_writes import GONE, ClaimWrites, Settlement
 from scheduler.core.claims import ClaimOverlay
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
-from scheduler.core.pod_writes import PodWrites
+from scheduler.core.pod_writes import PodWrites, notes_of
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.store import Store, claims_of
 from scheduler.core.taking_back import TakingBack, fence_of, reason_of
@@ -378,7 +378,7 @@ class BindingCycles:
             self._give_up(binding, barred)
             return
         binding.stage = _BIND
-        binding.notes = _notes(self._store.pods[binding.uid])
+        binding.notes = notes_of(self._store.pods[binding.uid])
         self._bind(binding)
 
     def _sleep(self, binding: BindingCycle, claims: tuple[ClaimKey, ...], deadline_ms: int | None) -> None:
@@ -541,7 +541,7 @@ class BindingCycles:
                 binding, Status.error("another process that schedules under this name takes the pod's devices back")
             )
             return True
-        if binding.stage is _BIND and _notes(pod) != binding.notes:
+        if binding.stage is _BIND and notes_of(pod) != binding.notes:
             self._give_up(binding, Status.error("what the pod's status says of its devices has changed"))
             return True
         return False
@@ -549,9 +549,8 @@ class BindingCycles:
     def _has_unwritten(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> bool:
         """Whether the pod must not be bound because what it would be bound with may still be taken back.
 
-        Whoever put up the fence under which this cycle began can take back what has not changed since. If another
-        process has reserved it, that one may bind the pod; if none does, it is reserved anew. What the pod's group has
-        is taken back by nobody who puts up fences.
+        Whoever put up the fence under which this cycle began can take back what has not changed since. Another process
+        may bind the pod with it; if none does, it is reserved anew. What the pod's group has is not fenced.
         """
         for key in claims:
             claim = self._store.claim(key)
@@ -699,8 +698,3 @@ class BindingCycles:
     def _set_timer(self, binding: BindingCycle, deadline_ms: int, action: Callable[[BindingCycle], None]) -> None:
         self._timers.cancel(binding.timer)
         binding.timer = self._timers.at(deadline_ms, partial(action, binding))
-
-
-def _notes(pod: Pod) -> tuple[object, ...]:
-    """What PreBind writes into a pod's status, for one node."""
-    return pod.status.extended_resource_claim_status, pod.status.node_allocatable_resource_claim_statuses

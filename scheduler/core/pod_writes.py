@@ -144,6 +144,11 @@ class PodWrites:
         self._timers.at(self._timers.now_ms + wait_ms, partial(action, write))
 
 
+def notes_of(pod: Pod) -> tuple[object, ...]:
+    """What PreBind writes into a pod's status, for one node."""
+    return pod.status.extended_resource_claim_status, pod.status.node_allocatable_resource_claim_statuses
+
+
 def _dropped(write: PodNote | PatchPodStatus, pod: Pod) -> str | None:
     """Why an accepted write is not what the server answered, None when it is."""
     if isinstance(write, PatchPodStatus):
