@@ -42,6 +42,7 @@ from allocator.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome
 from allocator.overdrawn import newest_slices, overdrawn_capacities, overdrawn_counters
 from allocator.prefilter import candidate_nodes
 from allocator.taints import prevent_allocation
+from allocator.vanished import vanished_devices
 
 __all__ = [
     "ALL_SHORTCUTS",
@@ -105,4 +106,5 @@ __all__ = [
     "overdrawn_capacities",
     "overdrawn_counters",
     "prevent_allocation",
+    "vanished_devices",
 ]

@@ -136,7 +136,7 @@ def read_sources(files: Sequence[str]) -> tuple[list[Source], list[Finding]]:
 
 def find_published(against: Sequence[str], kubeconfig: str | None, context: str | None) -> Published | None:
     """What --against and --kubeconfig name; None when neither is given."""
-    from scheduler.lint import objects_in_v1, read_published
+    from scheduler.lint import objects_in_v1, read_published, repartitioned
 
     if context and not kubeconfig:
         raise click.UsageError("--context needs --kubeconfig")
@@ -161,7 +161,7 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
         objects += listed
     published = read_published(objects)
     published.gates = gates
-    for problem in published.problems:
+    for problem in (*published.problems, *repartitioned(published)):
         click.echo(f"warning: {problem}", err=True)
     if not (published.slices or published.classes or published.nodes):
         click.echo("warning: no ResourceSlices, DeviceClasses or Nodes to compare with", err=True)

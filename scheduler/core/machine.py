@@ -58,6 +58,7 @@ from scheduler.core.observation import Observations
 from scheduler.core.outbox import Outbox
 from scheduler.core.pod_writes import PodWrites
 from scheduler.core.problems import Problems
+from scheduler.core.repartitioned_pools import RepartitionedPools
 from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.settings import CoreSettings
@@ -114,6 +115,7 @@ class Machine:
         self.queue: Final = SchedulingQueue(self.runners, settings, view, has_place=self.places.may_take)
         self.conflicts: Final = DeviceConflicts(self.store, self.overlay, self.outbox, self.runners)
         self.stranded: Final = StrandedClaims(self.store, self.outbox, self.timers, settings, self.runners)
+        self.repartitioned: Final = RepartitionedPools(self.store, self.overlay, self.outbox, self.runners)
         self._observed: Final = Observations(
             store=self.store,
             overlay=self.overlay,
@@ -122,6 +124,7 @@ class Machine:
             runners=self.runners,
             conflicts=self.conflicts,
             stranded=self.stranded,
+            repartitioned=self.repartitioned,
         )
         self.writes: Final = ClaimWrites(
             self.outbox,
@@ -243,6 +246,7 @@ class Machine:
                 if not self._unlisted:
                     self.conflicts.all_listed()
                     self.stranded.all_listed()
+                    self.repartitioned.all_listed()
 
     def next_deadline_ms(self) -> int | None:
         """When `TimerFired` is due, on the clock of `now_ms`; None: not before the next input."""

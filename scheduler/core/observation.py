@@ -23,6 +23,7 @@ from scheduler.core.claims import ClaimOverlay, footprint
 from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.inputs import WriteRejected
 from scheduler.core.problems import Problems
+from scheduler.core.repartitioned_pools import RepartitionedPools
 from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue, pod_changes
 from scheduler.core.store import Store, claims_of
@@ -59,6 +60,7 @@ class Observations:
         runners: Mapping[str, Runner],
         conflicts: DeviceConflicts,
         stranded: StrandedClaims,
+        repartitioned: RepartitionedPools,
     ) -> None:
         self._store: Final = store
         self._overlay: Final = overlay
@@ -67,6 +69,7 @@ class Observations:
         self._runners: Final = runners
         self._conflicts: Final = conflicts
         self._stranded: Final = stranded
+        self._repartitioned: Final = repartitioned
 
     def connect(
         self,
@@ -163,11 +166,13 @@ class Observations:
         old = self._store.observe_slice(slice_, revision)
         if not isinstance(old, bool):
             new = self._store.inventory.slices[slice_.name]
+            self._repartitioned.slice_changed(old, new)
             self._change(Resource.SLICE, Action.ADD if old is None else Action.UPDATE, old, new)
 
     def slice_deleted(self, name: str, revision: int) -> None:
         old = self._store.delete_slice(name, revision)
         if old is not None:
+            self._repartitioned.slice_changed(old)
             self._change(Resource.SLICE, Action.DELETE, old, None)
 
     def taint_rule_observed(self, rule: DeviceTaintRule, revision: int) -> None:
@@ -210,6 +215,7 @@ class Observations:
         self.bindings.claim_changed(claim.key)
         if claim.allocation is None or old is None or old.allocation is None:
             self._stranded.claim_changed(claim)
+            self._repartitioned.allocation_changed(old, claim, is_foreign=is_foreign)
         self._change(Resource.CLAIM, Action.ADD if old is None else Action.UPDATE, old, claim)
 
     def claim_deleted(self, uid: ClaimUid, revision: int) -> None:
@@ -219,6 +225,7 @@ class Observations:
         hold = self._overlay.holds.get(uid)
         self._overlay.forget(uid)
         self._conflicts.claim_gone(uid)
+        self._repartitioned.allocation_changed(claim, None, is_foreign=False)
         self.writes.deleted(uid)
         self.bindings.claim_changed(claim.key)
         self._stranded.claim_changed(claim)

@@ -8,6 +8,7 @@ from scheduler.lint.emit import join_files
 from scheduler.lint.engine import Converted, Report, Source, convert, lint, objects_in_v1
 from scheduler.lint.findings import Finding, Severity
 from scheduler.lint.published import Published, read_published
+from scheduler.lint.repartitioned import repartitioned
 
 __all__ = [
     "Converted",
@@ -22,4 +23,5 @@ __all__ = [
     "lint",
     "objects_in_v1",
     "read_published",
+    "repartitioned",
 ]

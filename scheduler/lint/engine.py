@@ -24,6 +24,7 @@ from scheduler.lint.gates import check_gates
 from scheduler.lint.modernize import modernize, restore_metadata
 from scheduler.lint.pods import check_pods, pod_specs
 from scheduler.lint.published import Published
+from scheduler.lint.repartitioned import check_repartitioned
 from scheduler.lint.schema import check_fields
 from scheduler.lint.selectors import check_selectors
 from scheduler.lint.view import View
@@ -134,6 +135,7 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
     specs = pod_specs(context)
     check_pods(context, specs)
     check_capacity(context, specs)
+    check_repartitioned(context)
 
 
 def convert(

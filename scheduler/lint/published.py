@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from allocator import (
+    Allocation,
     Claim,
     DecodeError,
     DeviceClass,
@@ -33,7 +34,7 @@ class Published:
     Attributes:
         classes, templates, claims: By name; the latter two by (namespace, name).
         nodes: Node objects by name.
-        in_use: What the claims' allocations hold.
+        allocations: Of claims, by (namespace, name); `in_use` is what they hold.
         attributes: (which, domain) -> id -> kinds of value; `which` is `attributes` or `capacity`.
         gates: Feature gates of the API server; empty where they are not known.
         problems: What could not be read, one line each.
@@ -44,6 +45,7 @@ class Published:
     claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
     allocated: set[tuple[str, str]] = field(default_factory=set)
     nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    allocations: dict[tuple[str, str], Allocation] = field(default_factory=dict)
     in_use: InUse = field(default_factory=InUse)
     drivers: set[str] = field(default_factory=set)
     attributes: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
@@ -107,7 +109,8 @@ def _take_claim(published: Published, name: str, obj: Mapping[str, Any]) -> None
     allocation = mapping(obj.get("status")).get("allocation")
     if allocation is not None:
         published.allocated.add(key)
-        published.in_use.add(decode_allocation(allocation))
+        published.allocations[key] = decode_allocation(allocation)
+        published.in_use.add(published.allocations[key])
     published.claims[key] = Claim(*key, decode_claim_spec(defaulted_claim_spec(mapping(obj.get("spec")))))
 
 
