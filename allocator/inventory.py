@@ -33,10 +33,11 @@ from allocator.node_match import NodeSelectorError, check_node_selector, match_n
 from allocator.node_pools import NodePools
 from allocator.paused import PausedSearches
 from allocator.pools import PoolView, gather_pool, is_ignored
-from allocator.requests import Plan, Planner
+from allocator.remembered_plans import Plans
+from allocator.requests import Plan, Planner, SlotKey
 
-_PLANS_MAX: Final = 1024
-"""Plans kept. When there are more, all of them and everything computed for them is dropped."""
+_FORGET_WORK: Final = 2
+"""Forgetting a slot, for each pool and node."""
 
 
 class _Pool:
@@ -103,7 +104,7 @@ class Inventory:
         self.meter: Final = Meter()
         """Counts the work of all who read this inventory; see `meter`."""
         self._planner: Final = Planner(self._classes, self.meter)
-        self._plans: Final[dict[tuple[tuple[ClaimSpec, ...], Features], Plan]] = {}
+        self.plans: Final = Plans(self._planner, self._forget_slot)
         self._nodes: Final[dict[Features, dict[str, _NodeEntry]]] = {}
         self._shared_views: Final[dict[_SharedKey, dict[PoolId, PoolView]]] = {}
         self._shared_pools: Final[dict[_SharedKey, NodePools]] = {}
@@ -111,7 +112,9 @@ class Inventory:
         self._log: list[str] = []
         self._log_start = 0
         self.derived: Final[dict[Any, Any]] = {}
-        """What readers computed for plans; dropped together with the plans when there are too many."""
+        """What readers computed for slots, by their key."""
+        self.candidates: Final[dict[Hashable, tuple[int, frozenset[str] | None]]] = {}
+        """See `prefilter`."""
         self.paused: Final = PausedSearches()
         for slice_ in slices:
             self.put_slice(slice_)
@@ -165,6 +168,7 @@ class Inventory:
         pool = self._pools.get(slice_.pool_id)
         if pool is None:
             pool = self._pools[slice_.pool_id] = _Pool()
+        self._discount_masks(pool)
         pool.put(slice_)
         for index, key in self._indexes_of(slice_):
             index[key] = index.get(key, 0) + 1
@@ -198,7 +202,7 @@ class Inventory:
     def _class_changed(self) -> None:
         self.revision += 1
         self.classes_revision += 1
-        self._plans.clear()
+        self.plans.drop_all()
 
     def _indexes_of(self, slice_: ResourceSlice) -> list[tuple[dict[PoolId, int], PoolId]]:
         pool_id = slice_.pool_id
@@ -211,6 +215,7 @@ class Inventory:
 
     def _unlink(self, slice_: ResourceSlice) -> None:
         pool = self._pools[slice_.pool_id]
+        self._discount_masks(pool)
         pool.remove(slice_)
         self._mapped.discard(slice_.name)
         if not pool.slices:
@@ -251,31 +256,51 @@ class Inventory:
             self._shared_views.clear()
             self._shared_pools.clear()
             self._conditions = None
+            self._planner.discount_all_candidates()
         else:
             for entries in self._nodes.values():
                 for node in affected:
-                    entries.pop(node, None)
+                    entry = entries.pop(node, None)
+                    if entry is not None:
+                        self._planner.discount_candidates(entry.pools.derived)
+
+    def _discount_masks(self, pool: _Pool) -> None:
+        """The pool's views are about to be dropped."""
+        for view in pool.views.values():
+            if view is not None:
+                self._planner.discount_masks(view.derived)
 
     # --- answers ----------------------------------------------------------------------------------------
 
     def plan(self, specs: Sequence[ClaimSpec], features: Features) -> Plan:
-        """The plan for claims with these specs; the same object as long as no class changes.
+        """The plan for claims with these specs; the same object as long as no class changes and it is not forgotten.
 
         Raises:
             PausedError: as `Planner.plan`.
         """
-        key = (tuple(specs), features)
-        plan = self._plans.get(key)
-        if plan is None:
-            if len(self._plans) >= _PLANS_MAX:
-                self.forget_derived()
-            plan = self._plans[key] = self._planner.plan(specs, features)
-        return plan
+        return self.plans.get((tuple(specs), features))
+
+    def _forget_slot(self, key: SlotKey) -> None:
+        touched = 0
+        for pool in self._pools.values():
+            for view in pool.views.values():
+                touched += 1
+                if view is not None:
+                    view.derived.pop(key, None)
+        for entries in self._nodes.values():
+            touched += len(entries)
+            for entry in entries.values():
+                entry.pools.derived.pop(key, None)
+        for pools in self._shared_pools.values():
+            pools.derived.pop(key, None)
+        self.derived.pop(key, None)
+        self.meter.spent += _FORGET_WORK * touched
 
     def forget_derived(self) -> None:
         """Drop everything that can be computed again (plans, masks, selector answers)."""
-        self._plans.clear()
+        self.plans.clear()
         self.derived.clear()
+        self.candidates.clear()
         self._planner.forget()
         self._nodes.clear()
         self._shared_pools.clear()

@@ -8,7 +8,8 @@ Rules of this module
      no device that several allocations may hold, no device that cannot be decided.
   2. What is kept is what a search gave that ended with an answer within the budget, a "no" as well as picks.
 
-Cost: one look-up by the masks of the slots; at most `_KEPT_MAX` answers for each plan.
+Cost: one look-up by the masks of the slots; at most `_KEPT_MAX` answers for each plan, and about
+`_KEPT_BYTES_MAX` of masks.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from allocator.problem import Problem
 from allocator.requests import Slot
 
 _KEPT_MAX: Final = 4096
+_KEPT_BYTES_MAX: Final = 2_000_000
 _KEY: Final = "known picks"
 
 
@@ -50,6 +52,7 @@ def remember_picks(problem: Problem, found: KnownPicks) -> None:
     """Keep what a search gave for a plain problem."""
     known = problem.plan.derived.setdefault(_KEY, {})
     assert isinstance(known, dict)
-    if len(known) >= _KEPT_MAX:
+    key = tuple(problem.usable)
+    if len(known) >= min(_KEPT_MAX, 1 + _KEPT_BYTES_MAX // (len(key) * (problem.pools.size // 8 + 32))):
         known.clear()
-    known[tuple(problem.usable)] = found
+    known[key] = found

@@ -27,7 +27,7 @@ _KEY: Final = "last answer"
 
 
 class _Last(NamedTuple):
-    plan: Plan
+    plan: int  # its serial: nodes would keep plans that nobody uses any more
     node_name: str | None
     state: tuple[int, int]
     spent: int
@@ -40,7 +40,7 @@ def last_answer(
 ) -> Allocated | None:
     """What was found for this plan, if it would be found again within the budget; `state` is that of `NodeUse`."""
     last = pools.derived.get(_KEY)
-    if last is None or last.plan is not plan or last.spent > budget_steps:
+    if last is None or last.plan != plan.serial or last.spent > budget_steps:
         return None
     if last.node_name is not None and last.node_name != node_name:
         return None
@@ -79,4 +79,4 @@ def remember_answer(
         for field in term.match_fields
     )
     own_name = node_name if names_node else None
-    problem.pools.derived[_KEY] = _Last(problem.plan, own_name, state, spent, has_shares, outcome)
+    problem.pools.derived[_KEY] = _Last(problem.plan.serial, own_name, state, spent, has_shares, outcome)

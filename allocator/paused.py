@@ -23,6 +23,8 @@ from allocator.search import Search
 
 _PAUSED_MAX: Final = 64
 _STALE: Final = 256
+_STATES_MAX: Final = 200_000
+"""Failed states that paused searches remember together, about 100 MB; then they forget them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,4 +71,7 @@ class PausedSearches:
                 return False
             self._paused.remove(oldest)
         self._paused.append(paused)
+        if sum(one.search.size for one in self._paused) > _STATES_MAX:
+            for one in self._paused:
+                one.search.forget()
         return True

@@ -21,6 +21,8 @@ from allocator.node_match import NodeSelectorError
 from allocator.requests import Plan, RequestPlan, Slot
 from allocator.slot_masks import JUDGE_WORK, judge
 
+_QUESTIONS_MAX: Final = 64
+"""Answers kept: each may name every node."""
 _PAIRS_MAX: Final = 100_000
 """Nodes times slots that are compared; where there are more, asking about each node is not much slower."""
 _PAIR_WORK: Final = 3
@@ -38,19 +40,20 @@ def candidate_nodes(claims: Sequence[Claim], inventory: Inventory, features: Fea
     """
     plan = inventory.plan([claim.spec for claim in claims], features)
     question = _question(plan)
-    known = inventory.derived.get(question)
+    known = inventory.candidates.get(question)
     if known is not None and known[0] == inventory.revision:
-        nodes: frozenset[str] | None = known[1]
-        return nodes
+        return known[1]
     nodes = _candidate_nodes(plan, inventory)
-    inventory.derived[question] = (inventory.revision, nodes)
+    if len(inventory.candidates) >= _QUESTIONS_MAX:
+        del inventory.candidates[next(iter(inventory.candidates))]
+    inventory.candidates[question] = (inventory.revision, nodes)
     return nodes
 
 
 def _question(plan: Plan) -> Hashable:
     """Equal for plans that ask for as many of the same devices: classes may be many, and what they select the same."""
     if not plan.is_exact:
-        return plan
+        return plan.serial
     return "candidates", tuple([tuple([(slot.key, slot.count) for slot in one.slots]) for one in plan.requests])
 
 
@@ -141,6 +144,8 @@ class _Offer:
                 self._add(entry, -1)
             if counted is not None:
                 self._entries[name] = counted
+                if entry is None:
+                    self._slot.remembered.note_slice()
                 self._add(counted, 1)
 
     def _count(self, slice_: ResourceSlice, meter: Meter) -> tuple[str, int, int]:

@@ -114,6 +114,7 @@ def gather_candidates(slot: Slot, pools: NodePools) -> Candidates:
             usable &= ~(1 << position)
             failed |= 1 << position
     candidates = pools.derived[slot.key] = Candidates(usable, fits, failed, unknown)
+    slot.remembered.note_candidates()
     return candidates
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from allocator.features import Features
 from allocator.meter import Meter
@@ -25,8 +25,11 @@ from allocator.model import (
     Request,
     RequestAlternative,
 )
+from allocator.remembered import Remembered, Total
 from allocator.selectors import Matcher
 from cel.quantity import Quantity
+
+_SERIALS: Final = count()
 
 SlotKey: TypeAlias = int
 """Names what a slot accepts; equal for slots that accept the same devices."""
@@ -42,7 +45,7 @@ class Slot:
         details: What is asked for; `device_class` the class it names.
         is_all: Whether all matching devices are wanted; else `count` of them.
         constraints: Indices of the claim's constraints that count devices of this slot.
-        key: Equal for slots that accept the same devices; for caches.
+        key: Equal for slots that accept the same devices; for caches. `remembered` counts what is in them.
     """
 
     __slots__ = (
@@ -61,6 +64,7 @@ class Slot:
         "label",
         "matcher",
         "name",
+        "remembered",
         "request",
     )
 
@@ -77,7 +81,7 @@ class Slot:
         matcher: Matcher,
         constraints: tuple[int, ...],
         features: Features,
-        key: SlotKey,
+        remembered: Remembered,
     ) -> None:
         self.index: Final = index
         self.claim: Final = claim
@@ -94,7 +98,8 @@ class Slot:
         self.features: Final = features
         self.constraints: Final = constraints
         self.capacity: Final[Mapping[str, Quantity]] = dict(details.capacity_requests or ())
-        self.key: Final = key
+        self.remembered: Final = remembered
+        self.key: Final = remembered.key
 
     def __repr__(self) -> str:
         return f"Slot({self.claim}:{self.label})"
@@ -144,16 +149,29 @@ class Plan:
     """Everything that can be known about claims without looking at devices.
 
     `is_exact` tells that no slot wants all devices and nothing is wrong: `claims[].checks` are empty;
-    `is_unconstrained` that in addition no slot is under a constraint.
+    `is_unconstrained` that in addition no slot is under a constraint. `serial` is its own, and never another's;
+    `remembered` is what is remembered for its slots.
     """
 
-    __slots__ = ("claims", "derived", "features", "is_exact", "is_unconstrained", "requests", "slots")
+    __slots__ = (
+        "claims",
+        "derived",
+        "features",
+        "is_exact",
+        "is_unconstrained",
+        "remembered",
+        "requests",
+        "serial",
+        "slots",
+    )
 
     def __init__(self, claims: tuple[ClaimPlan, ...], features: Features) -> None:
+        self.serial: Final = next(_SERIALS)
         self.claims: Final = claims
         self.features: Final = features
         self.requests: Final = tuple(request for claim in claims for request in claim.requests)
         self.slots: Final = tuple(slot for request in self.requests for slot in request.slots)
+        self.remembered: Final = tuple({slot.key: slot.remembered for slot in self.slots}.values())
         self.is_exact: Final = not any(claim.checks for claim in claims)
         self.is_unconstrained: Final = self.is_exact and not any(claim.constraints for claim in claims)
         self.derived: Final[dict[object, object]] = {}
@@ -165,14 +183,50 @@ class Planner:
     def __init__(self, classes: Mapping[str, DeviceClass], meter: Meter) -> None:
         self._classes: Final = classes
         self._meter: Final = meter
+        self.total: Final = Total()
         self._matchers: Final[dict[object, Matcher]] = {}
-        self._keys: Final[dict[object, SlotKey]] = {}
+        self._remembered: Final[dict[object, Remembered]] = {}
+        self.by_key: Final[dict[SlotKey, Remembered]] = {}
+        """What is remembered for slots, by their key."""
         self._serial = count()
 
     def forget(self) -> None:
         """Drop what is remembered. Slot keys are never given out twice."""
         self._matchers.clear()
-        self._keys.clear()
+        self._remembered.clear()
+        self.by_key.clear()
+        self.total.entries = 0
+
+    def discount_masks(self, derived: Mapping[Any, object]) -> None:
+        """What was kept with a pool is gone."""
+        for key in derived:
+            one = self.by_key.get(key) if key.__class__ is int else None
+            if one is not None:
+                one.discount_mask()
+
+    def discount_candidates(self, derived: Mapping[Any, object]) -> None:
+        """What was kept with a node's pools is gone."""
+        for key in derived:
+            one = self.by_key.get(key) if key.__class__ is int else None
+            if one is not None:
+                one.discount_candidates()
+
+    def discount_all_candidates(self) -> None:
+        """What was kept with all nodes' pools is gone."""
+        for one in self.by_key.values():
+            one.discount_candidates(all_of_them=True)
+
+    def forget_slots(self, remembered: Remembered) -> None:
+        """Slots with this key are gone, and its matcher if it has no others."""
+        remembered.discount_all()
+        if self._remembered.get(remembered.meaning) is remembered:
+            del self._remembered[remembered.meaning]
+            del self.by_key[remembered.key]
+        matcher = remembered.matcher
+        matcher.users -= 1
+        if not matcher.users and self._matchers.get(matcher.meaning) is matcher:
+            del self._matchers[matcher.meaning]
+            self.total.entries -= matcher.size
 
     def plan(self, specs: Sequence[ClaimSpec], features: Features) -> Plan:
         """The plan for claims with these specs, in this order.
@@ -196,19 +250,23 @@ class Planner:
         key = (device_class.selectors, details.selectors, features)
         matcher = self._matchers.get(key)
         if matcher is None:
-            matcher = Matcher(device_class.selectors, details.selectors, features, self._meter)
+            matcher = Matcher(
+                device_class.selectors, details.selectors, features, meter=self._meter, total=self.total, meaning=key
+            )
             self._matchers[key] = matcher
         if not matcher.is_ready:
             matcher.prepare()
         return matcher
 
-    def slot_key(self, matcher: Matcher, details: RequestAlternative, features: Features) -> SlotKey:
+    def remembered(self, matcher: Matcher, details: RequestAlternative, features: Features) -> Remembered:
         amounts = tuple((name, str(amount)) for name, amount in details.capacity_requests or ())
         meaning = (matcher, details.tolerations, amounts, features)
-        key = self._keys.get(meaning)
-        if key is None:
-            key = self._keys[meaning] = next(self._serial)
-        return key
+        known = self._remembered.get(meaning)
+        if known is None:
+            key = next(self._serial)
+            known = self._remembered[meaning] = self.by_key[key] = Remembered(key, meaning, matcher, self.total)
+            matcher.users += 1
+        return known
 
 
 class _ClaimPlanner:
@@ -271,7 +329,7 @@ class _ClaimPlanner:
                 matcher=matcher,
                 constraints=self._scope(request.name, details.name if subs else ""),
                 features=features,
-                key=self._planner.slot_key(matcher, details, features),
+                remembered=self._planner.remembered(matcher, details, features),
             )
             slots.append(slot)
             if slot.is_all:

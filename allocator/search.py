@@ -202,6 +202,15 @@ class Search:
         ]
 
     @property
+    def size(self) -> int:
+        """Failed states that are remembered."""
+        return len(self._failed_states)
+
+    def forget(self) -> None:
+        """Drop the failed states."""
+        self._failed_states.clear()
+
+    @property
     def spent(self) -> int:
         """How much of the budget is used up."""
         return self.steps + self._refused

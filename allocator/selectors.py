@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, TypeVar
 from allocator.features import Features
 from allocator.meter import Meter, PausedError
 from allocator.model import Attribute, Device, DeviceSelector
+from allocator.remembered import Total
 from cel import (
     ANSWER_WORK_MAX,
     STAGES,
@@ -39,6 +40,8 @@ from cel import (
 T = TypeVar("T")
 
 _ANSWERS_MAX: Final = 100_000
+_CHEAP_ANSWERS_MAX: Final = 4_096
+"""Where evaluating is not much slower than looking up. So many are for so many devices: most are of no use again."""
 VIEW_WORK: Final = 60
 VIEW_NAME_WORK: Final = 15
 """Showing a device to expressions, and so much for each attribute and capacity."""
@@ -101,12 +104,16 @@ class Matcher:
         "_compilation",
         "_compiled",
         "_features",
+        "_is_costly",
         "_meter",
         "_passed",
         "_reads",
         "_texts",
+        "_total",
         "is_ready",
         "is_trivial",
+        "meaning",
+        "users",
     )
 
     def __init__(
@@ -114,8 +121,14 @@ class Matcher:
         class_selectors: Sequence[DeviceSelector],
         selectors: Sequence[DeviceSelector],
         features: Features,
+        *,
         meter: Meter,
+        total: Total,
+        meaning: object,
     ) -> None:
+        self._total: Final = total
+        self.meaning: Final = meaning
+        self.users = 0
         self._features: Final = features
         self._meter: Final = meter
         self._texts: Final = [
@@ -129,6 +142,7 @@ class Matcher:
         # How many selectors the device that is being decided has passed.
         self._passed: tuple[Device, int] | None = None
         self._reads: tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] | None = None
+        self._is_costly = False
         self.is_trivial: Final = not self._texts
         self.is_ready = self.is_trivial
 
@@ -164,6 +178,7 @@ class Matcher:
             else:
                 attributes |= reads.attributes
                 capacities |= reads.capacities
+        self._is_costly = any(one.expected for one in self._compiled)
         self._reads = None if reads_all else (tuple(sorted(attributes)), tuple(sorted(capacities)))
         self.is_ready = True
 
@@ -211,8 +226,10 @@ class Matcher:
             return self._answers[key]
         except KeyError:
             answer = self._evaluate(device)
-            if len(self._answers) >= _ANSWERS_MAX:
+            if len(self._answers) >= (_ANSWERS_MAX if self._is_costly else _CHEAP_ANSWERS_MAX):
+                self._total.entries -= len(self._answers)
                 self._answers.clear()
+            self._total.entries += 1
             self._answers[key] = answer
             return answer
 

@@ -19,6 +19,9 @@ from allocator.requests import Slot
 from allocator.selectors import Failure
 from allocator.taints import prevent_allocation
 
+_NONE_LATE: Final[dict[int, Verdict]] = {}
+_NO_FAILURES: Final[dict[int, Failure | CapacityError]] = {}
+_NO_CONSUMPTION: Final[dict[int, Consumption]] = {}
 JUDGE_WORK: Final = 40
 """Deciding a device whose selectors have been evaluated before."""
 
@@ -58,9 +61,10 @@ class SlotMask:
         self.usable = 0
         self.failed = 0
         self.unknown = (1 << devices) - 1
-        self.late: Final[dict[int, Verdict]] = {}
-        self.failures: Final[dict[int, Failure | CapacityError]] = {}
-        self.consumption: Final[dict[int, Consumption]] = {}
+        # Most masks have none of these, and there are as many masks as pools and slots.
+        self.late: dict[int, Verdict] = _NONE_LATE
+        self.failures: dict[int, Failure | CapacityError] = _NO_FAILURES
+        self.consumption: dict[int, Consumption] = _NO_CONSUMPTION
 
 
 def slot_mask(slot: Slot, view: PoolView) -> SlotMask:
@@ -72,6 +76,7 @@ def slot_mask(slot: Slot, view: PoolView) -> SlotMask:
     mask: SlotMask | None = view.derived.get(slot.key)
     if mask is None:
         mask = view.derived[slot.key] = SlotMask(len(view.devices))
+        slot.remembered.note_mask()
     if not mask.is_done:
         meter = slot.matcher.meter
         for index in range(mask.decided, len(view.devices)):
@@ -136,7 +141,10 @@ def decide_late(slot: Slot, view: PoolView, mask: SlotMask, index: int) -> Verdi
     """The verdict on an unknown device."""
     verdict = mask.late.get(index)
     if verdict is None:
-        verdict = mask.late[index] = judge(slot, view.devices[index])
+        verdict = judge(slot, view.devices[index])
+        if mask.late is _NONE_LATE:
+            mask.late = {}
+        mask.late[index] = verdict
         _keep_details(verdict, mask, index)
     return verdict
 
@@ -157,6 +165,10 @@ def _note(verdict: Verdict, mask: SlotMask, index: int) -> None:
 
 def _keep_details(verdict: Verdict, mask: SlotMask, index: int) -> None:
     if verdict.failure is not None:
+        if mask.failures is _NO_FAILURES:
+            mask.failures = {}
         mask.failures[index] = verdict.failure
     if verdict.fits and verdict.consumption is not None:
+        if mask.consumption is _NO_CONSUMPTION:
+            mask.consumption = {}
         mask.consumption[index] = verdict.consumption

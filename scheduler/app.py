@@ -441,6 +441,18 @@ class SchedulerApp:
             ("queue",),
             {(queue,): float(count) for queue, count in self.machine.queue.counts().items()},
         )
+        inventory, feasibility = self.machine.store.inventory, self.machine.feasibility
+        yield (
+            "dra_scheduler_remembered_entries",
+            "What is remembered and bounded by size: verdicts on nodes, entries for devices, plans of claims.",
+            "gauge",
+            ("what",),
+            {
+                ("verdicts",): float(feasibility.verdicts),
+                ("devices",): float(inventory.plans.entries),
+                ("plans",): float(len(inventory.plans)),
+            },
+        )
         yield (
             "dra_scheduler_device_conflicts",
             "Devices, counters or capacity that two claims were given, by what became of ours.",

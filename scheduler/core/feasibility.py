@@ -217,7 +217,8 @@ class Feasibility:
         self._settings: Final = settings
         self._view: Final = view
         self._records: Final[OrderedDict[Shape, ShapeRecord]] = OrderedDict()
-        self._verdicts = 0
+        self.verdicts = 0
+        """Verdicts that are remembered."""
         self._stamp = 0
         self._start = 0
         self.asked = 0
@@ -273,7 +274,7 @@ class Feasibility:
             cycle.steps_left = max(1, allowed - taken)
             if plan.shape is not None:
                 self._records[plan.shape] = record
-                self._verdicts += record.size - size
+                self.verdicts += record.size - size
                 self._bound()
         if failure is not None:
             return failure
@@ -457,9 +458,12 @@ class Feasibility:
         return totals, [vector for vector, total in totals.items() if total == largest]
 
     def _bound(self) -> None:
-        while self._verdicts > self._settings.remembered_verdicts_max and len(self._records) > 1:
+        settings, records = self._settings, self._records
+        while len(records) > 1 and (
+            self.verdicts > settings.remembered_verdicts_max or len(records) > settings.remembered_shapes_max
+        ):
             _, dropped = self._records.popitem(last=False)
-            self._verdicts -= dropped.size
+            self.verdicts -= dropped.size
 
     # Answers that are not remembered
 

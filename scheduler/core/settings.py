@@ -29,6 +29,7 @@ class CoreSettings:
         feasible_nodes_enough: Nodes of a shape that must be known to fit before looking for more of them stops
             (upstream minFeasibleNodesToFind). Smaller clusters are always searched whole.
         remembered_verdicts_max: Bound on verdicts kept, over all pod shapes; the shapes unused longest are forgotten.
+        remembered_shapes_max: Bound on the shapes they are kept for.
         write_retry_ms_initial, write_retry_ms_max: Wait before a write without a known outcome is sent again.
         reserved_ms_patience: How long another process of our name may take to bind a pod from which devices were taken
             back before, and for which it has reserved others.
@@ -56,7 +57,8 @@ class CoreSettings:
     places: int = 256
     permits_per_tick: int = 64
     feasible_nodes_enough: int = 100
-    remembered_verdicts_max: int = 2_000_000
+    remembered_verdicts_max: int = 1_000_000
+    remembered_shapes_max: int = 4_096
     write_retry_ms_initial: int = 100
     write_retry_ms_max: int = 10_000
     reserved_ms_patience: int = 5_000
@@ -86,6 +88,7 @@ class CoreSettings:
             "permits_per_tick",
             "feasible_nodes_enough",
             "remembered_verdicts_max",
+            "remembered_shapes_max",
             "write_retry_ms_initial",
             "write_retry_ms_max",
             "reserved_ms_patience",

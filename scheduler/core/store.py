@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from allocator import DeviceClass, Features, Inventory, PoolId, ResourceSlice
+from allocator import ClaimSpec, DeviceClass, Features, Inventory, PoolId, ResourceSlice
 from scheduler.core.changes import ChangeLog
 from scheduler.core.tainted_slices import Put, TaintedSlices
 from scheduler.core.versions import Versions
@@ -50,6 +50,7 @@ class Store:
         self.assumed: Final[dict[PodUid, NodeName]] = {}
         # What the claims of assumed pods take of their nodes, for those that take anything.
         self.assumed_claims: Final[dict[PodUid, tuple[NodeAllocatableClaim, ...]]] = {}
+        self._wanting: Final[dict[ClaimSpec, int]] = {}
         self._pod_uid_by_key: Final[dict[PodKey, PodUid]] = {}
         self._claim_uid_by_key: Final[dict[ClaimKey, ClaimUid]] = {}
         self._pods_by_claim: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
@@ -313,7 +314,23 @@ class Store:
         old = self.claims.get(uid)
         self.claims[uid] = claim
         self._claim_uid_by_key[claim.key] = uid
+        if old is None or old.spec is not claim.spec or (old.allocation is None) is not (claim.allocation is None):
+            self._want(claim, 1)
+            if old is not None:
+                self._want(old, -1)
         return old
+
+    def _want(self, claim: ResourceClaim, change: int) -> None:
+        """Count the claims of a spec that still want devices; when it is none, what is remembered for it may go."""
+        spec = claim.spec
+        if spec is None or claim.allocation is not None:
+            return
+        wanting = self._wanting.get(spec, 0) + change
+        if wanting:
+            self._wanting[spec] = wanting
+        else:
+            self._wanting.pop(spec, None)
+            self.inventory.plans.retire(spec)
 
     def has_seen_claim(self, claim: ResourceClaim) -> bool:
         """Whether this state, or a newer one, is known: each of our writes is told twice, by answer and by watch."""
@@ -327,6 +344,7 @@ class Store:
         claim = self.claims.pop(uid)
         if self._claim_uid_by_key.get(claim.key) == uid:
             del self._claim_uid_by_key[claim.key]
+        self._want(claim, -1)
         return claim
 
     # Slices and classes

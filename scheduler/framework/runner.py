@@ -61,7 +61,7 @@ from scheduler.model.objects import NodeAllocatableClaim, Pod
 
 NODE_SCORE_MAX: Final = 100
 _SKIPPED: Final = "skipped"  # stands for a plugin that has nothing to do for a pod in the pod's shape
-_PLANS_MAX: Final = 16_384
+_PLANS_MAX: Final = 4_096
 _ON_CLUSTER: Final = Dependence(Scope.CLUSTER)
 
 

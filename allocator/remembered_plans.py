@@ -1,0 +1,119 @@
+"""Plans that are remembered, and which of them are forgotten when there is too much.
+
+Rules of this module
+  1. A plan stays while claims want it, the one used last longest: at most `_PLANS_MAX`, and fewer where what is
+     remembered for their slots is more than `ENTRIES_MAX`.
+  2. Plans whose claims want nothing any more (`retire`) go first, and the last `_IDLE_MAX` of them are kept: claims of
+     the same template come again soon.
+  3. What is remembered for a plan's slots is forgotten one slot at a time, with each question.
+
+Cost: `get` of a known plan O(1).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from allocator.features import Features
+from allocator.model import ClaimSpec
+from allocator.remembered import ENTRIES_MAX, Remembered
+from allocator.requests import Plan, Planner, SlotKey
+
+_PLANS_MAX: Final = 1024
+_IDLE_MAX: Final = 32
+_UNUSED_MAX: Final = 64
+"""Slots that no plan has any more, and for which things are still remembered."""
+
+PlanKey: TypeAlias = tuple[tuple[ClaimSpec, ...], Features]
+
+
+class Plans:
+    """The plans of one inventory, by the claims' specs, least recently used first."""
+
+    def __init__(self, planner: Planner, forget_slot: Callable[[SlotKey], None]) -> None:
+        """`forget_slot` drops what is remembered for a slot outside of the planner."""
+        self._planner: Final = planner
+        self._forget_slot: Final = forget_slot
+        self._plans: Final[OrderedDict[PlanKey, Plan]] = OrderedDict()
+        self._keys_of: Final[dict[ClaimSpec, dict[PlanKey, None]]] = {}
+        self._idle: Final[dict[PlanKey, None]] = {}
+        self._unused: Final[dict[SlotKey, Remembered]] = {}
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    @property
+    def entries(self) -> int:
+        """How much is remembered for slots (see `remembered`)."""
+        return self._planner.total.entries
+
+    def get(self, key: PlanKey) -> Plan:
+        """The plan. Raises PausedError as `Planner.plan`."""
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._make(key)
+        else:
+            self._plans.move_to_end(key)
+            if self._idle:
+                self._idle.pop(key, None)
+        if self._planner.total.entries > ENTRIES_MAX or len(self._unused) > _UNUSED_MAX:
+            self._forget_some()
+        return plan
+
+    def _make(self, key: PlanKey) -> Plan:
+        specs, features = key
+        plan = self._plans[key] = self._planner.plan(specs, features)
+        for spec in specs:
+            self._keys_of.setdefault(spec, {})[key] = None
+        for one in plan.remembered:
+            one.users += 1
+            self._unused.pop(one.key, None)
+        if len(self._plans) > _PLANS_MAX:
+            self._drop(next(iter(self._plans)))
+        return plan
+
+    def retire(self, spec: ClaimSpec) -> None:
+        """No claim with this spec wants anything any more."""
+        for key in self._keys_of.get(spec, ()):
+            self._idle.pop(key, None)
+            self._idle[key] = None
+        while len(self._idle) > _IDLE_MAX:
+            self._drop(next(iter(self._idle)))
+
+    def drop_all(self) -> None:
+        """A class changed. What is remembered for slots holds, for new plans that have the same."""
+        for key in tuple(self._plans):
+            self._drop(key)
+
+    def clear(self) -> None:
+        """Everything is forgotten, by who calls this."""
+        self._plans.clear()
+        self._keys_of.clear()
+        self._idle.clear()
+        self._unused.clear()
+
+    def _drop(self, key: PlanKey) -> None:
+        plan = self._plans.pop(key)
+        self._idle.pop(key, None)
+        for spec in dict.fromkeys(key[0]):
+            keys = self._keys_of[spec]
+            del keys[key]
+            if not keys:
+                del self._keys_of[spec]
+        for one in plan.remembered:
+            one.users -= 1
+            if not one.users:
+                self._unused[one.key] = one
+
+    def _forget_some(self) -> None:
+        """One slot."""
+        if not self._unused:
+            if len(self._plans) < 2:
+                return
+            self._drop(next(iter(self._idle or self._plans)))
+        if self._unused:
+            remembered = self._unused.pop(next(iter(self._unused)))
+            self._forget_slot(remembered.key)
+            self._planner.forget_slots(remembered)

@@ -1,0 +1,75 @@
+"""What the machine keeps in memory while pods come whose claims each have a selector of their own.
+
+    python -m benchmarks.memory                                  # 20,000 pods on 5,000 nodes: takes minutes
+    python -m benchmarks.memory --nodes 500 --pods 1000 --hopeless   # each asks for one device more than a node has
+
+The machine alone, with a null shell: what a scheduler keeps beside it (connections, buffers) is some 30 MB. Nothing is
+ever deleted, so what grows is what the cluster has, and what is remembered, which is bounded (see `remembered`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from pathlib import Path
+
+from benchmarks.deciding import NullShell
+from scheduler.core.inputs import ClassObserved, NodeObserved, RelistFinished, SliceObserved
+from scheduler.core.machine import KINDS
+from tests import builders
+
+
+def resident_mb() -> int:
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) // 1024
+
+
+def see_cluster(shell: NullShell, nodes: int, devices: int) -> None:
+    shell.feed([NodeObserved(builders.node(f"node-{index:05}")) for index in range(nodes)])
+    shell.feed([ClassObserved(builders.device_class(), 1)])
+    for index in range(nodes):
+        gpus = tuple(
+            builders.device_object(f"gpu-{gpu}", index=gpu, uuid=f"GPU-{index}-{gpu}", model="A100")
+            for gpu in range(devices)
+        )
+        name = f"node-{index:05}"
+        shell.feed([SliceObserved(builders.resource_slice(f"slice-{name}", node=name, devices=gpus), 1)])
+    shell.feed([RelistFinished(kind) for kind in sorted(KINDS)])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=5_000)
+    parser.add_argument("--pods", type=int, default=20_000)
+    parser.add_argument("--devices", type=int, default=8, help="on each node")
+    parser.add_argument("--hopeless", action="store_true", help="no pod fits anywhere")
+    args = parser.parse_args()
+    shell = NullShell()
+    see_cluster(shell, args.nodes, args.devices)
+    gc.collect()
+    print(f"{args.nodes} nodes, {args.nodes * args.devices} devices: {resident_mb()} MB resident", flush=True)
+    inventory, feasibility = shell.machine.store.inventory, shell.machine.feasibility
+    largest = 0
+    for number in range(args.pods):
+        selector = f"device.attributes['gpu.example.com'].uuid != 'job-{number}'"
+        count = args.devices + 1 if args.hopeless else 1
+        spec = builders.claim_spec_object(builders.request_object(selector=selector, count=count))
+        shell.feed(shell.add(f"pod-{number}", spec, {"cpu": "1m"}))
+        if number % 20 == 19:
+            shell.run_until_idle()
+        if (number + 1) % max(1, args.pods // 10) == 0:
+            resident = resident_mb()
+            largest = max(largest, resident)
+            print(
+                f"{number + 1} pods, {shell.bound} bound: {resident} MB resident, {inventory.plans.entries} entries, "
+                f"{len(inventory.plans)} plans, {feasibility.verdicts} verdicts remembered, "
+                f"longest input {shell.longest_s * 1000:.1f} ms",
+                flush=True,
+            )
+    print(f"largest: {largest} MB")
+    return 0 if largest < 1024 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
