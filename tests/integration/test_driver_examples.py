@@ -18,7 +18,7 @@ from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
 from tests.integration.api import Object
 from tests.integration.conftest import RealCluster, embedded_world, real_world, with_manifests
-from tests.integration.public_driver import GPUS, gpus, networks
+from tests.integration.public_driver import GPUS, cpus, gpus, networks
 from tests.integration.world import UNDER_TEST, World, devices_of
 
 # Folders of the driver's demo/examples.
@@ -45,9 +45,6 @@ UPSTREAM = (
     "prioritized-alternatives",
     "subrequest-config-scoping",
 )
-
-# Examples whose row comes with what they need.
-AWAITED = {"native-resource-request"}  # CPUs of the node itself behind devices: what claims take must count for a node
 
 Run = Callable[[World], Awaitable[None]]
 
@@ -555,13 +552,45 @@ async def pod_groups(world: World) -> None:
     assert len({devices_of(claim)[0] for claim in claims_of.values()}) == len(claims_of) == 2
 
 
+@example(
+    "native-resource-request",
+    "CPUs of the node by two shares of a NUMA device, which nobody else on the node gets",
+    gates={"DRANodeAllocatableResources": True},
+    embedded=False,
+)
+async def node_cpus(world: World) -> None:
+    driver = f"{world.tag}.cpu.example.com"
+    (name,) = await world.add_nodes(1, cpu="2")
+    for item in cpus(driver, name, numa_nodes=1, each=2):
+        await world.create("resourceslices", item)
+    await add_class_of(world, driver)
+    await world.start_scheduler()
+    one_cpu = {"requests": {f"{driver}/cpu": "1"}}
+    await world.add_template("two", *(world.request(f"cpu-{number}", capacity=one_cpu) for number in (0, 1)))
+    await world.add_pod("pod", template="two")
+    results = (await bound(world, "pod"))["pod"]["results"]
+    assert [result["device"] for result in results] == ["numa-0"] * 2
+    assert len({result["shareID"] for result in results}) == 2
+    pod = await world.api.get("pods", "pod", world.namespace)
+    (taken,) = pod["status"]["nodeAllocatableResourceClaimStatuses"]
+    claim = await world.claim_of("pod")
+    assert taken == {
+        "resourceClaimName": claim["metadata"]["name"],
+        "containers": ["main"],
+        "resources": {"cpu": "2"},
+    }
+    asking = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    await world.add_pod("plain", containers=[asking])
+    assert "Insufficient cpu" in (await world.wait_unschedulable("plain"))["message"]
+
+
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
 def test_every_example_of_the_public_driver_has_its_row() -> None:
     folders = [one.folder.partition(":")[0] for one in EXAMPLES]
 
-    assert set(folders) == set(UPSTREAM) - AWAITED
+    assert set(folders) == set(UPSTREAM)
     assert len(UPSTREAM) == 21
 
 
