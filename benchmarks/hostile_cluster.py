@@ -10,6 +10,8 @@ What is measured
     A fresh control plane and a fresh scheduler for each row. Pods of one device come at 20 a second, each deleted when
     it is bound, first alone for --seconds, then as long beside the load. p50 and p99 are milliseconds from a pod's
     creation to its binding, as a watch sees it; "x alone" is p99 divided by p99 of the same process without the load.
+    Where a load is many pods, they first get up to 15 s until each is bound or told why not: what counts is that they
+    wait, not that they come.
     A pod that was not bound when the row ended counts with the time it had waited by then, and the figure has a ">".
     "longest input" is the scheduler's own dra_scheduler_longest_handle_seconds since its start, "input" what it was
     before the load; memory is what is resident at the end; /livez is asked five times a second while the load lasts,

@@ -29,6 +29,7 @@ HOSTILE: Final = "hostile"
 
 DIGITS: Final = ",".join(str(number) for number in range(28))
 _EFFECTIVE_SECONDS: Final = 20.0
+_ARRIVAL_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,20 @@ async def _claims_and_pods(field: Field, claims: list[tuple[str, Object]]) -> No
     """Claims first, then a pod of the same name for each."""
     await create_all(field.api, iter(claims))
     await create_all(field.api, (_pod(field, item["metadata"]["name"], item["metadata"]["name"]) for _, item in claims))
+
+
+async def _arrived(field: Field) -> None:
+    """Until each of the load's pods is bound or has been told why not, or some seconds have passed.
+
+    What many pods cost a cluster when they come at once is no part of what they cost others while they wait.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_ARRIVAL_SECONDS):
+            while True:
+                pods = await field.api.list("pods", HOSTILE)
+                if all(pod["spec"].get("nodeName") or (pod.get("status") or {}).get("conditions") for pod in pods):
+                    return
+                await asyncio.sleep(1)
 
 
 # -- selectors and searches -----------------------------------------------------------------------------------------
@@ -238,6 +253,7 @@ def _attached_stage(nodes: int) -> Iterator[tuple[str, Object]]:
 async def _waiting_for_drivers(field: Field) -> AsyncIterator[None]:
     claims = [_claim(f"waits-{number}", _request("it", ATTACHED)) for number in range(field.some(300))]
     await _claims_and_pods(field, claims)
+    await _arrived(field)
     yield
 
 
@@ -267,6 +283,7 @@ async def _webhook(field: Field, url: str) -> AsyncIterator[None]:
     await _refused(field.api)
     claims = [_claim(f"quota-{number}", _request("gpu")) for number in range(field.some(300))]
     await _claims_and_pods(field, claims)
+    await _arrived(field)
     yield
 
 
@@ -322,6 +339,7 @@ async def _classes(field: Field) -> AsyncIterator[None]:
     wanted = range(0, count, max(count // 100, 1))
     pods = (_pod(field, f"thing-{number}", None, {f"example.com/thing-{number}": "1"}) for number in wanted)
     await create_all(field.api, pods)
+    await _arrived(field)
     yield
 
 
@@ -334,6 +352,7 @@ async def _hopeless(field: Field) -> AsyncIterator[None]:
         for number in range(field.some(2000))
     ]
     await _claims_and_pods(field, claims)
+    await _arrived(field)
 
     async def publish_again() -> None:
         number = 0
