@@ -85,7 +85,7 @@ def allocate(
     FILEs are manifests or dumps, YAML or JSON ("-" reads standard input), of all that the scheduler looks at: Nodes,
     ResourceSlices, DeviceClasses, claims and templates, DeviceTaintRules, Namespaces, and pods, those that run too. The
     answers are the scheduler's own. Pods are tried one after the other, each with claims of its own from its
-    templates; Deployments, ReplicaSets and Jobs make their pods.
+    templates; workloads make their pods.
 
     Where no pod waits, or with --claim, every claim and template is asked about alone, on each node: then only devices
     are looked at.

@@ -136,6 +136,25 @@ async def _shown_pods(url: str) -> list[dict[str, Any]]:
     return [pod for pod in await _list(url, "/api/v1/pods") if is_shown(pod)]
 
 
+async def _is_growing(url: str, pods: Sequence[dict[str, Any]]) -> bool:
+    """Whether a set will make more pods: a StatefulSet all of whose pods have a node, a DaemonSet not looked at yet."""
+    nodes: dict[str, list[bool]] = {}
+    for pod in pods:
+        for owner in pod["metadata"].get("ownerReferences") or ():
+            nodes.setdefault(owner["uid"], []).append(bool(pod["spec"].get("nodeName")))
+    for one in await _list(url, "/apis/apps/v1/statefulsets"):
+        known = nodes.get(one["metadata"]["uid"], [])
+        if len(known) < one["spec"]["replicas"] and all(known):
+            return True
+    for one in await _list(url, "/apis/apps/v1/daemonsets"):
+        status = one.get("status") or {}
+        if "observedGeneration" not in status:
+            return True
+        if len(nodes.get(one["metadata"]["uid"], [])) < status["desiredNumberScheduled"]:
+            return True
+    return False
+
+
 async def _notes(url: str, pods: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:
     """What the events say of pods that are not bound, by uid: reason and note, oldest first."""
     waiting = {pod["metadata"]["uid"] for pod in pods if not pod["spec"].get("nodeName")}
@@ -176,7 +195,7 @@ async def _settle(url: str, *, expected: int) -> bool:
         if now != state:
             last_change_s, state, quiet = loop.time(), now, 0
         ours = sum(pod["spec"].get("schedulerName") == OURS for pod in pods)
-        if ours >= expected and all(verdicts.values()):
+        if ours >= expected and all(verdicts.values()) and not await _is_growing(url, pods):
             # A pod that does not fit may do so a moment later: its class or its claim is on the way.
             quiet += 1
             if quiet > _QUIET_POLLS or (pods and all(pod["spec"].get("nodeName") for pod in pods)):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scheduler.embedded import EmbeddedCluster
 
 
-_NOT_RUN: Final = ("StatefulSet", "DaemonSet", "CronJob", "ReplicationController")
+_NOT_RUN: Final = ("CronJob", "ReplicationController")
 
 
 class DemoError(Exception):
@@ -118,7 +118,7 @@ def _check(cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[lis
     for document in documents:
         where = f"{document.place()}: {document.name}"
         if document.kind in _NOT_RUN:
-            raise DemoError(f"{where}: the embedded cluster makes no pods for it; use a Deployment, a Job or pods")
+            raise DemoError(f"{where}: the embedded cluster makes no pods for it; write a Job, a Deployment or pods")
         try:
             kind = kind_of(cluster.api, document.obj)
             check_fields(kind, document.obj, suggests=True)

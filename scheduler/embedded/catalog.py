@@ -17,7 +17,13 @@ from scheduler.embedded.events import CoreEventStrategy, EventStrategy, to_core_
 from scheduler.embedded.kinds import Kind, Registry
 from scheduler.embedded.pods import PodStrategy
 from scheduler.embedded.slices import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
-from scheduler.embedded.workload_strategies import DeploymentStrategy, JobStrategy, ReplicaSetStrategy
+from scheduler.embedded.workload_strategies import (
+    DaemonSetStrategy,
+    DeploymentStrategy,
+    JobStrategy,
+    ReplicaSetStrategy,
+    StatefulSetStrategy,
+)
 
 CORE: Final = ""
 APPS: Final = "apps"
@@ -125,6 +131,39 @@ REPLICA_SET: Final = Kind(
     sub_resources=("scale",),
     bookmark={"spec": {"replicas": 0, "selector": None, "template": _EMPTY_TEMPLATE}, "status": {"replicas": 0}},
 )
+STATEFUL_SET: Final = Kind(
+    APPS,
+    "v1",
+    "StatefulSet",
+    "statefulsets",
+    True,
+    StatefulSetStrategy(),
+    short_names=("sts",),
+    categories=("all",),
+    has_status=True,
+    sub_resources=("scale",),
+    bookmark={"spec": {"selector": None, "template": _EMPTY_TEMPLATE, "updateStrategy": {}}, "status": {"replicas": 0}},
+)
+DAEMON_SET: Final = Kind(
+    APPS,
+    "v1",
+    "DaemonSet",
+    "daemonsets",
+    True,
+    DaemonSetStrategy(),
+    short_names=("ds",),
+    categories=("all",),
+    has_status=True,
+    bookmark={
+        "spec": {"selector": None, "template": _EMPTY_TEMPLATE, "updateStrategy": {}},
+        "status": {
+            "currentNumberScheduled": 0,
+            "numberMisscheduled": 0,
+            "desiredNumberScheduled": 0,
+            "numberReady": 0,
+        },
+    },
+)
 JOB: Final = Kind(
     BATCH,
     "v1",
@@ -219,8 +258,8 @@ KINDS: Final = (
     Kind(CORE, "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, short_names=("pvc",), has_status=True),
     DEPLOYMENT,
     REPLICA_SET,
-    Kind(APPS, "v1", "StatefulSet", "statefulsets", True, short_names=("sts",), categories=("all",), has_status=True),
-    Kind(APPS, "v1", "DaemonSet", "daemonsets", True, short_names=("ds",), categories=("all",), has_status=True),
+    STATEFUL_SET,
+    DAEMON_SET,
     JOB,
     CLAIM,
     CLAIM_TEMPLATE,

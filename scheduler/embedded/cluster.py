@@ -34,6 +34,7 @@ from scheduler.embedded.ownership import GarbageCollector, NamespaceEnd
 from scheduler.embedded.reactors import Reactors
 from scheduler.embedded.rest import Api
 from scheduler.embedded.seed import seed_objects
+from scheduler.embedded.set_workloads import SetWorkloads
 from scheduler.embedded.statuses import Json
 from scheduler.embedded.store import Store
 from scheduler.embedded.watches import Watches
@@ -123,7 +124,8 @@ class EmbeddedCluster:
             self._folder = None
 
     async def _start_controllers(self) -> None:
-        reactors = (self._kubelet, Workloads(self.api), GarbageCollector(self.api), NamespaceEnd(self.api))
+        workloads = (Workloads(self.api), SetWorkloads(self.api))
+        reactors = (self._kubelet, *workloads, GarbageCollector(self.api), NamespaceEnd(self.api))
         self._reactors = Reactors(self.api, reactors)
         self._reactors.start()
         assert self._folder is not None

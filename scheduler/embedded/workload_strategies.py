@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets and Jobs on their way in: defaults and the rules their controllers rely on.
+"""The workload kinds on their way in: defaults and the rules their controllers rely on.
 
 Source: k8s.io/kubernetes v1.36.3 pkg/apis/{apps,batch}/v1/defaults.go, pkg/registry/{apps,batch}.
 """
@@ -85,6 +85,66 @@ class DeploymentStrategy(ReplicaSetStrategy):
             strategy["rollingUpdate"] = rolling
         set_default(spec, "revisionHistoryLimit", 10)
         set_default(spec, "progressDeadlineSeconds", 600)
+
+
+class StatefulSetStrategy(ReplicaSetStrategy):
+    """apps/v1 StatefulSet."""
+
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        super().prepare_create(obj, cluster)
+        self._default_spec(obj["spec"])
+
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        super().prepare_update(new, old, cluster)
+        self._default_spec(new["spec"])
+
+    @staticmethod
+    def _default_spec(spec: Object) -> None:
+        set_default(spec, "podManagementPolicy", "OrderedReady")
+        strategy = spec.setdefault("updateStrategy", {})
+        set_default(strategy, "type", "RollingUpdate")
+        if strategy["type"] == "RollingUpdate":
+            strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+        set_default(spec, "revisionHistoryLimit", 10)
+        retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+        set_default(retention, "whenDeleted", "Retain")
+        set_default(retention, "whenScaled", "Retain")
+
+
+class DaemonSetStrategy(Strategy):
+    """apps/v1 DaemonSet."""
+
+    bumps_generation = True
+
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        self._default_spec(obj.setdefault("spec", {}))
+        obj["status"] = dict.fromkeys(
+            ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
+        )
+
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+        self._default_spec(new.setdefault("spec", {}))
+
+    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+        return _validate_template(obj["spec"])
+
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+        errors = self.validate_create(new, cluster)
+        if new["spec"].get("selector") != old["spec"].get("selector"):
+            errors.append(invalid("spec.selector", new["spec"].get("selector"), "field is immutable"))
+        return errors
+
+    @staticmethod
+    def _default_spec(spec: Object) -> None:
+        _default_template(spec)
+        strategy = spec.setdefault("updateStrategy", {})
+        set_default(strategy, "type", "RollingUpdate")
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.get("rollingUpdate") or {}
+            rolling.setdefault("maxUnavailable", 1)
+            rolling.setdefault("maxSurge", 0)
+            strategy["rollingUpdate"] = rolling
+        set_default(spec, "revisionHistoryLimit", 10)
 
 
 class JobStrategy(Strategy):

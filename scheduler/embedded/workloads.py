@@ -184,17 +184,17 @@ class Workloads:
     def _look_at_replica_set(self, replica_set: Stored) -> None:
         obj = replica_set.obj
         wanted: int = obj["spec"]["replicas"]
-        active = [pod for pod in self._owned_by(replica_set, POD) if _is_active(pod)]
+        active = [pod for pod in self._owned_by(replica_set, POD) if is_active(pod)]
         if len(active) < wanted:
             for _ in range(wanted - len(active)):
                 self._create_pod(REPLICA_SET, replica_set, obj["spec"]["template"])
         elif len(active) > wanted:
             # Pods that are not ready go first, then the youngest, as upstream ranks them.
-            victims = sorted(active, key=lambda pod: (_is_ready(pod), pod.obj["spec"].get("nodeName") is not None))
+            victims = sorted(active, key=lambda pod: (is_ready(pod), pod.obj["spec"].get("nodeName") is not None))
             for pod in victims[: len(active) - wanted]:
                 self._api.delete(POD, pod.namespace, pod.name, DeleteOptions(uid=pod.uid))
-        active = [pod for pod in self._owned_by(replica_set, POD) if _is_active(pod)]
-        ready = sum(map(_is_ready, active))
+        active = [pod for pod in self._owned_by(replica_set, POD) if is_active(pod)]
+        ready = sum(map(is_ready, active))
 
         def change(live: Object) -> Object:
             counts = _counts(fullyLabeledReplicas=len(active), readyReplicas=ready, availableReplicas=ready)
@@ -225,7 +225,7 @@ class Workloads:
         pods = self._owned_by(job, POD)
         phases = [(pod.obj.get("status") or {}).get("phase") for pod in pods]
         succeeded, failed = phases.count("Succeeded"), phases.count("Failed")
-        active = [pod for pod in pods if _is_active(pod)]
+        active = [pod for pod in pods if is_active(pod)]
         completions, parallelism = spec.get("completions"), spec["parallelism"]
         has_failed = failed > spec["backoffLimit"]
         is_complete = succeeded >= completions if completions is not None else succeeded > 0 and not active
@@ -240,7 +240,7 @@ class Workloads:
                 wanted = 0  # A work queue: one success means that no new pods are needed.
             for _ in range(wanted - len(active)):
                 self._create_pod(JOB, job, spec["template"])
-            active = [pod for pod in self._owned_by(job, POD) if _is_active(pod)]
+            active = [pod for pod in self._owned_by(job, POD) if is_active(pod)]
         self._write_job_status(
             job, active, succeeded=succeeded, failed=failed, is_complete=is_complete, has_failed=has_failed
         )
@@ -252,7 +252,7 @@ class Workloads:
 
         def change(obj: Object) -> Object:
             old = obj.get("status") or {}
-            ready = sum(map(_is_ready, active))
+            ready = sum(map(is_ready, active))
             status: Object = {
                 "startTime": old.get("startTime") or now,
                 **_counts(active=len(active), succeeded=succeeded, failed=failed),
@@ -316,12 +316,14 @@ def _counts(**count_by_field: int) -> dict[str, Json]:
     return {field: count for field, count in count_by_field.items() if count}
 
 
-def _is_active(pod: Stored) -> bool:
+def is_active(pod: Stored) -> bool:
+    """Whether a pod counts for its owner: it has not ended and is not being deleted."""
     phase = (pod.obj.get("status") or {}).get("phase")
     return phase not in TERMINAL_PHASES and "deletionTimestamp" not in pod.obj["metadata"]
 
 
-def _is_ready(pod: Stored) -> bool:
+def is_ready(pod: Stored) -> bool:
+    """Whether a pod's condition says so."""
     return any(
         condition.get("type") == "Ready" and condition.get("status") == "True"
         for condition in (pod.obj.get("status") or {}).get("conditions") or ()

@@ -27,9 +27,10 @@ from scheduler.embedded.http_server import HttpServer, Incoming
 from scheduler.embedded.loading import apply_object, is_from_a_server, is_restored, kind_of, restore_object
 from scheduler.embedded.pod_claims import POD_CLAIM_ANNOTATION, generate_name, owning_pod
 from scheduler.embedded.pods import TERMINAL_PHASES
-from scheduler.embedded.reactors import Key
+from scheduler.embedded.reactors import Key, Reactor
 from scheduler.embedded.rest import Api, WriteOptions
 from scheduler.embedded.seed import seed_objects
+from scheduler.embedded.set_workloads import SetWorkloads
 from scheduler.embedded.statuses import ApiError
 from scheduler.embedded.store import Change, Store, Stored
 from scheduler.embedded.watches import Watches
@@ -42,8 +43,8 @@ _FIRST: Final = (
     *("Namespace", "PriorityClass", "DeviceClass", "Node", "ResourceSlice", "DeviceTaintRule"),
     *("ResourceClaimTemplate", "ResourceClaim"),
 )
-_NOT_RUN: Final = ("StatefulSet", "DaemonSet", "CronJob", "ReplicationController")
-_WORKLOADS: Final = ("Deployment", "ReplicaSet", "Job")
+_NOT_RUN: Final = ("CronJob", "ReplicationController")
+_WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
 _MANAGER: Final = WriteOptions(manager="kube-controller-manager")
 _WINDOW: Final = 1
 """Nobody watches: the listener hears of every change."""
@@ -103,8 +104,11 @@ class OfflineCluster:
         self.changes: list[tuple[str, Change]] = []
         self.loaded: Final = Loaded()
         self._server: Final = HttpServer(self.api, Watches(self.api, bookmark_interval_s=60.0), Faults())
-        self._workloads: Final = Workloads(self.api)
-        self._due: OrderedDict[Key, None] = OrderedDict()
+        self._workloads: Final[tuple[Reactor, ...]] = (
+            Workloads(self.api),
+            SetWorkloads(self.api, waits_for_ready=False),
+        )
+        self._due: OrderedDict[tuple[Reactor, Key], None] = OrderedDict()
         self._order: dict[str, int] = {}
         self.api.store.listen(self._notice)
         seed_objects(self.api)
@@ -116,8 +120,9 @@ class OfflineCluster:
         self.changes.append((kind_id, change))
         if kind_id == POD.kind_id:
             self._order.setdefault(change.current.uid, len(self._order))
-        for key in self._workloads.notice(kind_id, change):
-            self._due[key] = None
+        for reactor in self._workloads:
+            for key in reactor.notice(kind_id, change):
+                self._due[reactor, key] = None
 
     def send(self, method: str, path: str, body: bytes | None, content_type: str) -> tuple[int, bytes]:
         """A request's code and body."""
@@ -162,7 +167,7 @@ class OfflineCluster:
             return
         if kind_name in _NOT_RUN:
             self.loaded.problems.append(
-                Problem(place, _name_of(obj), "no pods are made for it here; write its pods, or a Deployment or Job")
+                Problem(place, _name_of(obj), "no pods are made for it here; write its pods, or a Job or Deployment")
             )
             return
         try:
@@ -204,9 +209,9 @@ class OfflineCluster:
         for _ in range(_LOOKS_MAX):
             if not self._due:
                 return
-            key, _ = self._due.popitem(last=False)
+            (reactor, key), _ = self._due.popitem(last=False)
             try:
-                self._workloads.look(key)
+                reactor.look(key)
             except ApiError as error:
                 name = f"{key.kind_id.partition('.')[0]} {key.namespace}/{key.name}"
                 problem = Problem("its controller", name, error.message)

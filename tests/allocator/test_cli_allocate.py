@@ -258,12 +258,17 @@ def test_workloads_make_their_pods_and_what_nobody_runs_is_told(tmp_path: Path) 
         },
     }
     both = run(tmp_path, [*CLUSTER, template(), workload], "-o", "json")
-    other = run(tmp_path, [*CLUSTER, template(), workload, {**workload, "kind": "DaemonSet"}], "-o", "json")
+    other = run(
+        tmp_path,
+        [*CLUSTER, template(), workload, {**workload, "kind": "CronJob", "apiVersion": "batch/v1"}],
+        "-o",
+        "json",
+    )
 
     assert both.exit_code == 0, both.output
     assert sorted(device for row in rows_of(both).values() for device in devices(row)) == ["gpu-0", "gpu-1"]
     assert other.exit_code == 1
-    assert "DaemonSet two: no pods are made for it here" in other.stderr
+    assert "CronJob two: no pods are made for it here" in other.stderr
 
 
 def test_reasons_are_given_node_by_node_and_equal_ones_together(tmp_path: Path) -> None:

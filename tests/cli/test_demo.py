@@ -121,7 +121,7 @@ def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_docume
         ),
         pytest.param("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: text\n", "spec", id="spec-is-text"),
         pytest.param(
-            "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: a}\n", "makes no pods for it", id="daemon-set"
+            "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: a}\n", "makes no pods for it", id="cron-job"
         ),
     ],
 )
@@ -207,6 +207,53 @@ def test_each_pod_has_its_word_and_nobody_is_waited_for_in_vain(tmp_path: Path) 
     ]
     assert "set it to dra-scheduler" in rows["default/somebody-elses"][1]
     assert 'resource claim template "nowhere": not found' in rows["default/no-template"][1]
+
+
+SETS = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu.example.com}}]}}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: ordered}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: ordered}}
+  template:
+    metadata: {labels: {app: ordered}}
+    spec:
+      schedulerName: dra-scheduler
+      containers: [{name: a, image: i, resources: {claims: [{name: gpu}]}}]
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: one}]
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: everywhere}
+spec:
+  selector: {matchLabels: {app: everywhere}}
+  template:
+    metadata: {labels: {app: everywhere}}
+    spec:
+      schedulerName: dra-scheduler
+      containers: [{name: a, image: i, resources: {claims: [{name: gpu}]}}]
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: one}]
+"""
+
+
+def test_stateful_sets_and_daemon_sets_have_their_pods(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(SETS, encoding="utf-8")
+
+    done = _run("--apply", str(path))
+
+    assert done.returncode == 0, done.stderr
+    rows = {name: cells for name, cells in _table(done).items() if name.startswith("default/")}
+    assert all(cells[1].startswith("gpu-") for cells in rows.values()), rows
+    assert {name for name in rows if "ordered" in name} == {f"default/ordered-{number}" for number in range(3)}
+    # The third node has a taint that the daemons do not tolerate.
+    assert sorted(cells[0] for name, cells in rows.items() if "everywhere" in name) == ["gpu-node-0", "gpu-node-1"]
 
 
 def test_a_kind_that_is_of_no_use_here_is_left_out_with_a_word() -> None:

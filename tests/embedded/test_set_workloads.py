@@ -1,0 +1,140 @@
+"""StatefulSets and DaemonSets of the embedded cluster: which pods there are, one after the other or on each node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.catalog import DAEMON_SET, NODE, POD, STATEFUL_SET
+from scheduler.embedded.reactors import Reactors
+from scheduler.embedded.set_workloads import SetWorkloads
+
+SPEC = {"containers": [{"name": "a", "image": "i"}]}
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[EmbeddedCluster]:
+    """Only the two controllers: nobody binds or runs a pod but the test."""
+    async with EmbeddedCluster(controllers=False) as started:
+        reactors = Reactors(started.api, [SetWorkloads(started.api)])
+        reactors.start()
+        yield started
+        await reactors.close()
+
+
+def workload(kind: str, name: str = "set", **spec: Any) -> dict[str, Any]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": SPEC}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template, **spec},
+    }
+
+
+def node(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels or {}}, "spec": spec}
+
+
+def pods(cluster: EmbeddedCluster) -> list[dict[str, Any]]:
+    return [stored.obj for stored in cluster.api.store.listed(POD.kind_id)]
+
+
+def names(cluster: EmbeddedCluster) -> list[str]:
+    return [pod["metadata"]["name"] for pod in pods(cluster)]
+
+
+def nodes_of_pods(cluster: EmbeddedCluster) -> list[str]:
+    terms = [
+        pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        for pod in pods(cluster)
+    ]
+    return sorted(term[0]["matchFields"][0]["values"][0] for term in terms)
+
+
+async def until(cluster: EmbeddedCluster, holds: Callable[[], bool]) -> None:
+    changed = asyncio.Event()
+    for kind in (POD, STATEFUL_SET, DAEMON_SET):
+        cluster.api.store.wake_on_change(kind.kind_id, changed.set)
+    async with asyncio.timeout(30):
+        while not holds():
+            changed.clear()
+            await changed.wait()
+
+
+def make_ready(cluster: EmbeddedCluster, name: str) -> None:
+    def change(obj: dict[str, Any]) -> dict[str, Any]:
+        obj["status"] |= {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        return obj
+
+    cluster.api.update(POD, "default", name, change, sub_resource="status")
+
+
+async def test_a_stateful_sets_pods_come_one_after_the_other(cluster: EmbeddedCluster) -> None:
+    volumes = [{"metadata": {"name": "data"}, "spec": {}}]
+    await cluster.apply([workload("StatefulSet", replicas=3, serviceName="svc", volumeClaimTemplates=volumes)])
+
+    for count in (1, 2, 3):
+        await until(cluster, lambda count=count: len(pods(cluster)) == count)
+        make_ready(cluster, f"set-{count - 1}")
+    await until(
+        cluster,
+        lambda: cluster.api.get(STATEFUL_SET, "default", "set").obj["status"].get("readyReplicas") == 3,
+    )
+
+    assert names(cluster) == ["set-0", "set-1", "set-2"]
+    spec = pods(cluster)[1]["spec"]
+    assert (spec["hostname"], spec["subdomain"]) == ("set-1", "svc")
+    assert spec["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-set-1"}}]
+
+
+async def test_a_parallel_stateful_set_has_all_at_once_and_shrinks_from_the_end(cluster: EmbeddedCluster) -> None:
+    await cluster.apply([workload("StatefulSet", replicas=3, podManagementPolicy="Parallel")])
+    await until(cluster, lambda: len(pods(cluster)) == 3)
+
+    await cluster.apply([workload("StatefulSet", replicas=1, podManagementPolicy="Parallel")])
+    await until(cluster, lambda: len(pods(cluster)) == 1)
+
+    assert names(cluster) == ["set-0"]
+
+
+async def test_a_daemon_set_has_a_pod_for_each_node_that_it_may_use(cluster: EmbeddedCluster) -> None:
+    taint = {"key": "example.com/only", "value": "others", "effect": "NoSchedule"}
+    pressure = {"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}
+    await cluster.apply(
+        [
+            node("plain"),
+            node("tainted", taints=[taint]),
+            node("cordoned", unschedulable=True),
+            node("full", taints=[pressure]),
+        ]
+    )
+    await cluster.apply([workload("DaemonSet")])
+    await until(cluster, lambda: len(pods(cluster)) == 3)
+    assert nodes_of_pods(cluster) == ["cordoned", "full", "plain"]
+
+    await cluster.apply([node("late")])
+    await until(cluster, lambda: len(pods(cluster)) == 4)
+    cluster.api.delete(NODE, "", "plain")
+    await until(cluster, lambda: len(pods(cluster)) == 3)
+
+    assert nodes_of_pods(cluster) == ["cordoned", "full", "late"]
+    await until(
+        cluster,
+        lambda: cluster.api.get(DAEMON_SET, "default", "set").obj["status"]["desiredNumberScheduled"] == 3,
+    )
+
+
+async def test_a_daemon_set_obeys_its_templates_selector(cluster: EmbeddedCluster) -> None:
+    daemon_set = workload("DaemonSet")
+    daemon_set["spec"]["template"]["spec"] = {**SPEC, "nodeSelector": {"gpu": "yes"}}
+    await cluster.apply([node("with", {"gpu": "yes"}), node("without")])
+    await cluster.apply([daemon_set])
+    await until(cluster, lambda: len(pods(cluster)) == 1)
+
+    assert nodes_of_pods(cluster) == ["with"]
