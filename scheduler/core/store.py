@@ -126,6 +126,7 @@ class Store:
     def assume(self, uid: PodUid, node: NodeName, claims: tuple[NodeAllocatableClaim, ...] = ()) -> None:
         """Count the pod on `node` before its binding is observed, with what its claims take of the node."""
         self.assumed[uid] = node
+        self.assumed_claims.pop(uid, None)
         if claims:
             self.assumed_claims[uid] = claims
         self._count(uid)

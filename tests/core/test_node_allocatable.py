@@ -109,6 +109,44 @@ def test_pods_of_one_shape_are_told_apart_by_what_is_left():
     assert "2 Insufficient cpu" in rig.condition_of("t")[1]
 
 
+def test_pods_of_equal_sums_are_told_apart_by_who_uses_the_claim():
+    rig = rig_with("a")
+    unused = [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]
+    rig.server.put_claim(builders.claim("c-idle"))
+    rig.add_pod("idle", claims=("c-idle",), containers=unused)
+    rig.settle()
+    assert "claim c-idle: node-allocatable resource claim not referenced" in rig.condition_of("idle")[1]
+    claimed(rig)
+    rig.settle()
+    assert rig.node_of("p") == "a"
+
+
+def test_a_note_that_somebody_changes_on_a_bound_pod_counts():
+    rig = rig_with("a")
+    claimed(rig)
+    rig.settle()
+    pod = pod_of(rig)
+    changed = (NodeAllocatableClaim("c-p", ("main",), {"cpu": "2"}),)
+    status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=changed)
+    rig.server.put_pod(msgspec.structs.replace(pod, status=status))
+    rig.settle()
+    assert requested_cpu(rig) == 3000
+
+
+def test_what_was_assumed_once_is_not_assumed_again():
+    rig = rig_with("a")
+    claimed(rig)
+    rig.watch()
+    store, uid = rig.machine.store, pod_of(rig).uid
+    store.assume(uid, NodeName("a"), (NodeAllocatableClaim("c-p", ("main",), {"cpu": "4"}),))
+    assert requested_cpu(rig) == 5000
+    store.forget_assumed(uid)
+    assert not store.assumed_claims
+    store.assume(uid, NodeName("a"))
+    assert requested_cpu(rig) == 1000
+    store.forget_assumed(uid)
+
+
 def test_a_pod_that_leaves_wakes_one_that_waits_for_what_its_claim_takes():
     rig = rig_with("a")
     rig.add_pod("plain", requests={"cpu": "4"})

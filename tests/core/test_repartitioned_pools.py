@@ -150,3 +150,15 @@ def test_a_claim_that_gives_the_device_back_ends_it():
     claimed(rig, "p")
     assert len(told(rig)) == 1
     assert not rig.machine.repartitioned.told
+
+
+def test_a_claim_that_is_gone_is_told_of_no_more():
+    rig = rig_with_pod()
+    partitions(rig)
+    rig.settle()
+    assert len(rig.machine.repartitioned.told) == 1
+    (claim,) = rig.server.claims.values()
+    rig.server.put_claim(replace(claim, finalizers=()))
+    rig.server.delete_claim(claim.key)
+    rig.settle()
+    assert not rig.machine.repartitioned.told
