@@ -51,7 +51,9 @@ def convert(
     for file in converted:
         for change in file.changes:
             click.echo(
-                f"{change.place}: {change.object}: {change.field}: {change.message}; {change.converted}", err=True
+                f"{change.place}: {': '.join(filter(None, (change.object, change.field, change.message)))}; "
+                f"{change.converted}",
+                err=True,
             )
         for note in file.notes:
             click.echo(f"note: {note}", err=True)

@@ -339,6 +339,12 @@ def shape_of(api_version: str, kind: str) -> Object | None:
     return Object(fields, shape.required)
 
 
+def shape_of_kind(kind: str) -> Object | None:
+    """The fields of a workload, whatever its version; None for other kinds."""
+    newest = sorted((version for version, name in _TYPE_OF_KIND if name == kind), reverse=True)
+    return shape_of(newest[0], kind) if newest else None
+
+
 def kinds_in(api_version: str) -> frozenset[str]:
     """The kinds of an API version; empty when it is none of Kubernetes' own."""
     return _kinds().get(api_version, frozenset())

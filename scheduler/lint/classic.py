@@ -15,7 +15,7 @@ from typing import Any, Final
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import Severity
 from scheduler.lint.modernize import V1
-from scheduler.lint.view import GROUP, View, at, claim_spec_path, mapping, mappings, sequence, text
+from scheduler.lint.view import GROUP, View, at, claim_spec_path, copy_plain, mapping, mappings, sequence, text
 
 VERSIONS: Final[Mapping[str, str]] = {"v1alpha1": "1.26", "v1alpha2": "1.27 to 1.30"}
 _REQUEST: Final = "device"
@@ -44,6 +44,12 @@ class _Classic:
             (view.kind, view.namespace, view.object_name): view
             for view in views
             if is_classic(view) and view.kind in _PARAMETER_KINDS
+        }
+        self.vendors = {
+            (view.group, view.kind, view.object_name): view for view in views if view.group and not view.is_dra
+        }
+        self.drivers = {
+            view.object_name: text(view.obj.get("driverName")) for view in views if view.kind == "ResourceClass"
         }
         self.merged: set[int] = set()
 
@@ -129,7 +135,7 @@ class _Classic:
                 served=_served(view),
                 key=True,
             )
-        config = self.parameters_of(view, ("parametersRef",), obj, "ResourceClassParameters")
+        config = self.parameters_of(view, ("parametersRef",), obj, "ResourceClassParameters", driver)
         if config:
             spec["config"] = config
         obj["spec"] = spec
@@ -180,7 +186,9 @@ class _Classic:
                 served=_served(view),
             )
         self.mode(view, path, spec)
-        config = self.parameters_of(view, (*path, "parametersRef"), spec, "ResourceClaimParameters")
+        config = self.parameters_of(
+            view, (*path, "parametersRef"), spec, "ResourceClaimParameters", self.drivers.get(text(class_name), "")
+        )
         devices: dict[str, Any] = {"requests": [request]}
         if config:
             devices["config"] = [{"requests": [_REQUEST], **entry} for entry in config]
@@ -208,7 +216,9 @@ class _Classic:
 
     # Parameters.
 
-    def parameters_of(self, view: View, path: FieldPath, holder: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    def parameters_of(
+        self, view: View, path: FieldPath, holder: dict[str, Any], kind: str, driver: str
+    ) -> list[dict[str, Any]]:
         """The opaque configuration that a parametersRef leads to; what has no equivalent is reported."""
         if "parametersRef" not in holder:
             return []
@@ -217,6 +227,11 @@ class _Classic:
             (text(reference.get("kind")), self.namespace_of(view, reference), text(reference.get("name")))
         )
         is_ours = reference.get("apiGroup") == GROUP and reference.get("kind") == kind
+        vendor = self.vendors.get(
+            (text(reference.get("apiGroup")), text(reference.get("kind")), text(reference.get("name")))
+        )
+        if not is_ours and vendor is not None and driver:
+            return self.vendors_own(view, path, vendor, driver)
         if not is_ours or found is None:
             what = f"{reference.get('kind')} {reference.get('name')}"
             why = (
@@ -251,6 +266,22 @@ class _Classic:
             holder["parametersRef"] = reference
             return []
         return config
+
+    def vendors_own(self, view: View, path: FieldPath, vendor: View, driver: str) -> list[dict[str, Any]]:
+        """A driver's own object, handed to the driver as it is."""
+        view.report(
+            "classic-parameters",
+            Severity.ERROR,
+            path,
+            "there is no parametersRef: parameters are inside the claim or class; whether the driver of today reads "
+            f"its own {vendor.document.api_version} {vendor.kind} there, its documentation says",
+            "config: [{opaque: {driver: ..., parameters: {apiVersion: ..., kind: ...}}}]",
+            served=_served(view),
+            converted=f"config[].opaque for {driver} with what {vendor.document.name} holds",
+            key=True,
+        )
+        own = {name: value for name, value in vendor.obj.items() if name not in ("metadata", "status")}
+        return [{"opaque": {"driver": driver, "parameters": copy_plain(own)}}]
 
     def namespace_of(self, view: View, reference: dict[str, Any]) -> str:
         return text(reference.get("namespace")) or view.namespace

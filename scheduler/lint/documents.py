@@ -19,32 +19,32 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
+from scheduler.lint.indentation import Refused, indent, is_flat
+from scheduler.lint.punctuation import FULL_WIDTH, Change, separators, structure
 from scheduler.yaml_reading import Budget, Mapping, Node, Scalar, Sequence, read_nodes
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 
+_KIND_BY_FIELD: Final = {
+    "containers": "Pod",
+    "pool": "ResourceSlice",
+    "nodeName": "ResourceSlice",
+    "requests": "ResourceClaim",
+    "selectors": "DeviceClass",
+    "devices": "ResourceClaim",
+}
+_SEPARATOR: Final = re.compile(r"---(?:\s|$)")
 _SHOWN_COLUMNS: Final = 100
 _HINT_LINES: Final = 1000
-_FULL_WIDTH: Final = {
-    "：": ":",
-    "，": ",",
-    "“": '"',
-    "”": '"',
-    "‘": "'",
-    "’": "'",
-    "｛": "{",
-    "｝": "}",
-    "［": "[",
-    "］": "]",
-}
 
 
 class ManifestError(Exception):
     """A text that cannot be read as manifests. `str` begins with `file:line:column: `; `problem` is the rest."""
 
-    def __init__(self, problem: str, place: Place | str) -> None:
+    def __init__(self, problem: str, place: Place | str, fix: str = "") -> None:
         super().__init__(f"{place}: {problem}")
         self.problem: Final = problem
+        self.fix: Final = fix
         self.place: Final = place if isinstance(place, Place) else Place(place, 1, 1)
 
 
@@ -86,6 +86,7 @@ class Document:
     _text: Text = field(repr=False)
     _has_repeats: bool = field(default=False, repr=False)
     _line_offset: int = field(default=0, repr=False)
+    _shifts: dict[int, int] = field(default_factory=dict, repr=False)
 
     @property
     def kind(self) -> str:
@@ -152,7 +153,8 @@ class Document:
                 pending += (value for _, value in reversed(node.pairs))
 
     def _place_of(self, node: Node) -> Place:
-        return Place(self.file, self._line_offset + node.line + 1, node.column + 1)
+        column = node.column - self._shifts.get(node.line, 0)
+        return Place(self.file, self._line_offset + node.line + 1, column + 1)
 
     def _find(self, path: FieldPath) -> tuple[Node, Node | None]:
         node: Node = self._node
@@ -184,22 +186,96 @@ def repeated_key(document: Document, place: Place, key: str) -> str:
     return f"the field {key} is there twice; kubectl refuses that, and others take the last"
 
 
-def parse_all(text: str, name: str) -> tuple[list[Document], list[ManifestError]]:
-    """As `parse_documents`, but fields that are there twice stay, and a broken document does not hide the others."""
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """One change of a text that was no manifest without it."""
+
+    place: Place
+    code: str
+    problem: str
+    converted: str
+    line_text: str
+
+
+@dataclass(slots=True)
+class Parsed:
+    """What a file holds. `text` is the file's, or as it was mended; `errors` are documents that cannot be read."""
+
+    text: str
+    documents: list[Document] = field(default_factory=list)
+    errors: list[ManifestError] = field(default_factory=list)
+    mended: list[Mended] = field(default_factory=list)
+
+
+def parse_all(text: str, name: str) -> Parsed:
+    """As `parse_documents`, but fields that are there twice stay, and a broken document does not hide the others.
+
+    What is broken is mended where that is certain: punctuation that is not YAML's, and lost indentation.
+    """
     whole = Text(name, text)
     try:
-        return list(_parse(whole, text, 0, Budget(len(text)))), []
+        return Parsed(text, list(_parse(whole, text, 0, Budget(len(text)))))
     except ManifestError:
         pass
-    documents: list[Document] = []
-    errors: list[ManifestError] = []
+    lines, changes = separators(whole.lines)
+    parsed = Parsed(text)
+    _told(parsed, whole, 0, changes)
     budget = Budget(len(text))
-    for chunk in split_documents(text):
+    chunks = split_documents(text if not changes else "\n".join(lines) + "\n")
+    pieces = []
+    for chunk in chunks:
         try:
-            documents += _parse(whole, chunk.text, chunk.first_line, budget)
+            parsed.documents += _parse(whole, chunk.text, chunk.first_line, budget)
+            pieces.append(chunk.text)
         except ManifestError as error:
-            errors.append(error)
-    return documents, errors
+            pieces.append(_mend(parsed, whole, chunk, error, budget))
+    if parsed.mended:
+        parsed.text = "".join(pieces)
+    return parsed
+
+
+def _mend(parsed: Parsed, whole: Text, chunk: Chunk, error: ManifestError, budget: Budget) -> str:
+    """Take what a broken chunk holds when it is mended, else its error; returns its text."""
+    lines, changes = structure(chunk.text.splitlines())
+    shifts: dict[int, int] = {}
+    if is_flat(lines):
+        indented = indent(lines)
+        if isinstance(indented, Refused):
+            at = Place(whole.name, chunk.first_line + indented.line + 1, 1)
+            parsed.errors.append(
+                ManifestError(f"the indentation was lost in copying: {indented.problem}", at, error.fix)
+            )
+            return chunk.text
+        lines, shifts = indented.lines, indented.shifts
+        first = min(number for number, shift in shifts.items() if shift)
+        changes.append(
+            Change(
+                "lost-indentation",
+                first,
+                0,
+                "no line is indented, the indentation was lost in copying",
+                "indented as its kind's fields leave no other way",
+            )
+        )
+    text = "\n".join(lines) + "\n"
+    if not changes:
+        parsed.errors.append(error)
+        return chunk.text
+    try:
+        found = list(_parse(whole, text, chunk.first_line, budget, shifts))
+    except ManifestError:
+        parsed.errors.append(error)
+        return chunk.text
+    parsed.documents += found
+    _told(parsed, whole, chunk.first_line, changes)
+    return text
+
+
+def _told(parsed: Parsed, whole: Text, first_line: int, changes: list[Change]) -> None:
+    for change in changes:
+        number = first_line + change.line
+        place = Place(whole.name, number + 1, change.column + 1)
+        parsed.mended.append(Mended(place, change.code, change.problem, change.converted, whole.lines[number]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,15 +290,20 @@ def split_documents(text: str) -> list[Chunk]:
     """The texts between document separators, each with the separator before it; joined they are `text`."""
     chunks: list[Chunk] = []
     lines = text.splitlines(keepends=True)
-    starts = [0, *(number for number, line in enumerate(lines) if number and re.match(r"---(?:\s|$)", line))]
+    starts = [0, *(number for number, line in enumerate(lines) if number and _SEPARATOR.match(line))]
+    # Directives belong to the document after the separator that ends them.
+    if len(starts) > 1 and any(line.startswith("%") for line in lines[: starts[1]]):
+        del starts[1]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         chunks.append(Chunk(start, "".join(lines[start:end])))
     return chunks
 
 
-def _parse(whole: Text, text: str, line_offset: int, budget: Budget) -> Iterator[Document]:
-    """The objects of `text`, which begins in a line of `whole`."""
-    part = _Part(whole, line_offset)
+def _parse(
+    whole: Text, text: str, line_offset: int, budget: Budget, shifts: dict[int, int] | None = None
+) -> Iterator[Document]:
+    """The objects of `text`, which begins in a line of `whole`, with lines moved right by `shifts`."""
+    part = _Part(whole, line_offset, shifts or {})
     try:
         for node, has_repeats in read_nodes(text, budget):
             if not (isinstance(node, Scalar) and not node.value.strip()):
@@ -239,6 +320,7 @@ class _Part:
 
     whole: Text
     first_line: int
+    shifts: dict[int, int]
 
     @property
     def lines(self) -> list[str]:
@@ -262,17 +344,32 @@ def _documents(part: _Part, node: Node, has_repeats: bool) -> Iterator[Document]
     obj = node.data
     missing = [key for key in ("apiVersion", "kind") if not isinstance(obj.get(key), str)]
     if missing:
-        raise refused(f"no Kubernetes object: {' and '.join(missing)} missing")
+        error = refused(f"no Kubernetes object: {' and '.join(missing)} missing")
+        raise ManifestError(error.problem, error.place, _head_of(obj))
     if "metadata" in obj and obj["metadata"] is None:
         error = refused(f"{obj['kind']} without metadata")
         if error.problem != f"{obj['kind']} without metadata":
             raise error
+    for part_name in ("metadata", "spec"):
+        if isinstance(obj.get(part_name), str) and any(char in FULL_WIDTH for char in obj[part_name]):
+            raise refused(f"{part_name} is a text")
     if obj["kind"] == "List" or (obj["kind"].endswith("List") and isinstance(obj.get("items"), list)):
         items = _child(node, "items")
         for entry in items[1].items if items is not None and isinstance(items[1], Sequence) else ():
             yield from _documents(part, entry, has_repeats)
         return
-    yield Document(part.whole.name, obj, node, part.whole, has_repeats, part.first_line)
+    yield Document(part.whole.name, obj, node, part.whole, has_repeats, part.first_line, part.shifts)
+
+
+def _head_of(obj: dict[Any, Any]) -> str:
+    """The lines that are missing before something that looks like the inside of a kind."""
+    inside = obj.get("spec") if isinstance(obj.get("spec"), dict) else obj
+    assert isinstance(inside, dict)
+    kind = next((kind for field, kind in _KIND_BY_FIELD.items() if field in inside), "")
+    if not kind:
+        return "put apiVersion, kind and metadata before it"
+    version = "v1" if kind == "Pod" else "resource.k8s.io/v1"
+    return f"put before it: {{apiVersion: {version}, kind: {kind}, metadata: {{name: ...}}}}, a line each"
 
 
 def _child(node: Node, step: str | int) -> tuple[Node | None, Node] | None:
@@ -293,7 +390,7 @@ def _described(error: yaml.MarkedYAMLError, part: _Part) -> ManifestError:
     row, column = part.first_line + mark.line, mark.column
     around = range(max(0, row - 1), min(row + 1, len(lines)))
     # The reader stumbles after such a character, at times on the next line.
-    wide = next(((line, at) for line in around for at, char in enumerate(lines[line]) if char in _FULL_WIDTH), None)
+    wide = next(((line, at) for line in around for at, char in enumerate(lines[line]) if char in FULL_WIDTH), None)
     if wide is not None:
         row, column = wide
     shown = ""
@@ -307,15 +404,17 @@ def _described(error: yaml.MarkedYAMLError, part: _Part) -> ManifestError:
 
 def _hint(lines: list[str]) -> str:
     """Which of the usual accidents the lines look like; empty when none."""
-    wide = next((char for line in lines for char in line if char in _FULL_WIDTH), None)
+    wide = next((char for line in lines for char in line if char in FULL_WIDTH), None)
     if wide is not None:
-        return f": full-width punctuation ({wide!r} should be {_FULL_WIDTH[wide]!r}), as pages and chats put in"
+        return f": full-width punctuation ({wide!r} should be {FULL_WIDTH[wide]!r}), as pages and chats put in"
     lines = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if any("\t" in line[: len(line) - len(line.lstrip())] for line in lines):
         return ": a tab in the indentation, YAML allows only spaces"
     fields = [line for line in lines if not line.startswith("---")]
     if len(fields) > 3 and not any(line.startswith(" ") for line in fields):
         return ": no line is indented, the indentation was lost in copying"
+    if any(line.strip() in ("...", "…") for line in fields):
+        return ": '...' stands for something that was left out; put it in"
     if any(line.lstrip().startswith(("{{", "{%")) for line in fields):
         return ": it looks like a template; render it first"
     return ""

@@ -17,9 +17,9 @@ from scheduler.lint.claim_rules import check_rules, map_drivers
 from scheduler.lint.classic import is_classic, modernize_classic
 from scheduler.lint.constraints import check_constraints
 from scheduler.lint.context import Context, Settings
-from scheduler.lint.documents import Document, ManifestError, parse_all, repeated_key
+from scheduler.lint.documents import Document, ManifestError, Mended, parse_all, repeated_key
 from scheduler.lint.emit import convert_text
-from scheduler.lint.findings import Finding, Severity
+from scheduler.lint.findings import NEVER_VALID, Finding, Severity
 from scheduler.lint.gates import check_gates
 from scheduler.lint.modernize import modernize, restore_metadata
 from scheduler.lint.pods import check_pods, pod_specs
@@ -44,10 +44,16 @@ class Source:
 
 @dataclass(slots=True)
 class Report:
-    """What was found. `broken` are texts that could not be read; `views` the objects, by file."""
+    """What was found, file by file.
+
+    `views` are the objects, `broken` texts that could not be read, `mended` what had to be changed in a text for it to
+    be read at all; `texts` are the files' texts after that.
+    """
 
     views: list[View] = field(default_factory=list)
     broken: list[Finding] = field(default_factory=list)
+    mended: list[Finding] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
 
     @property
     def findings(self) -> list[Finding]:
@@ -55,7 +61,7 @@ class Report:
         order: dict[str, int] = {}
         for view in self.views:
             order.setdefault(view.document.file, len(order))
-        found = [*self.broken, *(finding for view in self.views for finding in view.findings)]
+        found = [*self.broken, *self.mended, *(finding for view in self.views for finding in view.findings)]
         return sorted(
             found,
             key=lambda each: (order.get(each.place.file, -1), each.place.file, each.place.line, each.place.column),
@@ -83,9 +89,11 @@ def lint(sources: Sequence[Source], settings: Settings = DEFAULTS, published: Pu
     """Look at all files together. Never raises for what they hold."""
     report = Report()
     for source in sources:
-        documents, errors = parse_all(source.text, source.name)
-        report.broken += (_broken(error, source) for error in errors)
-        report.views += (View(document) for document in documents)
+        parsed = parse_all(source.text, source.name)
+        report.broken += (_broken(error) for error in parsed.errors)
+        report.mended += (_mended(each) for each in parsed.mended)
+        report.texts[source.name] = parsed.text
+        report.views += (View(document) for document in parsed.documents)
     for view in report.views:
         for place, name in view.document.duplicate_keys():
             view.findings.append(
@@ -149,6 +157,9 @@ def convert(
     broken_by_file: dict[str, list[Finding]] = {}
     for finding in report.broken:
         broken_by_file.setdefault(finding.place.file, []).append(finding)
+    mended_by_file: dict[str, list[Finding]] = {}
+    for finding in report.mended:
+        mended_by_file.setdefault(finding.place.file, []).append(finding)
     converted = []
     for source in sources:
         views = views_by_file.get(source.name, [])
@@ -158,18 +169,21 @@ def convert(
             id(view.document) for view in views if any(_is_refusal(finding) for finding in view.findings)
         }
         refused = {id(view) for view in views if id(view.document) in broken_documents}
-        text, notes = ("", []) if broken else convert_text(source.text, source.name, views, refused)
+        text, notes = ("", []) if broken else convert_text(report.texts[source.name], source.name, views, refused)
         converted.append(
             Converted(
                 source.name,
                 text,
                 text != source.text,
-                tuple(
-                    finding
-                    for view in views
-                    if id(view) not in refused
-                    for finding in view.findings
-                    if finding.converted
+                (
+                    *mended_by_file.get(source.name, ()),
+                    *(
+                        finding
+                        for view in views
+                        if id(view) not in refused
+                        for finding in view.findings
+                        if finding.converted
+                    ),
                 ),
                 (*broken, *(finding for view in views for finding in view.findings if _is_refusal(finding))),
                 tuple(notes),
@@ -182,7 +196,22 @@ def _is_refusal(finding: Finding) -> bool:
     return finding.is_error and not finding.converted
 
 
-def _broken(error: ManifestError, source: Source) -> Finding:
+def _mended(mended: Mended) -> Finding:
+    return Finding(
+        mended.code,
+        Severity.ERROR,
+        mended.place,
+        "",
+        "",
+        mended.problem,
+        mended.converted,
+        NEVER_VALID,
+        mended.converted,
+        mended.line_text,
+    )
+
+
+def _broken(error: ManifestError) -> Finding:
     return Finding(
         "broken-yaml",
         Severity.ERROR,
@@ -190,5 +219,5 @@ def _broken(error: ManifestError, source: Source) -> Finding:
         "",
         "",
         error.problem,
-        "repair the text; `kubectl get ... -o yaml` and the driver's own examples are good beginnings",
+        error.fix or "repair the text; `kubectl get ... -o yaml` and the driver's own examples are good beginnings",
     )

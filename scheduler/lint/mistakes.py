@@ -152,6 +152,15 @@ def driver_literals(expression: str) -> Iterator[tuple[int, str]]:
         return
 
 
+def parses(expression: str) -> bool:
+    """Whether an expression is one, whatever it means."""
+    try:
+        parse(expression)
+    except (CompileError, RecursionError):
+        return False
+    return True
+
+
 def legal_id(name: str) -> str:
     """The nearest name that an attribute can have: a C identifier of at most 32 characters."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", name)

@@ -20,8 +20,10 @@ from cel.program import check_expression, compile_selector
 from scheduler.lint.context import Context, expressions
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID, Severity
-from scheduler.lint.mistakes import Mistake, driver_literals, find_mistakes, reads, rewrite
+from scheduler.lint.mistakes import Mistake, driver_literals, find_mistakes, parses, reads, rewrite
 from scheduler.lint.view import View, claim_specs, mapping, request_parts, text
+
+_QUOTES: Final = str.maketrans("“”„‘’", '"""\'\'')
 
 EXPRESSION_BYTES_MAX: Final = 10_240
 """CELSelectorExpressionMaxLength of resource.k8s.io/v1."""
@@ -59,7 +61,7 @@ def _selectors(
         checker = _Expression(view, context, where, expression, all_pins)
         meant = checker.mistakes()
         if meant is not None:
-            if meant != expression:
+            if meant != expression:  # the quotes, too
                 holder["selectors"][index]["cel"]["expression"] = meant
             checker.compile(meant, let_through if is_class_known else None)
         if context.published is not None:
@@ -85,6 +87,7 @@ class _Expression:
 
     def mistakes(self) -> str | None:
         """Report mistakes; the expression as it was meant, None when that is not certain."""
+        self.quotes()
         found = find_mistakes(self.expression, self.context.domain_finder(self.drivers), self.context)
         found = [self.with_driver(mistake) for mistake in found]
         meant = rewrite(self.expression, found)
@@ -100,6 +103,23 @@ class _Expression:
                 converted=f"the expression is now: {one_line}" if mistake.edits else "",
             )
         return meant if all(mistake.edits or mistake.compiles for mistake in found) else None
+
+    def quotes(self) -> None:
+        """Typographic quotes in the place of CEL's: one character for one, so all places stay."""
+        plain = self.expression.translate(_QUOTES)
+        if plain == self.expression or parses(self.expression) or not parses(plain):
+            return
+        at = next(index for index, char in enumerate(self.expression) if ord(char) in _QUOTES)
+        self.report(
+            "full-width-punctuation",
+            Severity.ERROR,
+            at,
+            f"{self.expression[at]!r} is no quote of CEL's, as pages and chats put it in",
+            plain,
+            served=NEVER_VALID,
+            converted=f"the expression is now: {' '.join(plain.split())}",
+        )
+        self.expression = plain
 
     def with_driver(self, mistake: Mistake) -> Mistake:
         """Name the drivers there are, for an extended resource's name used as one."""

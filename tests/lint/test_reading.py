@@ -51,7 +51,8 @@ def test_nesting_without_end_is_refused_by_every_command(tmp_path: Path, command
 
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
 def test_nesting_is_counted_before_anything_is_built_on_it(text: str) -> None:
-    documents, errors = parse_all(text, "f.yaml")
+    parsed = parse_all(text, "f.yaml")
+    documents, errors = parsed.documents, parsed.errors
 
     assert documents == []
     assert "nested too deeply" in errors[0].problem
@@ -123,7 +124,8 @@ def test_a_file_of_many_documents_is_converted_in_one_pass() -> None:
 def test_places_are_right_in_a_file_of_which_a_part_is_broken() -> None:
     text = f"{CONFIG_MAP}---\na: [\n---\n{CONFIG_MAP}"
 
-    documents, errors = parse_all(text, "f.yaml")
+    parsed = parse_all(text, "f.yaml")
+    documents, errors = parsed.documents, parsed.errors
 
     assert [document.start_line for document in documents] == [1, 7]
     assert str(documents[1].place(("metadata", "name"))) == "f.yaml:9:18"
