@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ _OURS: Final = "dra-scheduler"
     show_default=True,
     help="Whose verdicts to give where releases differ.",
 )
-@click.option("--feature-gates", "gates", default="", help="What differs from the defaults: DeviceTaints=false,…")
+@gates_option
 @click.option(
     "--budget-steps",
     default=_BUDGET_STEPS,
@@ -77,7 +78,7 @@ def allocate(
     claims: tuple[str, ...],
     output: str,
     kubernetes: str,
-    gates: str,
+    feature_gates: dict[str, bool],
     budget_steps: int,
 ) -> None:
     """Print where each pod would run and with which devices, or why not.
@@ -110,7 +111,7 @@ def allocate(
     if pods and claims:
         raise click.UsageError("--pod and --claim are two questions; ask one")
     given, server_gates = _read(files, kubeconfig, context)
-    features = _features(gates, kubernetes, server_gates)
+    features = _features(feature_gates, kubernetes, server_gates)
     if claims or not (pods or any(_waits(one.obj) for one in given)):
         from scheduler.cli.allocate_claims import ask_about_claims
 
@@ -175,28 +176,13 @@ def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> 
     return [*given, *written], gates
 
 
-def _features(gates: str, kubernetes: str, server_gates: Mapping[str, bool]) -> Features:
-    from scheduler.cli.allocate_cases import CaseError, read_features
+def _features(gates: Mapping[str, bool], kubernetes: str, server_gates: Mapping[str, bool]) -> Features:
+    from allocator import Features
+    from scheduler.config import FIELD_BY_GATE
     from scheduler.kube.feature_gates import features_left
 
-    try:
-        return features_left(read_features(_parse_gates(gates), kubernetes), server_gates)
-    except CaseError as error:
-        raise click.UsageError(f"--feature-gates: {error}") from error
-
-
-def _parse_gates(text: str) -> dict[str, Any]:
-    """Gates by the name that `read_features` knows them by: upstream's, with or without DRA before it."""
-    from scheduler.cli.allocate_cases import FEATURE_FIELDS
-    from scheduler.config import FIELD_BY_GATE
-
-    known = {field: name for name, field in FEATURE_FIELDS.items()}
-    gates: dict[str, Any] = {}
-    for entry in filter(None, text.split(",")):
-        name, _, value = entry.partition("=")
-        name = known.get(FIELD_BY_GATE.get(name.strip(), ""), name.strip())
-        gates[name] = {"true": True, "false": False}.get(value.strip().lower(), value)
-    return gates
+    flags: dict[str, Any] = {FIELD_BY_GATE[gate]: is_on for gate, is_on in gates.items()}
+    return features_left(Features(**flags, kubernetes=kubernetes), server_gates)
 
 
 def _waits(obj: Mapping[str, Any]) -> bool:

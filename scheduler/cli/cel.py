@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
 
 if TYPE_CHECKING:
@@ -44,11 +45,7 @@ def _environment_options(kind: str) -> Callable[[_Command], _Command]:
                 show_default=True,
                 help="new: what an API server accepts; stored: what a scheduler evaluates.",
             ),
-            click.option(
-                "--feature-gates",
-                default="",
-                help="DRAListTypeAttributes=true, DRAConsumableCapacity=false, comma-separated.",
-            ),
+            gates_option,
         ):
             command = option(command)
         return command
@@ -76,7 +73,13 @@ def _environment_options(kind: str) -> Callable[[_Command], _Command]:
     help="json is for programs.",
 )
 def check(
-    *, expression: str | None, files: tuple[str, ...], kubernetes: str, env: str, feature_gates: str, output: str
+    *,
+    expression: str | None,
+    files: tuple[str, ...],
+    kubernetes: str,
+    env: str,
+    feature_gates: dict[str, bool],
+    output: str,
 ) -> None:
     """Say whether a selector is valid, what it costs, and what is likely to go wrong with it.
 
@@ -251,7 +254,7 @@ def evaluate(
     device_file: str | None,
     kubernetes: str,
     env: str,
-    feature_gates: str,
+    feature_gates: dict[str, bool],
     output: str,
     jsonl: bool,
     engine: str,
@@ -384,11 +387,11 @@ def _shown(answer: dict[str, Any]) -> str:
     return "true" if answer["value"] else "false"
 
 
-def _find_environment(version: str, kind: str, gates: str) -> Environment:
-    from scheduler.cli.cel_inputs import InputError, find_environment, parse_gates
+def _find_environment(version: str, kind: str, gates: dict[str, bool]) -> Environment:
+    from scheduler.cli.cel_inputs import InputError, find_environment
 
     try:
-        return find_environment(version, kind, parse_gates(gates))
+        return find_environment(version, kind, gates)
     except InputError as error:
         raise click.UsageError(str(error)) from None
 

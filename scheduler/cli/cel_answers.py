@@ -72,7 +72,7 @@ def _answer(question: Mapping[str, Any]) -> Answer:
     version = question.get("kubernetes") or DEFAULT_VERSION
     if not isinstance(version, str):
         raise InputError(f'kubernetes: must be a text like "1.36", not {version!r}')
-    gates = {"consumablecapacity": True, **parse_gates(question.get("gates"))}
+    gates = {"DRAConsumableCapacity": True, **parse_gates(question.get("gates"))}
     environment = find_environment(version, question.get("env") or "stored", gates)
     device = question.get("device")
     view = None if device is None else read_device(device, environment)

@@ -16,11 +16,9 @@ from cel import environments
 from cel.device import DeviceView, decode_attribute, device_view
 from cel.environments import Environment
 from cel.quantity import Quantity
+from scheduler.cli.gates import gate_named
 from scheduler.cli.manifests import Document, FieldPath
 
-_CONSUMABLE_CAPACITY: Final = "consumablecapacity"
-_LIST_TYPE_ATTRIBUTES: Final = "listtypeattributes"
-_GATES: Final = (_CONSUMABLE_CAPACITY, _LIST_TYPE_ATTRIBUTES)
 _CLASSES: Final[Mapping[str, type]] = {"int": int, "bool": bool, "string": str, "version": str}
 
 
@@ -49,9 +47,10 @@ def parse_gates(given: object) -> dict[str, bool]:
         raise InputError('gates: must be an object like {"listTypeAttributes": true} or a list of gates that are on')
     gates: dict[str, bool] = {}
     for name, value in pairs:
-        key = name.strip().lower().removeprefix("dra")
-        if key not in _GATES:
-            raise InputError(f"gates: {name!r} is not known here: use DRAConsumableCapacity or DRAListTypeAttributes")
+        try:
+            key = gate_named(name)
+        except ValueError as error:
+            raise InputError(f"gates: {error}") from None
         if not isinstance(value, bool):
             raise InputError(f"gates: {name} must be true or false, not {value!r}")
         gates[key] = value
@@ -73,8 +72,8 @@ def find_environment(version: str, kind: str, gates: Mapping[str, bool]) -> Envi
             version,
             kind="new" if kind == "new" else "stored",
             # Alpha and off in 1.34 and 1.35, on since 1.36.
-            consumable_capacity=gates.get(_CONSUMABLE_CAPACITY, minor >= 36),
-            list_type_attributes=gates.get(_LIST_TYPE_ATTRIBUTES, False),
+            consumable_capacity=gates.get("DRAConsumableCapacity", minor >= 36),
+            list_type_attributes=gates.get("DRAListTypeAttributes", False),
         )
     except ValueError as error:
         raise InputError(str(error)) from None

@@ -22,6 +22,7 @@ def convert(
     kubernetes: str,
     driver: str,
     driver_map: tuple[str, ...],
+    feature_gates: dict[str, bool],
     against: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,
@@ -41,7 +42,7 @@ def convert(
 
     if write and "-" in files:
         raise click.UsageError("--write needs files; standard input cannot be written to")
-    settings = find_settings(kubernetes, driver, driver_map)
+    settings = find_settings(kubernetes, driver, driver_map, feature_gates)
     published = find_published(against, kubeconfig, context)
     sources, unread = read_sources(files)
     for finding in unread:

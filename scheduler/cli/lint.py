@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def input_options(command: _Command) -> _Command:
             help="Compare with this cluster; reads the same objects, changes nothing.",
         ),
         click.option("--context", help="Context of the kubeconfig. Default: its current one."),
+        gates_option,
         size_option,
     ):
         command = decorate(command)
@@ -68,6 +70,7 @@ def lint(
     kubernetes: str,
     driver: str,
     driver_map: tuple[str, ...],
+    feature_gates: dict[str, bool],
     against: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,
@@ -85,7 +88,7 @@ def lint(
     """
     from scheduler.lint import lint as lint_sources
 
-    settings = find_settings(kubernetes, driver, driver_map)
+    settings = find_settings(kubernetes, driver, driver_map, feature_gates)
     published = find_published(against, kubeconfig, context)
     sources, unread = read_sources(files)
     report = lint_sources(sources, settings, published)
@@ -101,7 +104,7 @@ def lint(
     sys.exit(1 if errors or (strict and warnings) else 0)
 
 
-def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str]) -> Settings:
+def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str], gates: Mapping[str, bool]) -> Settings:
     """The settings of the options; a usage error when there is no such version, or a pair is none."""
     from cel.environments import minor_of
     from scheduler.lint import Settings
@@ -115,7 +118,7 @@ def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str]) -> Se
             raise click.UsageError(f"--driver-map {given}: {problem}")
         pairs[written] = meant
     try:
-        return Settings(kubernetes=f"1.{minor_of(kubernetes)}", driver=driver, driver_map=pairs)
+        return Settings(kubernetes=f"1.{minor_of(kubernetes)}", driver=driver, driver_map=pairs, gates=gates)
     except ValueError as error:
         raise click.UsageError(f"--kubernetes: {error}") from None
 

@@ -22,11 +22,13 @@ class Settings:
         kubernetes: Whose API server is meant, "1.34" to "1.37".
         driver: The driver whose attributes are meant where an expression names no domain; empty for none.
         driver_map: What drivers are called today, by the name that is written.
+        gates: Feature gates that differ from the release's defaults, by upstream's names.
     """
 
     kubernetes: str = "1.36"
     driver: str = ""
     driver_map: Mapping[str, str] = field(default_factory=dict)
+    gates: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def minor(self) -> int:
@@ -42,6 +44,12 @@ class Context:
         self.published: Final = published
         self.classes: Final = {view.object_name: view for view in views if view.is_dra and view.kind == "DeviceClass"}
         self._by_key: Final = {(view.kind, view.namespace, view.object_name): view for view in views if view.is_dra}
+
+    def gate(self, name: str) -> bool | None:
+        """Whether a gate is on, where that was said or the cluster shows it; None for the release's default."""
+        if name in self.settings.gates:
+            return self.settings.gates[name]
+        return self.published.gates.get(name) if self.published is not None else None
 
     def find(self, kind: str, namespace: str, name: str) -> View | None:
         """A claim or template of the files."""

@@ -61,9 +61,10 @@ def check_gates(view: View, context: Context) -> None:
 
 def _why_off(gate: str, context: Context) -> str:
     """Where it is off, empty when it is on."""
-    gates = context.published.gates if context.published is not None else {}
-    if gate in gates:
-        return "" if gates[gate] else "in this cluster"
+    known = context.gate(gate)
+    if known is not None:
+        given = gate in context.settings.gates
+        return "" if known else "as --feature-gates says" if given else "in this cluster"
     kubernetes = context.settings.kubernetes
     return f"by default in Kubernetes {kubernetes}" if context.settings.minor < _ON_SINCE[gate] else ""
 

@@ -156,8 +156,9 @@ class _Expression:
 
     def checked(self, expression: str) -> Checked | None:
         version = self.context.settings.kubernetes
+        has_lists = bool(self.context.gate("DRAListTypeAttributes"))
         try:
-            return _check(expression, environments.get(version, kind="new"))
+            return _check(expression, environments.get(version, kind="new", list_type_attributes=has_lists))
         except CompileError as error:
             refused = error
         newest = f"1.{environments.NEWEST_MINOR}"

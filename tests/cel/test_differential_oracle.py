@@ -128,7 +128,7 @@ def _cost(expression: str, environment: environments.Environment, device: str) -
 
 def run_time_cost(asked: dict[str, Any]) -> int:
     """What we count, or -1 when a device cannot be read."""
-    gates = {"consumablecapacity": True, **parse_gates(asked.get("gates"))}
+    gates = {"DRAConsumableCapacity": True, **parse_gates(asked.get("gates"))}
     environment = find_environment("1.36", asked.get("env") or "stored", gates)
     return _cost(asked["expression"], environment, json.dumps(asked.get("device")))
 

@@ -1,0 +1,70 @@
+"""--feature-gates: one vocabulary for all commands, upstream's names of the gates.
+
+`DRA` may be left out, and upper and lower case are one: DRADeviceTaints=false, DeviceTaints=false. A name alone is on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any, Final, TypeVar
+
+import click
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+GATES: Final = (
+    "DRAAdminAccess",
+    "DRAConsumableCapacity",
+    "DRADeviceBindingConditions",
+    "DRADeviceTaints",
+    "DRAExtendedResource",
+    "DRAListTypeAttributes",
+    "DRAPartitionableDevices",
+    "DRAPrioritizedList",
+)
+_GATE_BY_WORD: Final = {gate.lower().removeprefix("dra"): gate for gate in GATES}
+# The allocator's upstream tests have one flag for this gate and DRAResourceClaimDeviceStatus.
+_ALIASES: Final = {"devicebindingandstatus": "DRADeviceBindingConditions"}
+
+
+def gates_option(command: _Command) -> _Command:
+    """`feature_gates`: a mapping of gate to bool."""
+    return click.option(
+        "--feature-gates",
+        "feature_gates",
+        default="",
+        metavar="GATE=true|false,…",
+        callback=_parsed,
+        help="What differs from the defaults, by upstream's names: DRADeviceTaints=false,DRAListTypeAttributes=true.",
+    )(command)
+
+
+def gate_named(written: str) -> str:
+    """The gate of a name. Raises ValueError with the nearest for a name that is none."""
+    word = written.strip().lower().removeprefix("dra")
+    gate = _GATE_BY_WORD.get(word) or _ALIASES.get(word)
+    if gate is None:
+        close = get_close_matches(word, _GATE_BY_WORD, 1)
+        known = f"did you mean {_GATE_BY_WORD[close[0]]}?" if close else f"known are {', '.join(GATES)}"
+        raise ValueError(f"{written.strip()!r} is not known here; {known}")
+    return gate
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """`A=true,B=false` by gate. Raises ValueError for what is no gate, or neither true nor false."""
+    gates = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = entry.partition("=")
+        gate = gate_named(name)
+        if equals and value.strip().lower() not in ("true", "false"):
+            raise ValueError(f"{gate} must be true or false, not {value.strip()!r}")
+        gates[gate] = not equals or value.strip().lower() == "true"
+    return gates
+
+
+def _parsed(context: click.Context, parameter: click.Parameter, value: str) -> dict[str, bool]:
+    try:
+        return parse_gates(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
