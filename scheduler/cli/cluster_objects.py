@@ -19,6 +19,7 @@ _PATHS: Final[Mapping[str, str]] = {
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims",
+    "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
     "Node": "/api/v1/nodes",
 }
 _MORE_PATHS: Final[Mapping[str, str]] = {
@@ -40,7 +41,7 @@ def read_cluster(kubeconfig: str, context: str | None) -> tuple[list[dict[str, A
     Raises:
         ClusterReadError: No connection, or a list was refused.
     """
-    return asyncio.run(_read(kubeconfig, context, _PATHS))
+    return asyncio.run(_read(kubeconfig, context, _PATHS, has_optional=True))
 
 
 def read_whole_cluster(kubeconfig: str, context: str | None) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:

@@ -20,6 +20,7 @@ GATES: Final = (
     "DRADeviceTaints",
     "DRAExtendedResource",
     "DRAListTypeAttributes",
+    "DRANodeAllocatableResources",
     "DRAPartitionableDevices",
     "DRAPrioritizedList",
 )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from scheduler.lint.against import check_against
 from scheduler.lint.capacity_check import check_capacity
 from scheduler.lint.claim_rules import check_rules, map_drivers
 from scheduler.lint.classic import is_classic, modernize_classic
@@ -142,6 +143,7 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
             check_gates(view, context)
     specs = pod_specs(context)
     check_pods(context, specs)
+    check_against(context, specs)
     check_capacity(context, specs)
     check_repartitioned(context)
 

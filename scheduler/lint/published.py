@@ -19,12 +19,14 @@ from allocator import (
     DeviceClass,
     InUse,
     ResourceSlice,
+    Taint,
     decode_allocation,
     decode_claim_spec,
     decode_class,
     decode_slice,
 )
 from scheduler.lint.view import mapping, sequence, text
+from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule, with_rule_taints
 
 
 @dataclass(slots=True)
@@ -32,7 +34,10 @@ class Published:
     """The part of a cluster that lint compares with.
 
     Attributes:
-        classes, templates, claims: By name; the latter two by (namespace, name).
+        slices: With the taints that DeviceTaintRules put on their devices.
+        classes, claims: By name; claims by (namespace, name).
+        templates: Of claims, by (namespace, name).
+        generations: The newest generation of each pool, by (driver, pool), and how many slices it has of how many.
         nodes: Node objects by name.
         allocations: Of claims, by (namespace, name); `in_use` is what they hold.
         attributes: (which, domain) -> id -> kinds of value; `which` is `attributes` or `capacity`.
@@ -42,10 +47,13 @@ class Published:
 
     slices: list[ResourceSlice] = field(default_factory=list)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
+    templates: set[tuple[str, str]] = field(default_factory=set)
     claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
+    generations: dict[tuple[str, str], tuple[int, int, int]] = field(default_factory=dict)
     allocated: set[tuple[str, str]] = field(default_factory=set)
     nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     allocations: dict[tuple[str, str], Allocation] = field(default_factory=dict)
+    rules: list[DeviceTaintRule] = field(default_factory=list)
     in_use: InUse = field(default_factory=InUse)
     drivers: set[str] = field(default_factory=set)
     attributes: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
@@ -72,13 +80,24 @@ def read_published(objects: Iterable[Mapping[str, Any]]) -> Published:
             _take(published, kind, name, obj)
         except (DecodeError, ValueError, TypeError, AttributeError) as error:
             published.problems.append(f"{kind} {name}: {error}; left out")
+    for slice_ in published.slices:
+        _take_generation(published, slice_)
+    for slice_ in published.slices:
+        # Devices of older generations are not there any more.
+        if slice_.generation == published.generations[slice_.driver, slice_.pool][0]:
+            _take_names(published, slice_)
+    published.slices = [with_rule_taints(slice_, published.rules) for slice_ in published.slices]
     return published
 
 
 def _take(published: Published, kind: str, name: str, obj: Mapping[str, Any]) -> None:
     match kind:
         case "ResourceSlice":
-            _take_slice(published, decode_slice(obj))
+            published.slices.append(decode_slice(obj))
+        case "DeviceTaintRule":
+            published.rules.append(_taint_rule(name, mapping(obj.get("spec"))))
+        case "ResourceClaimTemplate":
+            published.templates.add((text(mapping(obj.get("metadata")).get("namespace")) or "default", name))
         case "DeviceClass":
             published.classes[name] = decode_class(obj)
         case "Node":
@@ -89,8 +108,26 @@ def _take(published: Published, kind: str, name: str, obj: Mapping[str, Any]) ->
             pass
 
 
-def _take_slice(published: Published, slice_: ResourceSlice) -> None:
-    published.slices.append(slice_)
+def _taint_rule(name: str, spec: Mapping[str, Any]) -> DeviceTaintRule:
+    selector = spec.get("deviceSelector")
+    taint = mapping(spec.get("taint"))
+    fields = {field: text(mapping(selector).get(field)) or None for field in ("driver", "pool", "device")}
+    return DeviceTaintRule(
+        name,
+        DeviceSelector(**fields) if isinstance(selector, dict) else None,
+        Taint(text(taint.get("key")), text(taint.get("value")), text(taint.get("effect")), None),
+    )
+
+
+def _take_generation(published: Published, slice_: ResourceSlice) -> None:
+    key = (slice_.driver, slice_.pool)
+    newest, there, wanted = published.generations.get(key, (slice_.generation, 0, slice_.resource_slice_count))
+    if slice_.generation > newest:
+        newest, there, wanted = slice_.generation, 0, slice_.resource_slice_count
+    published.generations[key] = (newest, there + (slice_.generation == newest), wanted)
+
+
+def _take_names(published: Published, slice_: ResourceSlice) -> None:
     published.drivers.add(slice_.driver)
     for device in slice_.devices:
         for which, names in (("attributes", device.attributes), ("capacity", device.capacity)):

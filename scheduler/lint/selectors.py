@@ -53,11 +53,14 @@ def _selectors(
     class_drivers: frozenset[str],
     is_class_known: bool,
 ) -> None:
+    for index, expression in expressions(holder.get("selectors")):
+        where: FieldPath = (*path, "selectors", index, "cel", "expression")
+        holder["selectors"][index]["cel"]["expression"] = _with_quotes(view, where, expression)
     all_pins = class_drivers | context.pins_of(holder.get("selectors"))
     # Selectors are asked in order and the first "no" ends it: later ones see only devices the earlier ones let through.
     let_through = set(class_drivers)
     for index, expression in expressions(holder.get("selectors")):
-        where: FieldPath = (*path, "selectors", index, "cel", "expression")
+        where = (*path, "selectors", index, "cel", "expression")
         checker = _Expression(view, context, where, expression, all_pins)
         meant = checker.mistakes()
         if meant is not None:
@@ -67,6 +70,25 @@ def _selectors(
         if context.published is not None:
             checker.against(meant or expression)
         let_through |= context.pins_of([{"cel": {"expression": meant or expression}}])
+
+
+def _with_quotes(view: View, path: FieldPath, expression: str) -> str:
+    """Typographic quotes in the place of CEL's: one character for one, so all places stay."""
+    plain = expression.translate(_QUOTES)
+    if plain == expression or parses(expression) or not parses(plain):
+        return expression
+    at = next(index for index, char in enumerate(expression) if ord(char) in _QUOTES)
+    view.report(
+        "full-width-punctuation",
+        Severity.ERROR,
+        path,
+        f"{expression[at]!r} is no quote of CEL's, as pages and chats put it in",
+        plain,
+        served=NEVER_VALID,
+        converted=f"the expression is now: {' '.join(plain.split())}",
+        offset=at,
+    )
+    return plain
 
 
 class _Expression:
@@ -87,7 +109,6 @@ class _Expression:
 
     def mistakes(self) -> str | None:
         """Report mistakes; the expression as it was meant, None when that is not certain."""
-        self.quotes()
         found = find_mistakes(self.expression, self.context.domain_finder(self.drivers), self.context)
         found = [self.with_driver(mistake) for mistake in found]
         meant = rewrite(self.expression, found)
@@ -103,23 +124,6 @@ class _Expression:
                 converted=f"the expression is now: {one_line}" if mistake.edits else "",
             )
         return meant if all(mistake.edits or mistake.compiles for mistake in found) else None
-
-    def quotes(self) -> None:
-        """Typographic quotes in the place of CEL's: one character for one, so all places stay."""
-        plain = self.expression.translate(_QUOTES)
-        if plain == self.expression or parses(self.expression) or not parses(plain):
-            return
-        at = next(index for index, char in enumerate(self.expression) if ord(char) in _QUOTES)
-        self.report(
-            "full-width-punctuation",
-            Severity.ERROR,
-            at,
-            f"{self.expression[at]!r} is no quote of CEL's, as pages and chats put it in",
-            plain,
-            served=NEVER_VALID,
-            converted=f"the expression is now: {' '.join(plain.split())}",
-        )
-        self.expression = plain
 
     def with_driver(self, mistake: Mistake) -> Mistake:
         """Name the drivers there are, for an extended resource's name used as one."""

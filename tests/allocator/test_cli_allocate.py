@@ -144,7 +144,7 @@ def test_wrong_use_is_told(tmp_path: Path) -> None:
     assert CliRunner().invoke(allocate, ["x.yaml", "--jsonl"]).exit_code == 2
     wrong = run(tmp_path, kinds(QUESTION), "--feature-gates", "DeviceTaint=false")
     assert wrong.exit_code == 2
-    assert "unknown DeviceTaint; known are AdminAccess" in wrong.output
+    assert "did you mean DRADeviceTaints?" in wrong.output
     assert "no node is named node-7; known: node-1, node-2" in run(tmp_path, kinds(QUESTION), "--node", "node-7").output
     assert CliRunner().invoke(allocate, [str(tmp_path / "missing.yaml")]).exit_code == 1
 
