@@ -9,12 +9,12 @@ Not here: drivers and attributes in expressions (`selectors`), classes (`claim_r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from scheduler.lint.context import Context
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import Severity
+from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.pods import PodSpec
 from scheduler.lint.published import Published
 from scheduler.lint.view import View, mapping, mappings, sequence, text
@@ -26,52 +26,82 @@ def check_against(context: Context, specs: Sequence[PodSpec]) -> None:
     published = context.published
     if published is None:
         return
+    names = _Names(context, published)
+    labels = _labels_of(published)
     for pod in specs:
-        _claims(pod, context, published)
+        _claims(pod, names)
         if published.nodes:
-            _labels(pod, published)
+            _labels(pod, labels)
     for view in context.views:
         if view.is_dra and view.kind == "DeviceTaintRule" and published.slices:
             _taint_rule(view, published)
 
 
-def _claims(pod: PodSpec, context: Context, published: Published) -> None:
+class _Names:
+    """The names of templates and claims, of the cluster and the files, by namespace."""
+
+    def __init__(self, context: Context, published: Published) -> None:
+        self._by_place: dict[tuple[str, str], set[str]] = {}
+        self._namespaces: dict[tuple[str, str], set[str]] = {}
+        for kind, there in (
+            ("ResourceClaimTemplate", published.templates),
+            ("ResourceClaim", published.claims.keys() | published.allocated),
+        ):
+            for namespace, name in there:
+                self._add(kind, namespace, name)
+        for view in context.views:
+            if view.is_dra and view.kind in ("ResourceClaimTemplate", "ResourceClaim"):
+                self._add(view.kind, view.namespace, view.object_name)
+
+    def _add(self, kind: str, namespace: str, name: str) -> None:
+        self._by_place.setdefault((kind, namespace), set()).add(name)
+        self._namespaces.setdefault((kind, name), set()).add(namespace)
+
+    def known(self, kind: str, namespace: str) -> set[str]:
+        return self._by_place.get((kind, namespace), set())
+
+    def namespaces(self, kind: str, name: str) -> set[str]:
+        return self._namespaces.get((kind, name), set())
+
+
+def _claims(pod: PodSpec, names: _Names) -> None:
     for index, entry in mappings(pod.spec.get("resourceClaims")):
-        for field, kind, there in (
-            ("resourceClaimTemplateName", "ResourceClaimTemplate", published.templates),
-            ("resourceClaimName", "ResourceClaim", set(published.claims) | published.allocated),
+        for field, kind in (
+            ("resourceClaimTemplateName", "ResourceClaimTemplate"),
+            ("resourceClaimName", "ResourceClaim"),
         ):
             name = text(entry.get(field))
-            namespace = pod.view.namespace
-            if not name or (namespace, name) in there or context.find(kind, namespace, name) is not None:
+            known = names.known(kind, pod.view.namespace)
+            if not name or name in known:
                 continue
-            known = {each for space, each in there if space == namespace}
-            known |= {view.object_name for view in context.views if view.kind == kind and view.namespace == namespace}
-            elsewhere = sorted(space for space, each in there if each == name)
+            elsewhere = sorted(names.namespaces(kind, name))
             pod.view.report(
                 "unknown-template" if kind == "ResourceClaimTemplate" else "unknown-claim",
                 Severity.WARNING,
                 (*pod.path, "resourceClaims", index, field),
-                f"there is no {kind} {name} in namespace {namespace}, of the cluster or these files: the pod waits",
-                _near(name, known) or (f"one of this name is in {', '.join(elsewhere)}" if elsewhere else ""),
+                f"there is no {kind} {name} in namespace {pod.view.namespace}, of the cluster or these files: the pod "
+                "waits",
+                nearest(name, known) or (f"one of this name is in {', '.join(elsewhere)}" if elsewhere else ""),
             )
 
 
-def _labels(pod: PodSpec, published: Published) -> None:
+def _labels_of(published: Published) -> dict[str, set[str]]:
+    """The values of each label, of all nodes."""
     labels: dict[str, set[str]] = {}
-    for node in published.nodes.values():
-        for key, value in mapping(mapping(node.get("metadata")).get("labels")).items():
-            labels.setdefault(key, set()).add(str(value))
     for name, node in published.nodes.items():
-        hostname = mapping(mapping(node.get("metadata")).get("labels")).get("kubernetes.io/hostname", name)
-        labels.setdefault("kubernetes.io/hostname", set()).add(str(hostname))
+        own = mapping(mapping(node.get("metadata")).get("labels"))
+        for key, value in {"kubernetes.io/hostname": name, **own}.items():
+            labels.setdefault(key, set()).add(str(value))
+    return labels
+
+
+def _labels(pod: PodSpec, labels: dict[str, set[str]]) -> None:
     for path, key, values in _wanted(pod):
         there = labels.get(key)
         if there is None:
-            message, fix = f"no node here has the label {key}", _near(key, labels)
+            message, fix = f"no node here has the label {key}", nearest(key, labels)
         elif values and not there & set(values):
-            message = f"no node here has {key}: {' or '.join(values)}"
-            fix = f"there are: {', '.join(sorted(there)[:10])}"
+            message, fix = f"no node here has {key}: {' or '.join(values)}", listed(there)
         else:
             continue
         pod.view.report("unknown-label", Severity.WARNING, path, message, fix, key=there is None)
@@ -111,7 +141,7 @@ def _taint_rule(view: View, published: Published) -> None:
                 Severity.WARNING,
                 ("spec", "deviceSelector", field),
                 f"no device that the rule names has the {field} {wanted}: it taints nothing",
-                _near(wanted, names) or f"there are: {', '.join(names[:10])}",
+                nearest(wanted, names) or listed(names),
             )
             return
         left = matching
@@ -156,8 +186,3 @@ def _pools(context: Context) -> None:
                 "before all are",
                 f"resourceSliceCount: {len(names)}, or the other slices",
             )
-
-
-def _near(name: str, known: object) -> str:
-    close = get_close_matches(name, [str(each) for each in known], 1) if isinstance(known, set | dict | list) else []
-    return f"did you mean {close[0]}?" if close else ""

@@ -15,6 +15,7 @@ from typing import Any, Final
 from scheduler.lint.context import Context
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import Severity
+from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
 
 PARAMETERS_BYTES_MAX: Final = 10 * 1024
@@ -159,14 +160,12 @@ def _class_name(view: View, context: Context, path: FieldPath, part: dict[str, A
     name = text(part.get("deviceClassName"))
     if not name or context.published is None or context.is_class_known(name):
         return
-    known = {*context.published.classes, *context.classes}
-    close = get_close_matches(name, known, 1)
     view.report(
         "unknown-class",
         Severity.WARNING,
         (*path, "deviceClassName"),
         f"there is no DeviceClass {name}, in the cluster or these files",
-        f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(known)) or 'none'}",
+        nearest(name, context.class_names) or listed(context.class_names),
     )
 
 

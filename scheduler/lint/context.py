@@ -43,6 +43,7 @@ class Context:
         self.settings: Final = settings
         self.published: Final = published
         self.classes: Final = {view.object_name: view for view in views if view.is_dra and view.kind == "DeviceClass"}
+        self.class_names: Final = frozenset({*self.classes, *(published.classes if published is not None else ())})
         self._by_key: Final = {(view.kind, view.namespace, view.object_name): view for view in views if view.is_dra}
 
     def gate(self, name: str) -> bool | None:

@@ -41,14 +41,21 @@ class PodSpec:
 
 def pod_specs(context: Context) -> list[PodSpec]:
     """Every pod spec of the files that names claims."""
-    scalers = [view for view in context.views if view.kind == "HorizontalPodAutoscaler"]
+    scalers: dict[tuple[str, str, str], list[View]] = {}
+    for view in context.views:
+        if view.kind == "HorizontalPodAutoscaler":
+            target = mapping(mapping(view.obj.get("spec")).get("scaleTargetRef"))
+            key = (text(target.get("kind")), text(target.get("name")), view.namespace)
+            scalers.setdefault(key, []).append(view)
     found = []
     for view in context.views:
         for path, spec in _specs(view.obj, ()):
             if spec.get("resourceClaims") is not None or any(
                 mapping(container.get("resources")).get("claims") for _, container in _containers((), spec)
             ):
-                found.append(_with_replicas(view, path, spec, scalers))
+                found.append(
+                    _with_replicas(view, path, spec, scalers.get((view.kind, view.object_name, view.namespace), ()))
+                )
     return found
 
 
@@ -82,14 +89,8 @@ def _with_replicas(view: View, path: FieldPath, spec: dict[str, Any], scalers: S
     replicas = count if isinstance(count, int) and not isinstance(count, bool) else 1
     pod = PodSpec(view, path, spec, replicas, view, ("spec", name) if name else ())
     for scaler in scalers:
-        target = mapping(mapping(scaler.obj.get("spec")).get("scaleTargetRef"))
         most = mapping(scaler.obj.get("spec")).get("maxReplicas")
-        if (
-            (target.get("kind"), target.get("name")) == (view.kind, view.object_name)
-            and scaler.namespace == view.namespace
-            and isinstance(most, int)
-            and most > pod.replicas
-        ):
+        if isinstance(most, int) and most > pod.replicas:
             pod = PodSpec(view, path, spec, most, scaler, ("spec", "maxReplicas"))
     return pod
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Final
 
 from cel import environments
@@ -21,6 +20,7 @@ from scheduler.lint.context import Context, expressions
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID, Severity
 from scheduler.lint.mistakes import Mistake, driver_literals, find_mistakes, parses, reads, rewrite
+from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.view import View, claim_specs, mapping, request_parts, text
 
 _QUOTES: Final = str.maketrans("“”„‘’", '"""\'\'')
@@ -212,7 +212,7 @@ class _Expression:
                     Severity.WARNING,
                     offset if expression == self.expression else 0,
                     f"no driver {name} publishes slices here",
-                    _near(name, published.drivers) or f"there are: {', '.join(sorted(published.drivers))}",
+                    nearest(name, published.drivers) or listed(published.drivers),
                 )
         told: set[tuple[str, str, str]] = set()
         for offset, which, domain, name in reads(expression):
@@ -225,7 +225,7 @@ class _Expression:
             if elsewhere:
                 fix = f"{name} is published by {', '.join(elsewhere)}"
             else:
-                fix = _near(name, names) or (f"{domain} has: {', '.join(sorted(names))}" if names else "")
+                fix = nearest(name, names) or (f"{domain} has: {', '.join(sorted(names))}" if names else "")
             self.report(
                 "unknown-attribute",
                 Severity.WARNING,
@@ -238,8 +238,3 @@ class _Expression:
 def _check(expression: str, environment: Environment) -> Checked:
     compile_selector(expression, environment)
     return check_expression(expression, environment)
-
-
-def _near(name: str, known: Collection[str]) -> str:
-    close = get_close_matches(name, known, 1)
-    return f"did you mean {close[0]}?" if close else ""

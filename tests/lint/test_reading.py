@@ -17,7 +17,7 @@ from scheduler.embedded import EmbeddedCluster
 from scheduler.lint import Source, convert, lint
 from scheduler.lint.documents import ManifestError, Text, parse_all, parse_documents
 from scheduler.yaml_reading import load, read_nodes
-from tests.lint.texts import claim
+from tests.lint.texts import claim, dump, find
 
 DEEP = {
     "brackets": "[" * 40_000,
@@ -196,3 +196,20 @@ async def test_so_is_what_the_embedded_cluster_is_sent() -> None:
         async with session.post(url, data="[" * 40_000, headers=headers) as response:
             assert response.status == 400
             assert "nested too deeply" in (await response.json())["message"]
+
+
+def test_names_are_not_compared_by_the_thousand() -> None:
+    class_ = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {{name: c{}}}\nspec: {{}}\n"
+    published = dump("---\n".join(class_.format(number) for number in range(300)))
+    compared = 0
+
+    def counted(*arguments: object) -> list[str]:
+        nonlocal compared
+        compared += 1
+        return []
+
+    with patch("scheduler.lint.nearest.get_close_matches", counted):
+        (finding,) = find(claim("- {name: gpu, exactly: {deviceClassName: gpu}}\n"), published=published)
+
+    assert compared == 0
+    assert finding.fix.startswith("there are 300, c")

@@ -1,0 +1,32 @@
+"""The name that was meant, among those there are.
+
+Cost: O(names), and each comparison is slow; with more than `_NAMES_MAX` nobody compares (a file of thousands of claims
+against a cluster of thousands of classes would take minutes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from itertools import islice
+from typing import Final
+
+_NAMES_MAX: Final = 200
+_LISTED_MAX: Final = 10
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """`did you mean NAME?`, or nothing."""
+    close = get_close_matches(name, known, 1) if len(known) <= _NAMES_MAX else []
+    return f"did you mean {close[0]}?" if close else ""
+
+
+def listed(known: Collection[str]) -> str:
+    """`there are: A, B and 3 more`."""
+    if not known:
+        return "there are: none"
+    if len(known) > _NAMES_MAX:
+        return f"there are {len(known)}, {', '.join(islice(known, 3))} among them"
+    names = sorted(known)
+    more = f" and {len(names) - _LISTED_MAX} more" if len(names) > _LISTED_MAX else ""
+    return f"there are: {', '.join(names[:_LISTED_MAX])}{more}"
