@@ -296,3 +296,34 @@ def test_fences_only_grow():
     rig.wait(PATIENCE_MS)
     fences = [one.fence_ms for one in rig.decided if isinstance(one, PatchPodStatus) and one.fence_ms is not None]
     assert fences[0] == fence_of(msgspec.structs.replace(pod, status=status)) + 1000
+
+
+def test_pods_that_share_a_claim_give_it_back_one_after_the_other():
+    """All bindings are refused at once: each takes its reservation back with one fence and one write."""
+    count = 12
+    rig = process()
+    rig.add_nodes("a")
+    rig.server.put_class(builders.device_class())
+    rig.server.put_slice(builders.resource_slice("s", node="a", devices=1))
+    rig.server.put_claim(builders.claim("claim", finalizers=(FINALIZER,)))
+    for number in range(count):
+        rig.add_pod(f"p-{number}", claims=("claim",))
+    rig.watch()
+    binds: list[BindPod] = []
+    for _ in range(20):
+        rig.tick(100)
+        binds += [one for one in rig.pending if isinstance(one, BindPod)]
+        rig.pending = [one for one in rig.pending if not isinstance(one, BindPod)]
+        rig.execute()
+    assert len(binds) == count
+    assert len(rig.server.claims[CLAIM].reserved_for) == count
+    rig.decided.clear()
+    for bind in binds:
+        rig.tell(WriteRejected(bind.id, 422, "Invalid", "no"))
+    for _ in range(40):
+        rig.execute()
+    fences = [one for one in rig.decided if isinstance(one, PatchPodStatus) and one.fence_ms is not None]
+    removals = [one for one in rig.decided if isinstance(one, WriteClaimStatus)]
+    assert len({one.pod for one in fences}) == len(fences) == count
+    assert len(removals) == count
+    assert rig.server.claims[CLAIM].reserved_for == ()

@@ -24,7 +24,7 @@ PODS = NODES * DEVICES
 @asynccontextmanager
 async def second_process(world: World) -> AsyncIterator[World]:
     second = replace(world, log=world.log.with_name("second.log"), _scheduler=None)
-    await second.start_scheduler()
+    await second.start_scheduler("--leader-elect=false")
     try:
         yield second
     finally:
@@ -56,7 +56,7 @@ async def delete(world: World, pods: list[str]) -> None:
 async def test_both_at_work_give_every_pod_its_devices_once(world: World) -> None:
     """As many pods as devices, three times; each process sees all of them and tries all of them."""
     await add_fleet(world)
-    await world.start_scheduler()
+    await world.start_scheduler("--leader-elect=false")
     async with second_process(world):
         for round_ in range(3):
             pods = names(f"round-{round_}")
@@ -69,7 +69,7 @@ async def test_both_at_work_give_every_pod_its_devices_once(world: World) -> Non
 async def test_a_sleeper_that_wakes_up_takes_nothing_back(world: World) -> None:
     """Stopped in the middle; another does the rest; the first goes on, and does what it had in mind, or lets it be."""
     await add_fleet(world)
-    await world.start_scheduler()
+    await world.start_scheduler("--leader-elect=false")
     pods = names("pod", PODS - 1)
     await world.add_pods(pods[:8], template="one-gpu")
     await world.wait_bound(*pods[:8])

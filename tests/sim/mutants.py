@@ -125,7 +125,7 @@ def _hold_ends_when_write_is_sent(patch):
 
 
 def _replaced_claims_are_not_looked_at(patch):
-    patch.setattr(binding_cycle.BindingCycles, "_give_up_replaced", lambda *_: False)
+    patch.setattr(binding_cycle.BindingCycles, "_give_up_changed", lambda *_: False)
 
 
 def _binds_whatever_the_revision(patch):
@@ -477,6 +477,7 @@ def _takes_what_was_reserved_behind_the_fence(patch):
         original(self, attempt, tuple(attempt.derive()) if decisions else decisions)
 
     patch.setattr(taking_back.TakingBack, "_end", end)
+    patch.setattr(taking_back.TakingBack, "_is_current", lambda self, decision: True)
 
 
 def _reservations_elsewhere_do_not_count(patch):
@@ -629,10 +630,14 @@ MUTANTS = (
     Mutant(
         "takes-what-was-reserved-behind-the-fence",
         _takes_what_was_reserved_behind_the_fence,
-        directed=test_two_processes.test_what_was_derived_before_the_claim_changed_is_not_sent,
+        directed=test_two_processes.test_what_changed_while_the_fence_was_put_up_is_fenced_anew,
     ),
     Mutant("reservations-elsewhere-do-not-count", _reservations_elsewhere_do_not_count, focus=TWINS | FOREIGNERS),
-    Mutant("pods-take-no-turns", _pods_take_no_turns, focus=TWINS | FOREIGNERS | {"crowds": 30}),
+    Mutant(
+        "pods-take-no-turns",
+        _pods_take_no_turns,
+        directed=test_two_processes.test_pods_that_share_a_claim_give_it_back_one_after_the_other,
+    ),
 )
 
 
