@@ -22,11 +22,14 @@ import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
+from itertools import islice
 from typing import Any, Final, Self
 
 from scheduler.config import Config, ProfileConfig
 from scheduler.core.inputs import Input, TimerFired
 from scheduler.core.machine import Machine
+from scheduler.debug_log import DebugLog
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision
 from scheduler.kube.clock import Clock
@@ -48,6 +51,7 @@ log = logging.getLogger(__name__)
 
 _TURN_S: Final = 0.005
 _ALIVE_S: Final = 30.0
+_TROUBLES_MAX: Final = 100  # time series
 _TIMER: Final = TimerFired()
 _LEASE_NAMESPACE: Final = "kube-system"
 
@@ -82,6 +86,9 @@ class SchedulerApp:
         self._last_turn_s = 0.0
         self._inputs_count = 0
         self._election: Election | None = None
+        self._debug_log = DebugLog() if log.isEnabledFor(logging.DEBUG) else None
+        self._troubles_seen = 0  # `Troubles.changes` when they were logged last
+        self._logged_troubles: dict[tuple[str, str], str] = {}
 
     async def __aenter__(self) -> Self:
         try:
@@ -121,7 +128,7 @@ class SchedulerApp:
             tuple(_profile(profile, config) for profile in config.profiles),
             features=features,
             new_uid=lambda: str(uuid.uuid4()),
-            settings=config.core_settings(),
+            settings=replace(config.core_settings(), takes_notes=self._debug_log is not None),
         )
         if stages is not None:
             vars(self.machine)["handle"] = stages.timed(DECIDING, self.machine.handle)
@@ -154,6 +161,7 @@ class SchedulerApp:
                     config.health_port,
                     problems_alive=self._problems_alive,
                     problems_ready=self.problems,
+                    notes_ready=lambda: self.machine.troubles.texts(is_everywhere=False),
                     metrics=lambda: (self.metrics.text(), CONTENT_TYPE),
                 )
             )
@@ -293,6 +301,8 @@ class SchedulerApp:
         self._schedule_turn()
 
     def _deliver_one(self, given: Input) -> None:
+        if self._debug_log is not None:
+            self._debug_log.answer(given)
         self._inbox.append(given)
         self._schedule_turn()
 
@@ -310,6 +320,8 @@ class SchedulerApp:
         begun_s = time.perf_counter()
         try:
             self._take_inputs(begun_s)
+            if self.machine.troubles.changes != self._troubles_seen:
+                self._log_troubles()
             deadline_ms = self.machine.next_deadline_ms()
         except Exception as error:
             log.exception("the machine failed; this is a defect of the scheduler")
@@ -337,6 +349,18 @@ class SchedulerApp:
             self._execute(machine.handle(_TIMER, now_ms=now_ms))
             self._note_handle(last_s)
 
+    def _log_troubles(self) -> None:
+        """Say what has begun to fail for long, and what is done again: once for each kind of request and namespace."""
+        self._troubles_seen = self.machine.troubles.changes
+        failing = {(trouble.request, trouble.namespace): trouble.text for trouble in self.machine.troubles.all()}
+        for key, text in failing.items():
+            if key not in self._logged_troubles:
+                log.warning("%s", text)
+        for key, text in self._logged_troubles.items():
+            if key not in failing:
+                log.info("done again, or not needed any more: %s", text)
+        self._logged_troubles = failing
+
     def _note_handle(self, begun_s: float) -> float:
         self._inputs_count += 1
         ended_s = time.perf_counter()
@@ -349,6 +373,9 @@ class SchedulerApp:
             self._stages.wrote(decision, outcome, duration_s)
 
     def _execute(self, decisions: Sequence[Decision]) -> None:
+        if self._debug_log is not None:
+            self._debug_log.attempts(self.machine.outbox.notes)
+            self._debug_log.decisions(decisions)
         if decisions:
             self.metrics.count_decisions(decisions)
             self._executor.submit(decisions)
@@ -480,6 +507,16 @@ class SchedulerApp:
         yield ("dra_scheduler_writes_waiting", "Decisions not sent yet.", "gauge", (), {(): writes.waiting})
         yield ("dra_scheduler_inputs", "Inputs handled.", "counter", (), {(): self._inputs_count})
         yield ("dra_scheduler_events_dropped", "Events not recorded.", "counter", (), {(): self._events.dropped})
+        yield (
+            "dra_scheduler_request_failing_seconds",
+            "Since when requests of a kind fail in a namespace, as /readyz tells.",
+            "gauge",
+            ("request", "namespace"),
+            {
+                (trouble.request, trouble.namespace): (self.clock.now_ms() - trouble.since_ms) / 1000
+                for trouble in islice(self.machine.troubles.all(), _TROUBLES_MAX)
+            },
+        )
         yield ("dra_scheduler_problems", "Why /readyz fails; 0 when ready.", "gauge", (), {(): len(self.problems())})
 
 

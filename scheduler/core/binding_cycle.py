@@ -107,6 +107,7 @@ class BindingCycle(Struct, eq=False):
         notes: What the pod's status said of its devices when PreBind was done.
         failure: Why the pod is given up; set from SETTLE on.
         retry_ms: Wait before the pod is tried again, None for the usual backoff.
+        waits_for: Reason and message of what a plugin waits for; told once it has lasted.
     """
 
     uid: PodUid
@@ -132,6 +133,8 @@ class BindingCycle(Struct, eq=False):
     failure: Status | None = None
     retry_ms: int | None = None
     refusal: WriteRejected | None = None
+    waits_for: tuple[str, str] | None = None
+    is_wait_told: bool = False
 
     @property
     def is_given_up(self) -> bool:
@@ -150,6 +153,7 @@ class Surroundings(Protocol):
     def pod_unassumed(self, pod: Pod, node: NodeName) -> None: ...
     def is_barred(self, binding: BindingCycle, claims: Iterable[ClaimKey]) -> Status | None: ...
     def withdrawals(self, binding: BindingCycle) -> tuple[WriteClaimStatus, ...]: ...
+    def pod_waits(self, uid: PodUid, reason: str, message: str) -> None: ...
     def pod_bound(self, binding: BindingCycle) -> None: ...
     def pod_failed(self, binding: BindingCycle) -> None: ...
 
@@ -346,12 +350,28 @@ class BindingCycles:
                 self._send_all(binding, decisions)
                 if not binding.awaited and not binding.is_given_up:
                     self._give_up(binding, Status.error("PreBind asked for nothing that is answered"))
-            case PreBindWait(deadline_ms, claims, events):
+            case PreBindWait(deadline_ms, claims, events, reason, message):
                 self._tell(events)
                 self._sleep(binding, claims, self._timers.from_wall(deadline_ms))
+                if reason:
+                    self._tell_wait(binding, (reason, message))
             case PreBindFailed(status, events):
                 self._tell(events)
                 self._give_up(binding, status)
+
+    def _tell_wait(self, binding: BindingCycle, waits_for: tuple[str, str]) -> None:
+        """Say in the pod's condition what it waits for: the first time once it has lasted, later as it changes."""
+        was, binding.waits_for = binding.waits_for, waits_for
+        if was is None:
+            at_ms = self._timers.now_ms + self._settings.waiting_ms_silent
+            self._timers.at(at_ms, partial(self._wait_lasts, binding))
+        elif binding.is_wait_told and was != waits_for:
+            self._around.pod_waits(binding.uid, *waits_for)
+
+    def _wait_lasts(self, binding: BindingCycle) -> None:
+        if self._by_pod.get(binding.uid) is binding and binding.awakened_by and binding.waits_for is not None:
+            binding.is_wait_told = True
+            self._around.pod_waits(binding.uid, *binding.waits_for)
 
     def _may_join(self, binding: BindingCycle, key: ClaimKey) -> bool:
         """Whether the pod still needs its reservation of the claim, which may go with a write of another pod."""
@@ -625,6 +645,7 @@ class BindingCycles:
     def _succeed(self, binding: BindingCycle) -> None:
         self._leave(binding)
         pod, node = binding.pod, binding.node
+        self._outbox.forget_troubles(pod.key)
         released = self._overlay.release(pod.uid)  # what the server stores may be written down differently
         for decision in binding.runner.post_bind(binding.cycle, node, self._view):
             if isinstance(decision, RecordEvent):

@@ -300,6 +300,8 @@ class ClaimWrites:
             del uids[decision.uid]
             if not uids:
                 del self._uids_by_key[decision.claim]
+        if settlement is OVERTAKEN:
+            self._outbox.over(decision)
         write.settled(settlement)
         for _, settled in write.joined:
             settled(settlement)

@@ -67,6 +67,7 @@ from scheduler.core.story import Entry, Story
 from scheduler.core.stranded_claims import StrandedClaims
 from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
+from scheduler.core.troubles import Troubles
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision
 from scheduler.framework.runner import Runner
@@ -104,7 +105,8 @@ class Machine:
         self.overlay: Final = ClaimOverlay(self.store)
         self.timers: Final = Timers()
         self.places: Final = FairPlaces(settings.places)
-        self.outbox: Final = Outbox(self.places)
+        self.troubles: Final = Troubles(self.timers, settings)
+        self.outbox: Final = Outbox(self.places, self.troubles, self.timers, takes_notes=settings.takes_notes)
         self._problems: Final = Problems()
         self.story: Final = Story(settings.story_entries_max)
         self._uids: Final[list[str]] = []
@@ -120,6 +122,7 @@ class Machine:
             store=self.store,
             overlay=self.overlay,
             timers=self.timers,
+            outbox=self.outbox,
             problems=self._problems,
             runners=self.runners,
             conflicts=self.conflicts,
@@ -160,6 +163,7 @@ class Machine:
             writes=self.writes,
             outbox=self.outbox,
             timers=self.timers,
+            settings=settings,
             view=view,
             taking_back=taking_back,
         )
@@ -170,6 +174,7 @@ class Machine:
             cycles=self._cycles,
             taking_back=taking_back,
         )
+        self.troubles.connect(self.outbox.oldest_unanswered, self._observed.request_fails)
         self._invariants: Final = Invariants(
             store=self.store,
             overlay=self.overlay,
@@ -253,14 +258,17 @@ class Machine:
         timers = self.timers
         if self.bindings.has_permits_due or (not self._unlisted and self.queue.has_active()):
             return timers.wall_ms
-        deadlines = [
-            ms for ms in (timers.next_deadline_ms(), self.queue.next_deadline_ms(timers.now_ms)) if ms is not None
-        ]
+        asked = (
+            timers.next_deadline_ms(),
+            self.queue.next_deadline_ms(timers.now_ms),
+            self.troubles.next_deadline_ms(),
+        )
+        deadlines = [ms for ms in asked if ms is not None]
         return timers.to_wall(min(deadlines)) if deadlines else None
 
     def problems(self) -> tuple[str, ...]:
-        """What keeps pods from being bound and is not mended by trying again: for readiness and logs."""
-        return self._problems.texts()
+        """What keeps all pods from being bound, or is not mended by trying again: for readiness and logs."""
+        return (*self._problems.texts(), *self.troubles.texts(is_everywhere=True))
 
     def check_invariants(self) -> None:
         """Raise InvariantError when the state contradicts itself. O(state)."""
@@ -269,6 +277,7 @@ class Machine:
     def _tick(self) -> None:
         timers, queue = self.timers, self.queue
         timers.fire()
+        self.troubles.tick()
         queue.tick(timers.now_ms)
         for queued in queue.overdue_gated(timers.now_ms):
             self._cycles.explain(queued)

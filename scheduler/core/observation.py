@@ -22,6 +22,7 @@ from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.claims import ClaimOverlay, footprint
 from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.inputs import WriteRejected
+from scheduler.core.outbox import Outbox
 from scheduler.core.problems import Problems
 from scheduler.core.repartitioned_pools import RepartitionedPools
 from scheduler.core.scheduling_cycle import SchedulingCycles
@@ -31,7 +32,15 @@ from scheduler.core.stranded_claims import StrandedClaims
 from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
 from scheduler.framework.api import Action, ClusterEvent, Held, Resource
-from scheduler.framework.decisions import WriteClaimStatus
+from scheduler.framework.decisions import (
+    Answered,
+    BindPod,
+    PatchExtendedResources,
+    PatchNodeAllocatable,
+    PatchPodStatus,
+    ReadPod,
+    WriteClaimStatus,
+)
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
@@ -56,6 +65,7 @@ class Observations:
         store: Store,
         overlay: ClaimOverlay,
         timers: Timers,
+        outbox: Outbox,
         problems: Problems,
         runners: Mapping[str, Runner],
         conflicts: DeviceConflicts,
@@ -65,6 +75,7 @@ class Observations:
         self._store: Final = store
         self._overlay: Final = overlay
         self._timers: Final = timers
+        self._outbox: Final = outbox
         self._problems: Final = problems
         self._runners: Final = runners
         self._conflicts: Final = conflicts
@@ -137,6 +148,7 @@ class Observations:
         if pod is None:
             return
         self.bindings.pod_gone(uid)
+        self._outbox.forget_troubles(pod.key)
         self._stranded.pod_gone(uid)
         if uid not in self.bindings:
             self._leave(uid)
@@ -226,6 +238,7 @@ class Observations:
         self._overlay.forget(uid)
         self._conflicts.claim_gone(uid)
         self._repartitioned.allocation_changed(claim, None, is_foreign=False)
+        self._outbox.forget_troubles(claim.key)
         self.writes.deleted(uid)
         self.bindings.claim_changed(claim.key)
         self._stranded.claim_changed(claim)
@@ -249,6 +262,20 @@ class Observations:
 
     def write_refused(self, refusal: WriteRejected) -> None:
         self._problems.refused(refusal)
+
+    def request_fails(self, decision: Answered, text: str) -> None:
+        """A request has been failing for a while: tell the pods that wait for it."""
+        match decision:
+            case BindPod() | ReadPod() | PatchExtendedResources() | PatchNodeAllocatable():
+                pod = self._store.pod_by_key(decision.pod)
+                uids: Iterable[PodUid] = () if pod is None else (pod.uid,)
+            case PatchPodStatus():
+                return  # it is what would tell
+            case _:
+                uids = self._store.users_of(decision.claim)
+        for uid in uids:
+            if uid in self.bindings:
+                self.cycles.tell_trouble(uid, text)
 
     def write_settled(self, key: ClaimKey) -> None:
         self.bindings.claim_changed(key)
@@ -291,6 +318,9 @@ class Observations:
             is_own = claim.controller is not None and claim.controller.uid == uid
             if is_own and all(consumer.pod_uid == uid for consumer in claim.reserved_for):
                 yield WriteClaimStatus(key, claim.uid, claim.revision, clear_allocation=True)
+
+    def pod_waits(self, uid: PodUid, reason: str, message: str) -> None:
+        self.cycles.tell_wait(uid, reason, message)
 
     def pod_bound(self, binding: BindingCycle) -> None:
         self._problems.succeeded()

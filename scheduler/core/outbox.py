@@ -9,13 +9,15 @@ Rules of this module
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.timers import Timers
+from scheduler.core.troubles import Troubles
 from scheduler.framework.decisions import (
     Answered,
     BindPod,
@@ -28,6 +30,7 @@ from scheduler.framework.decisions import (
     WriteId,
 )
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import Pod
 
 Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
@@ -43,15 +46,21 @@ def _cut(note: str) -> str:
 class _Asked(NamedTuple):
     """A decision that is not answered yet. `namespace`: whose place it holds, None when it holds none."""
 
+    decision: Answered
     waiter: Waiter
     namespace: str | None
+    asked_ms: int
 
 
 class Outbox:
     """Collects the decisions of one `handle` and remembers the waiters of all unanswered ones."""
 
-    def __init__(self, places: FairPlaces) -> None:
+    def __init__(self, places: FairPlaces, troubles: Troubles, timers: Timers, *, takes_notes: bool) -> None:
         self._places: Final = places
+        self._troubles: Final = troubles
+        self._timers: Final = timers
+        self.takes_notes: Final = takes_notes
+        self.notes: Final[list[str]] = []  # what became of attempts, when `takes_notes`
         self._decisions: list[Decision] = []
         self._asked: Final[dict[WriteId, _Asked]] = {}
         self._next_id = 1
@@ -64,7 +73,9 @@ class Outbox:
         namespace = _namespace(decision)
         if namespace is not None:
             self._places.take(namespace)
-        self._asked[write_id] = _Asked(waiter, namespace)
+        if not self._asked:
+            self._troubles.asked()
+        self._asked[write_id] = _Asked(decision, waiter, namespace, self._timers.now_ms)
         self._decisions.append(msgspec.structs.replace(decision, id=write_id))
         return write_id
 
@@ -94,6 +105,14 @@ class Outbox:
         namespace, name = claim.key
         self.tell(RecordEvent("ResourceClaim", namespace, name, claim.uid, "Warning", reason, action, _cut(note)))
 
+    def over(self, decision: Answered) -> None:
+        """It is known what became of a request that had failed, or it is not needed any more."""
+        self._troubles.over(decision)
+
+    def forget_troubles(self, name: ClaimKey | PodKey) -> None:
+        """The object is deleted, or a pod bound: what failed about it does not matter any more."""
+        self._troubles.forget(name)
+
     def deliver(self, answer: Answer) -> None:
         """Hand `answer` to whoever waits for it."""
         asked = self._asked.pop(answer.id, None)
@@ -101,7 +120,9 @@ class Outbox:
             return
         if asked.namespace is not None:
             self._places.give_back(asked.namespace)
+        self._troubles.answered(asked.decision, answer, asked.asked_ms)
         asked.waiter(answer)
+        self._troubles.tell_due()
 
     def drain(self) -> tuple[Decision, ...]:
         """The decisions since the last call, in order."""
@@ -115,6 +136,10 @@ class Outbox:
     @property
     def unanswered(self) -> frozenset[WriteId]:
         return frozenset(self._asked)
+
+    def oldest_unanswered(self) -> Iterator[tuple[Answered, int]]:
+        """Requests that are not answered, and when they were sent, oldest first."""
+        return ((asked.decision, asked.asked_ms) for asked in self._asked.values())
 
     def places_held(self) -> Counter[str]:
         """Requests under way by namespace, counted anew (for `invariants`)."""

@@ -79,6 +79,7 @@ class PodWrites:
 
     def _dispatch(self, write: _Write) -> None:
         if write.is_doubtful and self._is_overtaken(write):
+            self._outbox.over(write.decision)
             write.settled(None)  # it landed before, or never will: whoever asks looks at the pod again
             return
         write.attempts += 1

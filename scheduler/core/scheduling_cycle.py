@@ -11,7 +11,7 @@ Source: pkg/scheduler/schedule_one.go and framework/types.go (`FitError.Error`) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -20,13 +20,14 @@ from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites, Settlement
 from scheduler.core.claims import ClaimOverlay
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Unfinished
-from scheduler.core.inputs import WriteAccepted
+from scheduler.core.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.scheduling_queue import QueuedPod, SchedulingQueue
+from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.store import Store
 from scheduler.core.taking_back import SCHEDULER_ERROR, UNSCHEDULABLE, Reason, TakingBack
 from scheduler.core.timers import Timers
-from scheduler.framework.api import ClusterView
+from scheduler.framework.api import ClusterView, Held
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
@@ -51,6 +52,7 @@ COSTLY: Final = (
     "Looking for its devices takes long (selectors or constraints that cost much to decide), so it is tried again "
     "after {} at the earliest."
 )
+_BROKEN: Final = 500  # and above: the server, or a webhook of somebody, not what was asked
 
 
 class SchedulingCycles:
@@ -67,6 +69,7 @@ class SchedulingCycles:
         writes: ClaimWrites,
         outbox: Outbox,
         timers: Timers,
+        settings: CoreSettings,
         view: ClusterView,
         taking_back: TakingBack,
     ) -> None:
@@ -78,6 +81,7 @@ class SchedulingCycles:
         self._writes: Final = writes
         self._outbox: Final = outbox
         self._timers: Final = timers
+        self._settings: Final = settings
         self._view: Final = view
         self._taking_back: Final = taking_back
         self._begun_at = 0
@@ -163,6 +167,8 @@ class SchedulingCycles:
             self._end_without_node(queued, permit.status)
             return
         self._queue.assumed(queued, self._timers.now_ms, steps=self._taken())
+        if self._outbox.takes_notes:
+            self._outbox.notes.append(_chosen(queued.pod, node, reserved.held, permit.status))
         self._bindings.start(queued.pod, node, cycle, runner, permit)
         self._bindings.reconsider_permits()
 
@@ -173,6 +179,8 @@ class SchedulingCycles:
     def _postpone(self, queued: QueuedPod, reasons: Mapping[str, int]) -> None:
         """The attempt goes on later; when that is not soon, say so."""
         rest_ms = self._queue.postponed(queued, self._timers.now_ms, steps=self._taken())
+        if self._outbox.takes_notes:
+            self._outbox.notes.append(f"pod {queued.pod.key}: the search goes on after others, in {rest_ms} ms")
         if rest_ms:
             message = f"{self._message('', reasons)} {UNFINISHED.format(_seconds(rest_ms))}"
             self._tell(queued.pod, UNSCHEDULABLE, message, None)
@@ -227,11 +235,33 @@ class SchedulingCycles:
         rest_ms = self._queue.rejected(queued, rejecters, shape, self._timers.now_ms, steps=self._taken())
         if rest_ms:
             message = f"{message} {COSTLY.format(_seconds(rest_ms))}"
-        self._tell(queued.pod, UNSCHEDULABLE, message, nominated_node)
+        if self._outbox.takes_notes:
+            by = ", ".join(sorted(rejecters))
+            self._outbox.notes.append(f"pod {queued.pod.key}: unschedulable, waits for a change ({by}): {message}")
+        if nominated_node is None and self._waits_for_own_write(queued.uid):
+            at_ms = self._timers.now_ms + self._settings.gated_ms_silent
+            self._timers.at(at_ms, partial(self._tell_later, queued, queued.ticket, message))
+        else:
+            self._tell(queued.pod, UNSCHEDULABLE, message, nominated_node)
+
+    def _waits_for_own_write(self, uid: PodUid) -> bool:
+        """Whether we are allocating a claim of the pod for another one: pods that share a claim come this way."""
+        for key in self._store.claims_of(uid):
+            claim = self._store.claim(key)
+            if claim is not None and claim.allocation is None and claim.uid in self._overlay.holds:
+                return True
+        return False
+
+    def _tell_later(self, queued: QueuedPod, ticket: int, message: str) -> None:
+        if self._queue.find(queued.uid) is queued and queued.ticket == ticket:
+            self._tell(queued.pod, UNSCHEDULABLE, message, None)
 
     def fail(self, queued: QueuedPod, status: Status, delay_ms: int | None = None) -> None:
         """Something went wrong: say so, and try again after a while."""
         self._queue.failed(queued, self._timers.now_ms, delay_ms, steps=self._taken())
+        if self._outbox.takes_notes:
+            wait_ms = queued.ready_ms - self._timers.now_ms
+            self._outbox.notes.append(f"pod {queued.pod.key}: failed, again in {wait_ms} ms: {status.message}")
         self._tell(queued.pod, UNSCHEDULABLE if status.is_rejection else SCHEDULER_ERROR, status.message, None)
 
     def explain(self, queued: QueuedPod) -> None:
@@ -244,18 +274,47 @@ class SchedulingCycles:
 
     # Telling
 
+    def tell_wait(self, uid: PodUid, reason: str, message: str) -> None:
+        """What a pod that is being bound waits for: no failure, so no event."""
+        pod = self._store.pods.get(uid)
+        if pod is not None and pod.node_name is None:
+            self._set_condition(pod, reason, message, None)
+
+    def tell_trouble(self, uid: PodUid, text: str) -> None:
+        """What keeps a pod that is being bound waiting; said once."""
+        pod = self._store.pods.get(uid)
+        if pod is not None and pod.node_name is None and self._told.get(uid) != (SCHEDULER_ERROR, text):
+            self._tell(pod, SCHEDULER_ERROR, text, None)
+
     def _tell(self, pod: Pod, reason: str, message: str, nominated_node: NodeName | None) -> None:
         self._outbox.tell_about_pod(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        self._set_condition(pod, reason, message, nominated_node)
+
+    def _set_condition(self, pod: Pod, reason: str, message: str, nominated_node: NodeName | None) -> None:
         known = self._told.get(pod.uid) or _condition(pod)
         if known == (reason, message) and nominated_node is None:
             return
         self._told[pod.uid] = (reason, message)
-        patch = PatchPodStatus(pod.key, pod.uid, reason, message, nominated_node)
-        self._outbox.ask(patch, partial(self._patched, pod.uid))
+        self._patch(PatchPodStatus(pod.key, pod.uid, reason, message, nominated_node), 1)
 
-    def _patched(self, uid: PodUid, answer: Answer) -> None:
-        if not isinstance(answer, WriteAccepted):
-            self._told.pop(uid, None)  # say it again next time
+    def _patch(self, patch: PatchPodStatus, attempt: int) -> None:
+        self._outbox.ask(patch, partial(self._patched, patch, attempt))
+
+    def _patched(self, patch: PatchPodStatus, attempt: int, answer: Answer) -> None:
+        uid = patch.uid
+        if isinstance(answer, WriteAccepted) or self._told.get(uid) != (patch.reason, patch.message):
+            return  # said, or something else is to be said by now
+        if isinstance(answer, WriteOutcomeUnknown) or (isinstance(answer, WriteRejected) and answer.code >= _BROKEN):
+            settings = self._settings
+            wait_ms = backoff_ms(settings.backoff_ms_initial, settings.backoff_ms_max, attempt)
+            self._timers.at(self._timers.now_ms + wait_ms, partial(self._patch_again, patch, attempt + 1))
+        else:
+            del self._told[uid]  # say it again next time
+
+    def _patch_again(self, patch: PatchPodStatus, attempt: int) -> None:
+        pod = self._store.pods.get(patch.uid)
+        if pod is not None and self._told.get(patch.uid) == (patch.reason, patch.message):
+            self._patch(patch, attempt)
 
     def forget(self, uid: PodUid) -> None:
         """The pod is bound or gone."""
@@ -280,6 +339,13 @@ class SchedulingCycles:
                 self._outbox.tell(decision)
             case _:
                 raise TypeError(f"plugin returned {type(decision).__name__} where only claim writes and events may be")
+
+
+def _chosen(pod: Pod, node: NodeName, held: Iterable[Held], permit: Status) -> str:
+    devices = "".join(
+        f", devices {', '.join(map(str, one.allocation.device_ids()))} for claim {one.claim}" for one in held
+    )
+    return f"pod {pod.key}: node {node}{devices}{', waits for permit' if permit.code is Code.WAIT else ''}"
 
 
 def _settled(settlement: Settlement) -> None:

@@ -35,6 +35,10 @@ class CoreSettings:
             back before, and for which it has reserved others.
         conflicts_max: Conflicts and refusals one binding cycle survives before it gives up.
         configuration_retry_ms: Wait before a pod that failed for lack of permissions is tried again.
+        trouble_ms_silent, trouble_ms_again, trouble_ms_forgotten: A request that fails for so long is told; its pods
+            are told again after so long; it is over when nothing was heard of it for so long.
+        waiting_ms_silent: A pod that waits for something in PreBind says so in its condition when it lasts so long.
+        takes_notes: Note what became of each attempt, for a log (`Outbox.notes`); whoever sets it empties them.
         story_entries_max: Inputs the story remembers, 0 for none.
         is_paranoid: Compare remembered verdicts and scores with fresh ones in every cycle (slow).
         checks_invariants: Check everything after every input (very slow).
@@ -64,6 +68,11 @@ class CoreSettings:
     reserved_ms_patience: int = 5_000
     conflicts_max: int = 8
     configuration_retry_ms: int = 60_000
+    trouble_ms_silent: int = 5_000
+    trouble_ms_again: int = 30_000
+    trouble_ms_forgotten: int = 150_000
+    waiting_ms_silent: int = 1_000
+    takes_notes: bool = False
     story_entries_max: int = 0
     is_paranoid: bool = False
     checks_invariants: bool = False
@@ -94,6 +103,10 @@ class CoreSettings:
             "reserved_ms_patience",
             "conflicts_max",
             "configuration_retry_ms",
+            "trouble_ms_silent",
+            "waiting_ms_silent",
+            "trouble_ms_again",
+            "trouble_ms_forgotten",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"CoreSettings.{name}: {getattr(self, name)} must be at least 1")

@@ -203,11 +203,17 @@ class PreBindWrite(Struct, frozen=True):
 
 
 class PreBindWait(Struct, frozen=True):
-    """Nothing to send; call again when one of `claims` is observed anew, at the latest at `deadline_ms`."""
+    """Nothing to send; call again when one of `claims` is observed anew, at the latest at `deadline_ms`.
+
+    Args:
+        reason, message: What is waited for; a wait that lasts is told in the pod's PodScheduled condition.
+    """
 
     deadline_ms: int
     claims: tuple[ClaimKey, ...] = ()
     events: tuple[RecordEvent, ...] = ()
+    reason: str = ""
+    message: str = ""
 
 
 class PreBindFailed(Struct, frozen=True):

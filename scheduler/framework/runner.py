@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from scheduler.framework.api import (
     ON_NODE,
@@ -398,7 +398,7 @@ class Runner:
                 case PreBindFailed():
                     return PreBindFailed(step.status.by(plugin.name), events + step.events)
                 case PreBindWait():
-                    return PreBindWait(step.deadline_ms, step.claims, events + step.events)
+                    return structs.replace(step, events=events + step.events) if events else step
                 case PreBindWrite():
                     return PreBindWrite(events + step.decisions) if events else step
         return PreBindDone(events) if events else PRE_BIND_DONE

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, TypeAlias
+
+from scheduler.model.timestamps import format_rfc3339
 
 
 class Clock:
@@ -57,7 +59,7 @@ def most_elapsed_s(since: Moment, now: Moment) -> float:
 
 def encode_time(at_ms: int) -> str:
     """metav1.Time: RFC 3339 in UTC, whole seconds, as `2026-01-31T12:00:00Z`."""
-    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_rfc3339(at_ms // 1000)
 
 
 def encode_micro_time(at_ms: int) -> str:

@@ -60,6 +60,7 @@ class HealthServer:
     Args:
         address: Where to listen; "0.0.0.0" and "::" both mean all addresses of both families, as in kube-scheduler.
         problems_alive, problems_ready: What is wrong now; empty when all is well.
+        notes_ready: What people should know and is no reason not to be ready; lines after the verdict.
         metrics: The exposition and its content type.
     """
 
@@ -70,6 +71,7 @@ class HealthServer:
         *,
         problems_alive: Callable[[], Sequence[str]],
         problems_ready: Callable[[], Sequence[str]],
+        notes_ready: Callable[[], Sequence[str]] = tuple,
         metrics: Callable[[], tuple[bytes, str]],
         limits: HealthLimits = DEFAULT_LIMITS,
     ) -> None:
@@ -77,7 +79,7 @@ class HealthServer:
         self._address = address
         self._limits = limits
         alive = _Paced(lambda: _verdict(problems_alive()), limits.verdict_gap_s)
-        ready = _Paced(lambda: _verdict([*problems_alive(), *problems_ready()]), limits.verdict_gap_s)
+        ready = _Paced(lambda: _verdict([*problems_alive(), *problems_ready()], notes_ready()), limits.verdict_gap_s)
         self._answers: dict[str, _Paced[_Answer]] = {
             "/livez": alive,
             "/healthz": alive,
@@ -134,8 +136,8 @@ class _Answer:
     content_type: str
 
 
-def _verdict(problems: Sequence[str]) -> _Answer:
-    text = "\n".join(problems) if problems else "ok"
+def _verdict(problems: Sequence[str], notes: Sequence[str] = ()) -> _Answer:
+    text = "\n".join([*(problems or ["ok"]), *notes])
     return _Answer(503 if problems else 200, f"{text}\n".encode(), "text/plain; charset=utf-8")
 
 

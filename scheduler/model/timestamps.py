@@ -5,7 +5,7 @@ Source: k8s.io/apimachinery meta/v1 Time and MicroTime; the API server prints UT
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 def parse_rfc3339_ms(text: str) -> int | None:
@@ -17,3 +17,8 @@ def parse_rfc3339_ms(text: str) -> int | None:
     if moment.tzinfo is None:
         return None
     return int(moment.timestamp()) * 1000 + moment.microsecond // 1000
+
+
+def format_rfc3339(seconds: int) -> str:
+    """Unix time as the API server prints it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

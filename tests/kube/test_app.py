@@ -328,3 +328,47 @@ async def test_nothing_is_left_when_the_start_fails():
             async with running(cluster, health_port=app.health.port):
                 raise AssertionError("not reached")
     assert asyncio.all_tasks() - before == set()
+
+
+async def test_writes_that_keep_failing_are_told_in_log_metrics_and_readyz(caplog):
+    caplog.set_level(logging.INFO)
+    async with cluster_with(devices=1) as cluster, running(cluster, health_port=0) as app:
+        await app.synced()
+        fault = cluster.faults.fail(500, method="PATCH", path=r"/resourceclaims/a/status", times=1_000)
+        await cluster.apply(work("a"))
+        one = await reported_pending(cluster, "a")
+        (condition,) = [one for one in one["status"]["conditions"] if one["type"] == "PodScheduled"]
+        assert condition["reason"] == "SchedulerError"
+        assert condition["message"].startswith("writing the status of ResourceClaim default/a fails since ")
+        assert "injected fault" in condition["message"]
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://127.0.0.1:{app.health.port}/readyz") as response:
+                assert response.status == 503, "nothing of the kind is done anywhere"
+                assert "writing the status of ResourceClaim default/a fails since" in await response.text()
+            async with session.get(f"http://127.0.0.1:{app.health.port}/metrics") as response:
+                metrics = await response.text()
+        assert 'dra_scheduler_request_failing_seconds{namespace="default",request="WriteClaimStatus"}' in metrics
+        assert fault.hits > 3
+        cluster.faults.clear()
+        await bound(cluster, 1)
+        assert app.problems() == []
+        told = [line for line in caplog.messages if "writing the status of ResourceClaim default/a" in line]
+        assert [line.partition(": writing")[0] for line in told[1:]] == ["done again, or not needed any more"]
+        assert len(told) == 2
+
+
+async def test_debug_says_something_about_each_decision(caplog):
+    caplog.set_level(logging.DEBUG, logger="scheduler")
+    async with cluster_with(devices=1) as cluster, running(cluster) as app:
+        await app.synced()
+        await cluster.apply(work("a"))
+        await bound(cluster, 1)
+    text = "\n".join(caplog.messages)
+    for said in (
+        "pod default/a: node node-1, devices gpu.example.com/node-1/gpu-0 for claim default/a",
+        "AddClaimFinalizer default/a",
+        "WriteClaimStatus default/a at revision",
+        "BindPod default/a to node node-1",
+        "accepted",
+    ):
+        assert said in text

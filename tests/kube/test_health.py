@@ -28,12 +28,13 @@ class Metrics:
 
 
 @asynccontextmanager
-async def serving(address="127.0.0.1", *, alive=(), ready=(), metrics=None, **limits):
+async def serving(address="127.0.0.1", *, alive=(), ready=(), notes=(), metrics=None, **limits):
     server = HealthServer(
         address,
         0,
         problems_alive=lambda: alive,
         problems_ready=lambda: ready,
+        notes_ready=lambda: notes,
         metrics=metrics or Metrics(),
         limits=HealthLimits(**limits),
     )
@@ -71,6 +72,11 @@ async def test_verdicts_and_their_reasons():
         assert await ask(server, "/livez") == (200, "ok\n")
         assert await ask(server, "/metrics") == (200, "renderings 1\n")
         assert (await ask(server, "/other"))[0] == 404
+    async with serving(notes=["binding Pod a/b fails"]) as server:
+        assert await ask(server, "/readyz") == (200, "ok\nbinding Pod a/b fails\n")
+        assert await ask(server, "/livez") == (200, "ok\n")
+    async with serving(ready=["Pod: not listed yet"], notes=["binding Pod a/b fails"]) as server:
+        assert await ask(server, "/readyz") == (503, "Pod: not listed yet\nbinding Pod a/b fails\n")
 
 
 async def test_only_reading_is_allowed():

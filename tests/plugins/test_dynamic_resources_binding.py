@@ -506,3 +506,25 @@ def test_a_failure_of_one_device_is_seen_before_another_reports_anything() -> No
     stored = claim(allocation=both, device_conditions=(condition("broken", device="gpu-1", reason="x"),))
     assert binding_state(stored).readiness is Readiness.FAILED
     assert binding_state(claim()) == BindingState(Readiness.WAITING)
+
+
+def test_a_wait_names_device_condition_and_driver() -> None:
+    binding = waiting()
+    step = binding.step()
+    assert step.reason == "BindingConditionsPending", "the autoscaler adds nodes for pods that are Unschedulable"
+    assert step.message == (
+        "waiting on node node for drivers to set binding conditions: claim claim, device gpu-0 of pool node, "
+        "driver gpu.example.com: attached, warm"
+    )
+    slow = condition("warm", "False", message="at 20 degrees")
+    binding.view.change(binding.stored.key, device_conditions=(READY[0], slow))
+    assert binding.step().message.endswith("driver gpu.example.com: warm (False: at 20 degrees)")
+
+
+def test_a_wait_for_many_devices_names_a_few() -> None:
+    devices = [
+        gpu(f"gpu-{index}", bindingConditions=["attached"], bindingFailureConditions=["broken"]) for index in range(6)
+    ]
+    step = Binding(cluster(claim("claim", exactly(count=6)), devices=devices)).run()
+    assert step.message.count("driver gpu.example.com: attached") == 4
+    assert step.message.endswith("; and 2 more devices")

@@ -72,6 +72,18 @@ def binding_state(claim: ResourceClaim) -> BindingState:
     return _READY if is_ready else _WAITING
 
 
+def missing_conditions(claim: ResourceClaim) -> Iterator[str]:
+    """What a claim that is WAITING waits for: driver, pool, device and the conditions that are not True."""
+    for result in claim.allocation.results if claim.allocation is not None else ():
+        conditions = list(_conditions_of(claim, result))
+        true = {condition.type for condition in conditions if condition.status == "True"}
+        missing = [condition for condition in result.binding_conditions if condition not in true]
+        if missing:
+            said = {one.type: f" ({one.status}: {one.message or one.reason})" for one in conditions}
+            listed = ", ".join(f"{condition}{said.get(condition, '')}" for condition in missing)
+            yield f"device {result.device} of pool {result.pool}, driver {result.driver}: {listed}"
+
+
 def binding_deadline_ms(claim: ResourceClaim, binding_timeout_ms: int) -> int | None:
     """When waiting for `claim` ends (Unix ms); None when its allocation carries no readable timestamp."""
     started_ms = parse_rfc3339_ms(claim.allocation_timestamp) if claim.allocation_timestamp is not None else None

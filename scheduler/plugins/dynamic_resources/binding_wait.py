@@ -15,6 +15,7 @@ purpose: upstream records an event for the beginning only, and also for a wait t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from scheduler.framework.api import PRE_BIND_DONE, PreBindDone, PreBindFailed, PreBindStep, PreBindWait
 from scheduler.framework.cycle import Cycle
@@ -27,8 +28,15 @@ from scheduler.plugins.dynamic_resources.binding_conditions import (
     binding_deadline_ms,
     binding_state,
     has_binding_conditions,
+    missing_conditions,
 )
 from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot
+
+# The reason of the event that begins the wait, here of the condition, too. Not "Unschedulable": the cluster autoscaler
+# takes pods with that reason (and only those) for pods that need a node, and this one has one. Not "SchedulerError":
+# nothing is wrong. Upstream leaves the condition as it was, which on the first attempt is none at all.
+PENDING: Final = "BindingConditionsPending"
+_NAMED_MAX: Final = 4
 
 
 def await_binding_conditions(
@@ -53,7 +61,7 @@ def await_binding_conditions(
     if slot.waiting_since_ms is None:
         slot.waiting_since_ms, slot.waiting_drivers = cycle.now_ms, _drivers(conditioned)
         note = f"waiting for binding conditions for device on node {node}"
-        begun = (_event(cycle, "Normal", "BindingConditionsPending", note),)
+        begun = (_event(cycle, "Normal", PENDING, note),)
     overall_ms = slot.waiting_since_ms + timeout_ms
     deadlines_ms = [binding_deadline_ms(claim, timeout_ms) or overall_ms for claim in waiting]
     for claim, deadline_ms in zip(waiting, deadlines_ms, strict=True):
@@ -62,7 +70,15 @@ def await_binding_conditions(
             return PreBindFailed(
                 Status.error(message), _end(slot, cycle, node, "timeout", conditioned, message=message)
             )
-    return PreBindWait(min(*deadlines_ms, overall_ms), tuple(claim.key for claim in waiting), begun)
+    return PreBindWait(
+        min(*deadlines_ms, overall_ms), tuple(claim.key for claim in waiting), begun, PENDING, _message(waiting, node)
+    )
+
+
+def _message(waiting: Iterable[ResourceClaim], node: NodeName) -> str:
+    missing = [f"claim {claim.key.name}, {text}" for claim in waiting for text in missing_conditions(claim)]
+    more = f"; and {len(missing) - _NAMED_MAX} more devices" if len(missing) > _NAMED_MAX else ""
+    return f"waiting on node {node} for drivers to set binding conditions: {'; '.join(missing[:_NAMED_MAX])}{more}"
 
 
 def broken_off(slot: ClaimsSlot, cycle: Cycle, node: NodeName, message: str) -> tuple[RecordEvent, ...]:

@@ -1,0 +1,87 @@
+"""`--log-level debug`: each scheduling attempt, what was decided, and what became of it, one line each.
+
+    pod default/train-0: node node-3, devices gpu.example.com/node-3/gpu-1 for claim default/train-0-gpu
+    #7 WriteClaimStatus default/train-0-gpu at revision 812: allocates gpu.example.com/node-3/gpu-1, reserved for …
+    #7 accepted
+
+Cost: nothing when off; the app has no `DebugLog` then, and the core takes no notes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from scheduler.core.inputs import Input, WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.framework.decisions import (
+    BindPod,
+    Decision,
+    PatchExtendedResources,
+    PatchNodeAllocatable,
+    PatchPodStatus,
+    ReadPod,
+    RecordEvent,
+    WriteClaimStatus,
+)
+
+log: Final = logging.getLogger(__name__)
+
+
+class DebugLog:
+    """Writes the lines. Only made when they are wanted."""
+
+    def attempts(self, notes: list[str]) -> None:
+        """What the core noted; the list is emptied."""
+        for note in notes:
+            log.debug("%s", note)
+        notes.clear()
+
+    def decisions(self, decisions: Iterable[Decision]) -> None:
+        for decision in decisions:
+            log.debug("%s", describe(decision))
+
+    def answer(self, given: Input) -> None:
+        match given:
+            case WriteAccepted():
+                log.debug("#%d accepted", given.id)
+            case WriteConflicted():
+                log.debug("#%d conflict: %s", given.id, given.message)
+            case WriteRejected():
+                log.debug("#%d rejected: %s %s: %s", given.id, given.code, given.reason, given.message)
+            case WriteOutcomeUnknown():
+                log.debug("#%d outcome unknown: %s", given.id, given.message)
+            case _:
+                pass  # an observation
+
+
+def describe(decision: Decision) -> str:
+    """One decision in a line."""
+    if isinstance(decision, RecordEvent):
+        about = f"{decision.kind} {decision.namespace}/{decision.name}"
+        return f"event {decision.reason} about {about}: {decision.note}"
+    head = f"#{decision.id} {type(decision).__name__}"
+    match decision:
+        case BindPod():
+            return f"{head} {decision.pod} to node {decision.node}"
+        case PatchPodStatus():
+            node = decision.nominated_node
+            nominated = f", nominated node {node or 'none'}" if node is not None else ""
+            return f"{head} {decision.pod}: {decision.reason}: {decision.message}{nominated}"
+        case PatchExtendedResources() | PatchNodeAllocatable() | ReadPod():
+            return f"{head} {decision.pod}"
+        case WriteClaimStatus():
+            return f"{head} {decision.claim} at revision {decision.expect_revision}: {_status(decision)}"
+        case _:
+            return f"{head} {decision.claim}"
+
+
+def _status(decision: WriteClaimStatus) -> str:
+    if decision.clear_allocation:
+        return "takes the allocation back"
+    said = []
+    if decision.allocation is not None:
+        said.append(f"allocates {', '.join(map(str, decision.allocation.device_ids())) or 'nothing'}")
+    if decision.reserved_for is not None:
+        said.append(f"reserved for {', '.join(one.name for one in decision.reserved_for) or 'nobody'}")
+    return ", ".join(said)
