@@ -21,15 +21,18 @@ from scheduler.core import (
     claims,
     cluster_view,
     device_conflicts,
+    fair_places,
     feasibility,
     machine,
     observation,
     pod_writes,
+    scheduling_cycle,
     scheduling_queue,
     store,
     tainted_slices,
     taking_back,
     timers,
+    troubles,
     versions,
 )
 from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
@@ -43,7 +46,9 @@ from tests.core import (
     test_device_conflicts,
     test_replaced_claims,
     test_special_claims,
+    test_troubles,
     test_two_processes,
+    test_waiting_pods,
 )
 from tests.sim.world import Conditions, World
 
@@ -508,6 +513,52 @@ RULES = {"change_taint_rule": 12, "change_slice": 4, "extended": 0, "foreigners"
 TWINS = {"twins": 1, "process-stopped": 0.02, "devices": 1, "pods_max": 8}
 REPLACEMENTS = {"replace_claim": 20, "cruelty": 0.7, "extended": 0, "foreigners": 0}
 
+
+def _places_are_not_given_back(patch):
+    """A place stays taken when its request is answered."""
+    patch.setattr(fair_places.FairPlaces, "give_back", lambda self, namespace: None)
+
+
+def _one_namespace_may_take_all_places(patch):
+    patch.setattr(fair_places.FairPlaces, "may_take", lambda self, namespace: self.free > 0)
+
+
+def _what_waits_holds_a_place(patch):
+    """Nothing is decided while as many pods are on their way as there are places, whatever they wait for."""
+    original = machine.Machine.__init__
+
+    def init(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        self.queue._has_place = lambda namespace: len(self.bindings) < self.settings.places
+
+    patch.setattr(machine.Machine, "__init__", init)
+
+
+def _pods_that_are_passed_by_lead(patch):
+    """Who has no place goes on leading the pods of its shape, and none of them is tried."""
+    original = scheduling_queue.SchedulingQueue._first_active
+
+    def first_active(self):
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(scheduling_queue.SchedulingQueue, "_follow", lambda *_: None)
+            return original(self)
+
+    patch.setattr(scheduling_queue.SchedulingQueue, "_first_active", first_active)
+
+
+def _troubles_are_not_told(patch):
+    patch.setattr(troubles.Troubles, "tell_due", lambda self: None)
+
+
+def _troubles_never_end(patch):
+    patch.setattr(troubles.Troubles, "_end", lambda self, kind, name: None)
+
+
+def _conditions_are_written_once(patch):
+    """A condition that was not stored is not written again."""
+    patch.setattr(scheduling_cycle.SchedulingCycles, "_patch_again", lambda *_: None)
+
+
 MUTANTS = (
     Mutant("unknown-write-counts-as-failed", _unknown_write_counts_as_failed, focus=LOSSES),
     Mutant("unknown-write-is-read-not-repeated", _unknown_write_is_read_not_repeated, focus=LOSSES),
@@ -573,6 +624,37 @@ MUTANTS = (
         directed=lambda: test_replaced_claims.test_a_replacement_seen_before_the_binding_is_sent(
             WriteClaimStatus, is_seen_first=True
         ),
+    ),
+    Mutant("places-are-not-given-back", _places_are_not_given_back),
+    Mutant(
+        "one-namespace-may-take-all-places",
+        _one_namespace_may_take_all_places,
+        directed=test_waiting_pods.test_a_namespace_whose_requests_hang_leaves_places_to_others,
+    ),
+    Mutant(
+        "what-waits-holds-a-place",
+        _what_waits_holds_a_place,
+        directed=test_waiting_pods.test_pods_that_wait_for_permit_hold_no_place,
+    ),
+    Mutant(
+        "pods-that-are-passed-by-lead",
+        _pods_that_are_passed_by_lead,
+        directed=test_waiting_pods.test_a_pod_that_waits_for_a_place_leads_nobody,
+    ),
+    Mutant(
+        "troubles-are-not-told",
+        _troubles_are_not_told,
+        directed=test_troubles.test_what_is_not_answered_is_told_before_it_is,
+    ),
+    Mutant(
+        "troubles-never-end",
+        _troubles_never_end,
+        directed=test_troubles.test_what_is_not_answered_is_told_before_it_is,
+    ),
+    Mutant(
+        "conditions-are-written-once",
+        _conditions_are_written_once,
+        directed=test_troubles.test_a_condition_that_is_not_stored_is_written_again,
     ),
     Mutant("device-conflicts-are-not-looked-for", _nothing_is_looked_for, focus=FOREIGNERS),
     Mutant(
