@@ -12,8 +12,8 @@ Rules of this module
   3. A pod in backoff after a rejection is tried early when nothing is active (upstream's SchedulerPopFromBackoffQ); one
      in backoff after an error, or because it costs too much, never is.
   4. Whatever nothing has woken for five minutes is tried again, for a shape its leader.
-  5. An active pod whose namespace has no place for its requests lets the others pass, leads nobody, and is tried in its
-     order as soon as there is one.
+  5. An active pod whose namespace has no place for its requests lets the others pass, and is tried in its order as soon
+     as there is one. Pods of its shape that have a place do not wait for it to lead them.
   6. A pod whose search takes long goes on in its namespace's *lane* (`search_lanes`), whatever its priority: all other
      active pods go first. So do pods that took long the last time, and new ones of a namespace that has such pods.
   7. What keeps costing is asked less and less often: it rests when it has taken `search_steps_before_rest`, twice as
@@ -31,7 +31,7 @@ goes to backoff, so no events have to be recorded for pods in flight.
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -45,6 +45,8 @@ from scheduler.framework.api import Action, ClusterEvent, ClusterView, Plugin, R
 from scheduler.framework.runner import Runner, Shape
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
+
+_PASSED_BY_MAX: Final = 500  # active pods that one question passes by, so that it takes a millisecond or so
 
 
 class Place(Enum):
@@ -95,6 +97,10 @@ class QueuedPod(Struct, eq=False):
     search_since_ms: int = 0
 
     @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace
+
+    @property
     def priority(self) -> int:
         return self.pod.spec.priority or 0
 
@@ -113,6 +119,7 @@ class ShapeGroup:
         order: Heap of the members by priority and waiting time; entries with an old ticket are void.
         leader: The one member that has been woken and whose attempt will tell about all.
         checked_ms: When the shape was last found not to fit anywhere.
+        namespaces: How many members are in each.
     """
 
     shape: Shape
@@ -121,6 +128,7 @@ class ShapeGroup:
     order: list[_Entry] = field(default_factory=list)
     leader: QueuedPod | None = None
     checked_ms: int = 0
+    namespaces: Counter[str] = field(default_factory=Counter)
 
     def first(self) -> QueuedPod | None:
         """The member to wake first."""
@@ -173,6 +181,7 @@ class SchedulingQueue:
         # Active pods that were passed by, for want of a place, by namespace.
         self._passed_by: Final[dict[str, list[_Entry]]] = {}
         self._lanes: Final = SearchLanes(has_place)
+        self._waiting_leaders: Final[dict[PodUid, QueuedPod]] = {}  # passed by, as all they lead
         self._ticket = 0
         self._groups: Final[dict[Shape, ShapeGroup]] = {}
         # Waiting pods by the plugin that rejected them: one by one, and as groups of the same shape.
@@ -285,8 +294,8 @@ class SchedulingQueue:
         queued.attempts += 1
 
     def has_active(self) -> bool:
-        """Whether `pop` would give out a pod."""
-        return self._first_active() is not None or self._first_early() is not None
+        """Whether `pop` would give out a pod, or has to pass by more of them to tell."""
+        return self._first_active() is not None or self._first_early() is not None or bool(self._active)
 
     def has_searching(self, now_ms: int) -> bool:
         """Whether `pop_searching` has one."""
@@ -341,6 +350,7 @@ class SchedulingQueue:
             group.leader = None
         queued.group = group
         group.members[queued.uid] = queued
+        group.namespaces[queued.namespace] += 1
         heapq.heappush(group.order, _Entry(-queued.priority, queued.since_ms, queued.ticket, queued))
         return rest_ms
 
@@ -561,6 +571,9 @@ class SchedulingQueue:
             group = queued.group
             if group is not None and queued.uid in group.members:
                 del group.members[queued.uid]
+                group.namespaces[queued.namespace] -= 1
+                if not group.namespaces[queued.namespace]:
+                    del group.namespaces[queued.namespace]
                 queued.group = None
                 if not group.members and group.leader is None:
                     self._forget_group(group)
@@ -605,12 +618,19 @@ class SchedulingQueue:
         Amortized O(log n), and O(namespaces passed by): each of those has requests under way, so they are few.
         """
         active, passed_by = self._active, self._passed_by
-        while (queued := _first(active)) is not None and not self._has_place(queued.pod.metadata.namespace):
-            heapq.heappush(passed_by.setdefault(queued.pod.metadata.namespace, []), heapq.heappop(active))
-            self._follow(queued, self._now_ms)
+        if self._waiting_leaders:
+            self._ask_waiting_leaders()
+        for _ in range(_PASSED_BY_MAX):
+            queued = _first(active)
+            if queued is None or self._has_place(queued.namespace):
+                break
+            heapq.heappush(passed_by.setdefault(queued.namespace, []), heapq.heappop(active))
+            self._let_another_lead(queued)
+        else:
+            queued = None
         if not passed_by:
             return queued
-        best = active[0] if active else None
+        best = active[0] if queued is not None else None
         for namespace, heap in tuple(passed_by.items()):
             if _first(heap) is None:
                 del passed_by[namespace]
@@ -621,7 +641,28 @@ class SchedulingQueue:
     def _first_early(self) -> QueuedPod | None:
         """The pod in backoff that is tried early when no active one can be."""
         queued = _first(self._backoff)
-        return queued if queued is not None and self._has_place(queued.pod.metadata.namespace) else None
+        return queued if queued is not None and self._has_place(queued.namespace) else None
+
+    def _let_another_lead(self, queued: QueuedPod) -> None:
+        """`queued` has no place. If it leads pods that have one, the first of those leads in its stead."""
+        group = queued.group
+        if group is None or group.leader is not queued:
+            return
+        others = {name for name in group.namespaces if name != queued.namespace and self._has_place(name)}
+        if not others:
+            self._waiting_leaders[queued.uid] = queued
+            return
+        candidates = (member for member in group.members.values() if member.namespace in others)
+        first = min(candidates, key=lambda member: (-member.priority, member.since_ms, member.ticket))
+        queued.group = None
+        self._lead(group, first, self._now_ms)
+
+    def _ask_waiting_leaders(self) -> None:
+        waiting = tuple(self._waiting_leaders.values())
+        self._waiting_leaders.clear()
+        for queued in waiting:
+            if queued.place is _ACTIVE and not self._has_place(queued.namespace):
+                self._let_another_lead(queued)
 
     # Indexes
 

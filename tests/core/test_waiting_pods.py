@@ -237,6 +237,51 @@ def test_a_pod_that_waits_for_a_place_leads_nobody():
     assert bound(rig) == ["foreign", "second"]
 
 
+def test_another_leads_as_soon_as_its_namespace_has_a_place():
+    rig = Rig(Slots(1), places=PLACES)
+    rig.add_nodes("full")
+    rig.add_pod("foreign", node="full", scheduler="another")
+    rig.add_pod("first", namespace="hangs")
+    rig.add_pod("second")
+    rig.settle()
+    rig.now_ms += 20_000
+    for index in range(3):
+        rig.add_pod(f"hung{index}", namespace="hangs", priority=1)
+    rig.add_pod("busy", priority=1)
+    rig.add_nodes("a", "b", "c", "d")
+    rig.watch()
+    rig.tick()
+    (busy,) = [one for one in rig.pending if isinstance(one, BindPod) and one.pod.name == "busy"]
+    assert rig.machine.places.free == 0
+    rig.pending = []
+    rig.add_nodes("e")
+    rig.wait(3_000)
+    assert bound(rig) == ["foreign"]
+    rig.tell(rig.server.execute(busy))
+    rig.settle()
+    assert bound(rig) == ["busy", "foreign", "second"]
+
+
+def test_many_pods_without_a_place_are_passed_by_in_parts():
+    rig = Rig(Slots(1), places=PLACES, checks_invariants=False, is_paranoid=False)
+    rig.add_nodes("a", "b", "c", "d")
+    for index in range(1_200):
+        rig.add_pod(f"p{index}", namespace="hangs")
+    rig.watch()
+    rig.tick()
+    assert len(rig.pending) == 3
+    ticks = 0
+    while is_spinning(rig):
+        rig.tick()
+        ticks += 1
+    assert 1 <= ticks <= 3
+    assert len(rig.pending) == 3
+    rig.pending = []
+    rig.add_pod("other")
+    rig.settle()
+    assert "other" in bound(rig)
+
+
 def test_an_early_try_out_of_backoff_is_for_those_whose_namespace_has_a_place():
     rig = Rig(Slots(1), places=PLACES)
     rig.add_nodes("full")

@@ -540,7 +540,7 @@ def _pods_that_are_passed_by_lead(patch):
 
     def first_active(self):
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(scheduling_queue.SchedulingQueue, "_follow", lambda *_: None)
+            inner.setattr(scheduling_queue.SchedulingQueue, "_let_another_lead", lambda *_: None)
             return original(self)
 
     patch.setattr(scheduling_queue.SchedulingQueue, "_first_active", first_active)
