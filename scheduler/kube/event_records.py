@@ -6,6 +6,7 @@ The first of equal events (same object, type, reason, action, note) is created; 
 Rules of this module
   1. Best effort: an event is never answered, never retried, and never holds up a write.
   2. Memory is bounded: at most `waiting_max` events wait, at most `series_max` are remembered.
+  3. Namespaces take turns: neither many events of one, nor its requests that hang, delay the others' for long.
 
 Not here: HTTP (`executor` sends what `next_request` gives out).
 
@@ -16,6 +17,7 @@ Source: client-go tools/events event_broadcaster.go; differs on purpose: the not
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -72,7 +74,8 @@ class EventSeries:
         self._burst = float(burst)
         self._tokens = float(burst)
         self._tokens_ms: int | None = None
-        self._waiting: deque[RecordEvent] = deque()
+        self._waiting: OrderedDict[str, deque[RecordEvent]] = OrderedDict()  # by namespace
+        self._waiting_count = 0
         self._waiting_max = waiting_max
         self._series_by_event: OrderedDict[RecordEvent, _Series] = OrderedDict()
         self._series_max = series_max
@@ -95,27 +98,31 @@ class EventSeries:
             self._series_by_event[event] = series
             if len(self._series_by_event) > self._series_max:
                 self._series_by_event.popitem(last=False)
-        if len(self._waiting) >= self._waiting_max:
+        if self._waiting_count >= self._waiting_max:
             self.dropped += 1
             if not series.is_created:
                 self._series_by_event.pop(event, None)
             return
         series.is_waiting = True
-        self._waiting.append(event)
+        self._waiting.setdefault(event.namespace, deque()).append(event)
+        self._waiting_count += 1
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._waiting_count
 
     def wait_s(self, now_ms: int) -> float:
         """Seconds until the next request may be sent; 0 when now."""
         self._refill(now_ms)
         return 0.0 if self._tokens >= 1 else (1 - self._tokens) / self._per_ms / 1000
 
-    def next_request(self, now_ms: int) -> EventRequest | None:
-        """The next request, or None when there is none or it is too early (`wait_s`)."""
+    def next_request(self, now_ms: int, may_send: Callable[[str], bool] = lambda _: True) -> EventRequest | None:
+        """The next request, or None when there is none, or it is too early (`wait_s`), or nobody who waits `may_send`.
+
+        Args:
+            may_send: Whether a namespace may have one more request under way.
+        """
         self._refill(now_ms)
-        while self._waiting and self._tokens >= 1:
-            event = self._waiting.popleft()
+        while self._tokens >= 1 and (event := self._next(may_send)) is not None:
             series = self._series_by_event.get(event)
             if series is None:  # forgotten meanwhile: more than `series_max` different events
                 self.dropped += 1
@@ -130,6 +137,20 @@ class EventSeries:
             patch = {"series": _series(series)}
             return EventRequest(event, "PATCH", f"{collection}/{series.name}", orjson.dumps(patch), MERGE_PATCH)
         return None
+
+    def _next(self, may_send: Callable[[str], bool]) -> RecordEvent | None:
+        waiting = self._waiting
+        namespace = next((name for name in waiting if may_send(name)), None)
+        if namespace is None:
+            return None
+        events = waiting[namespace]
+        event = events.popleft()
+        self._waiting_count -= 1
+        if events:
+            waiting.move_to_end(namespace)
+        else:
+            del waiting[namespace]
+        return event
 
     def forget(self, event: RecordEvent) -> None:
         """Its object does not exist on the server: the next such event is created anew."""

@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import orjson
 
 from allocator import Allocation, encode_allocation
+from scheduler.core.fair_places import FairPlaces
 from scheduler.core.inputs import Input, WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
@@ -67,7 +68,8 @@ from scheduler.model.objects import ExtendedResourceClaimStatus, NodeAllocatable
 
 log = logging.getLogger(__name__)
 
-_EVENT_WRITERS: Final = 4
+_EVENT_SLOTS: Final = 5  # of which one namespace has four at most
+_EVENT_WRITERS: Final = 20
 _TRANSITIONS_MAX: Final = 10_000
 _MORE_WRITERS: Final = 4  # times `in_flight_max`: the end of what namespaces that have none under way may add
 
@@ -304,6 +306,7 @@ class Executor:
         self._writers_count = _MORE_WRITERS * in_flight_max
         self._ready: FairLanes[_Lane] = FairLanes(in_flight_max, self._writers_count)
         self._has_events = asyncio.Event()
+        self._event_slots = FairPlaces(_EVENT_SLOTS, _EVENT_WRITERS)
         self._tasks: list[asyncio.Task[None]] = []
         self.is_drained = False
         self._is_stopped = False
@@ -501,14 +504,20 @@ class Executor:
     async def _send_events(self) -> None:
         while True:
             await self._has_events.wait()
-            request = self._events.next_request(self._clock.now_ms())
+            request = self._events.next_request(self._clock.now_ms(), self._event_slots.may_take)
             if request is None:
-                if len(self._events):
-                    await asyncio.sleep(self._events.wait_s(self._clock.now_ms()))
+                wait_s = self._events.wait_s(self._clock.now_ms()) if len(self._events) else 0.0
+                if wait_s:
+                    await asyncio.sleep(wait_s)
                 else:
-                    self._has_events.clear()
+                    self._has_events.clear()  # there are none, or all are of namespaces that have their share of slots
                 continue
-            outcome = await self._client.send(request.method, request.path, request.body, request.content_type)
+            self._event_slots.take(request.event.namespace)
+            try:
+                outcome = await self._client.send(request.method, request.path, request.body, request.content_type)
+            finally:
+                self._event_slots.give_back(request.event.namespace)
+                self._has_events.set()
             if not isinstance(outcome, Accepted):
                 log.debug("event %s about %s not recorded: %s", request.event.reason, request.event.name, outcome)
                 if isinstance(outcome, Rejected) and outcome.code == 404 and request.method == "PATCH":

@@ -804,6 +804,28 @@ async def test_event_is_sent_and_never_answered():
         assert running.told.inputs == []
 
 
+async def test_events_that_hang_for_one_namespace_leave_the_others_theirs():
+    def event(namespace, number):
+        return RecordEvent(
+            "Pod", namespace, f"p{number}", "u", "Warning", "FailedScheduling", "Scheduling", "no node fits"
+        )
+
+    gate = Gate()
+
+    async def answer(asked):
+        return await (gate(asked) if "/namespaces/hangs/" in asked.path else reply({}, 201)(asked))
+
+    async with misbehaving(*[answer] * 40) as server, executing(server) as running:
+        running.executor.submit([event("hangs", number) for number in range(30)])
+        await server.asked_for(4)
+        running.executor.submit([event("default", number) for number in range(3)])
+        await server.asked_for(7)
+        paths = [asked.path for asked in server.asked]
+        assert sum("/namespaces/default/" in path for path in paths) == 3
+        gate.opened.set()
+        await server.asked_for(33)
+
+
 class Forgetting(EventSeries):
     """Says when it was told to forget an event."""
 
