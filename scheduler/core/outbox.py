@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -43,13 +43,9 @@ def _cut(note: str) -> str:
     return note if len(note) <= NOTE_LENGTH_MAX else note[: NOTE_LENGTH_MAX - 4] + " ..."
 
 
-class _Asked(NamedTuple):
-    """A decision that is not answered yet. `namespace`: whose place it holds, None when it holds none."""
-
-    decision: Answered
-    waiter: Waiter
-    namespace: str | None
-    asked_ms: int
+# A decision that is not answered yet: who waits, whose place it holds (None: none), and when it was sent. Not a class:
+# one is made for each request.
+_Asked: TypeAlias = tuple[Answered, Waiter, str | None, int]
 
 
 class Outbox:
@@ -75,7 +71,7 @@ class Outbox:
             self._places.take(namespace)
         if not self._asked:
             self._troubles.asked()
-        self._asked[write_id] = _Asked(decision, waiter, namespace, self._timers.now_ms)
+        self._asked[write_id] = (decision, waiter, namespace, self._timers.now_ms)
         self._decisions.append(msgspec.structs.replace(decision, id=write_id))
         return write_id
 
@@ -118,10 +114,11 @@ class Outbox:
         asked = self._asked.pop(answer.id, None)
         if asked is None:
             return
-        if asked.namespace is not None:
-            self._places.give_back(asked.namespace)
-        self._troubles.answered(asked.decision, answer, asked.asked_ms)
-        asked.waiter(answer)
+        decision, waiter, namespace, asked_ms = asked
+        if namespace is not None:
+            self._places.give_back(namespace)
+        self._troubles.answered(decision, answer, asked_ms)
+        waiter(answer)
         self._troubles.tell_due()
 
     def drain(self) -> tuple[Decision, ...]:
@@ -139,11 +136,11 @@ class Outbox:
 
     def oldest_unanswered(self) -> Iterator[tuple[Answered, int]]:
         """Requests that are not answered, and when they were sent, oldest first."""
-        return ((asked.decision, asked.asked_ms) for asked in self._asked.values())
+        return ((decision, asked_ms) for decision, _, _, asked_ms in self._asked.values())
 
     def places_held(self) -> Counter[str]:
         """Requests under way by namespace, counted anew (for `invariants`)."""
-        return Counter(asked.namespace for asked in self._asked.values() if asked.namespace is not None)
+        return Counter(namespace for _, _, namespace, _ in self._asked.values() if namespace is not None)
 
 
 def _namespace(decision: Answered) -> str | None:
