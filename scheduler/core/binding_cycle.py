@@ -28,12 +28,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
-from enum import Enum
 from functools import partial
 from typing import Final, Protocol
 
-from msgspec import Struct
-
+from scheduler.core.binding import BindingCycle, Stage
 from scheduler.core.claim_writes import GONE, ClaimWrites, Settlement
 from scheduler.core.claims import ClaimOverlay
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
@@ -42,7 +40,7 @@ from scheduler.core.pod_writes import PodWrites, notes_of
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.store import Store, claims_of
 from scheduler.core.taking_back import TakingBack, fence_of, reason_of
-from scheduler.core.timers import TimerId, Timers
+from scheduler.core.timers import Timers
 from scheduler.framework.api import (
     ClusterView,
     Held,
@@ -78,67 +76,8 @@ from scheduler.model.pod_group import is_reserved_for
 _UNRESERVE_ROUNDS_MAX: Final = 6  # taking back a special claim takes two, and each conflict one more
 
 
-class Stage(Enum):
-    PERMIT = "Permit"
-    PRE_BIND = "PreBind"
-    BIND = "Bind"
-    SETTLE = "Settle"
-    UNRESERVE = "Unreserve"
-
-
 # A member is looked up twenty times for each pod, and through its class that is slow.
 _PERMIT, _PRE_BIND, _BIND, _SETTLE, _UNRESERVE = Stage
-
-
-class BindingCycle(Struct, eq=False):
-    """One pod on its way to `node`.
-
-    Args:
-        awaited: Answers to writes and reads that must come before the next step (the binding itself is not counted).
-        trouble: Conflicts and refusals survived so far.
-        awakened_by: Claims whose next change continues the cycle.
-        awaits_revision: The watch of claims must have come so far before the cycle continues, None when it waits for
-            something else.
-        is_bind_doubtful: An earlier sending of the binding may still land.
-        fence_ms: The pod's fence when the cycle began; `written` is kept only where there is one.
-        written: Claims that a write of this cycle has changed.
-        patience_ms: Until when another process may finish what it has reserved for the pod, None: not asked yet.
-        leaves_claims: Given up for another process of our name, which takes back what there is.
-        notes: What the pod's status said of its devices when PreBind was done.
-        failure: Why the pod is given up; set from SETTLE on.
-        retry_ms: Wait before the pod is tried again, None for the usual backoff.
-        waits_for: Reason and message of what a plugin waits for; told once it has lasted.
-    """
-
-    uid: PodUid
-    pod: Pod
-    node: NodeName
-    cycle: Cycle
-    runner: Runner
-    stage: Stage = _PERMIT
-    awaited: int = 0
-    trouble: int = 0
-    timer: TimerId | None = None
-    awakened_by: tuple[ClaimKey, ...] = ()
-    awaits_revision: int | None = None
-    permit_deadline_ms: int | None = None
-    is_bind_doubtful: bool = False
-    bind_attempts: int = 0
-    fence_ms: int | None = None
-    written: tuple[ClaimKey, ...] = ()
-    patience_ms: int | None = None
-    leaves_claims: bool = False
-    notes: tuple[object, ...] = ()
-    unreserve_rounds: int = 0
-    failure: Status | None = None
-    retry_ms: int | None = None
-    refusal: WriteRejected | None = None
-    waits_for: tuple[str, str] | None = None
-    is_wait_told: bool = False
-
-    @property
-    def is_given_up(self) -> bool:
-        return self.stage is _SETTLE or self.stage is _UNRESERVE
 
 
 class Surroundings(Protocol):

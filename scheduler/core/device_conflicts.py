@@ -24,7 +24,8 @@ from enum import Enum
 from functools import partial
 from typing import Final
 
-from scheduler.core.binding_cycle import BindingCycles, Stage
+from scheduler.core.binding import Stage
+from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites, Overtaken, Settlement
 from scheduler.core.claims import ClaimOverlay, Hold
 from scheduler.core.contests import Rival

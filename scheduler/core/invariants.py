@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from allocator import DeviceId, InUse
-from scheduler.core.binding_cycle import BindingCycles, Stage
+from scheduler.core.binding import Stage
+from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.claims import ClaimOverlay
 from scheduler.core.contests import held_devices

@@ -17,7 +17,8 @@ from typing import Final
 import msgspec
 
 from allocator import DeviceClass, ResourceSlice
-from scheduler.core.binding_cycle import BindingCycle, BindingCycles
+from scheduler.core.binding import BindingCycle
+from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.claims import ClaimOverlay, footprint
 from scheduler.core.device_conflicts import DeviceConflicts

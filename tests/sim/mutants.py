@@ -35,6 +35,7 @@ from scheduler.core import (
     troubles,
     versions,
 )
+from scheduler.core.binding import Stage
 from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.api import Hint, Resource
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
@@ -145,7 +146,7 @@ def _unknown_binding_counts_as_failed(patch):
     original = binding_cycle.BindingCycles._bind_answered
 
     def answered(self, binding, answer):
-        if isinstance(answer, WriteOutcomeUnknown) and binding.stage is binding_cycle.Stage.BIND:
+        if isinstance(answer, WriteOutcomeUnknown) and binding.stage is Stage.BIND:
             self._give_up(binding, Status.error("not bound"))
         else:
             original(self, binding, answer)
@@ -157,7 +158,7 @@ def _binding_conflict_counts_as_success(patch):
     original = binding_cycle.BindingCycles._bind_answered
 
     def answered(self, binding, answer):
-        if isinstance(answer, WriteConflicted) and binding.stage is binding_cycle.Stage.BIND:
+        if isinstance(answer, WriteConflicted) and binding.stage is Stage.BIND:
             self._succeed(binding)
         else:
             original(self, binding, answer)

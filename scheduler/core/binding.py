@@ -1,0 +1,80 @@
+"""One pod between Reserve and the end of its binding: how far it is, and what it waits for.
+
+Not here: what happens to it (`binding_cycle`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from scheduler.core.inputs import WriteRejected
+from scheduler.core.timers import TimerId
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import Status
+from scheduler.model.keys import ClaimKey, NodeName, PodUid
+from scheduler.model.objects import Pod
+
+
+class Stage(Enum):
+    PERMIT = "Permit"
+    PRE_BIND = "PreBind"
+    BIND = "Bind"
+    SETTLE = "Settle"
+    UNRESERVE = "Unreserve"
+
+
+_SETTLE, _UNRESERVE = Stage.SETTLE, Stage.UNRESERVE
+
+
+class BindingCycle(Struct, eq=False):
+    """One pod on its way to `node`.
+
+    Args:
+        awaited: Answers to writes and reads that must come before the next step (the binding itself is not counted).
+        trouble: Conflicts and refusals survived so far.
+        awakened_by: Claims whose next change continues the cycle.
+        awaits_revision: The watch of claims must have come so far before the cycle continues, None when it waits for
+            something else.
+        is_bind_doubtful: An earlier sending of the binding may still land.
+        fence_ms: The pod's fence when the cycle began; `written` is kept only where there is one.
+        written: Claims that a write of this cycle has changed.
+        patience_ms: Until when another process may finish what it has reserved for the pod, None: not asked yet.
+        leaves_claims: Given up for another process of our name, which takes back what there is.
+        notes: What the pod's status said of its devices when PreBind was done.
+        failure: Why the pod is given up; set from SETTLE on.
+        retry_ms: Wait before the pod is tried again, None for the usual backoff.
+        waits_for: Reason and message of what a plugin waits for; told once it has lasted.
+    """
+
+    uid: PodUid
+    pod: Pod
+    node: NodeName
+    cycle: Cycle
+    runner: Runner
+    stage: Stage = Stage.PERMIT
+    awaited: int = 0
+    trouble: int = 0
+    timer: TimerId | None = None
+    awakened_by: tuple[ClaimKey, ...] = ()
+    awaits_revision: int | None = None
+    permit_deadline_ms: int | None = None
+    is_bind_doubtful: bool = False
+    bind_attempts: int = 0
+    fence_ms: int | None = None
+    written: tuple[ClaimKey, ...] = ()
+    patience_ms: int | None = None
+    leaves_claims: bool = False
+    notes: tuple[object, ...] = ()
+    unreserve_rounds: int = 0
+    failure: Status | None = None
+    retry_ms: int | None = None
+    refusal: WriteRejected | None = None
+    waits_for: tuple[str, str] | None = None
+    is_wait_told: bool = False
+
+    @property
+    def is_given_up(self) -> bool:
+        return self.stage is _SETTLE or self.stage is _UNRESERVE
