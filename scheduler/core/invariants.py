@@ -27,7 +27,8 @@ from scheduler.core.contests import held_devices
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility, ShapeRecord
 from scheduler.core.outbox import Outbox
-from scheduler.core.scheduling_queue import Place, SchedulingQueue
+from scheduler.core.queued_pod import Place
+from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.store import Store, claims_of
 from scheduler.model.device_taint_rules import with_rule_taints
 from scheduler.model.keys import ClaimUid

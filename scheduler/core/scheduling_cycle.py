@@ -22,7 +22,8 @@ from scheduler.core.claims import ClaimOverlay
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Unfinished
 from scheduler.core.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
-from scheduler.core.scheduling_queue import QueuedPod, SchedulingQueue
+from scheduler.core.queued_pod import QueuedPod
+from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.core.store import Store
 from scheduler.core.taking_back import SCHEDULER_ERROR, UNSCHEDULABLE, Reason, TakingBack

@@ -31,14 +31,11 @@ goes to backoff, so no events have to be recorded for pods in flight.
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import Final, NamedTuple
 
-from msgspec import Struct
-
+from scheduler.core.queued_pod import Entry, Place, QueuedPod, ShapeGroup, first_of
 from scheduler.core.search_lanes import SearchLanes
 from scheduler.core.settings import CoreSettings, backoff_ms
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Plugin, Resource, TargetedHints
@@ -49,104 +46,10 @@ from scheduler.model.objects import Pod
 _PASSED_BY_MAX: Final = 500  # active pods that one question passes by, so that it takes a millisecond or so
 
 
-class Place(Enum):
-    ACTIVE = "active"
-    BACKOFF = "backoff"
-    UNSCHEDULABLE = "unschedulable"
-    GATED = "gated"
-    IN_FLIGHT = "in flight"  # popped: being tried or bound
-
-
 _STEPS_PER_REST_MS: Final = 62  # a step takes about 4 us; the rest is four times as long
 
 # Looked up several times for each pod, and through the class that is slow.
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _GATED, _IN_FLIGHT = Place
-
-
-class QueuedPod(Struct, eq=False):
-    """One pod of ours that is not bound yet.
-
-    Args:
-        attempts: Scheduling cycles so far.
-        rejecters: Names of the plugins that rejected the last attempt (or gate the pod).
-        ready_ms: Not to be tried before; meaningful in backoff and for a pod that is woken.
-        since_ms: When it came to its place.
-        ticket: Grows with every move; heap entries with an older one are void.
-        group: The pods of the same shape it waits with, or leads.
-        steps: What its present attempt has taken so far; 0 before the first look.
-        cost: What the last attempt that ended took.
-        rests: How often it has rested in its present attempt.
-        is_searching: Active, but in a lane, since `search_since_ms`.
-    """
-
-    uid: PodUid
-    pod: Pod
-    runner: Runner
-    place: Place = _ACTIVE
-    attempts: int = 0
-    rejecters: frozenset[str] = frozenset()
-    ready_ms: int = 0
-    since_ms: int = 0
-    ticket: int = 0
-    is_error: bool = False
-    group: ShapeGroup | None = None
-    steps: int = 0
-    cost: int = 0
-    rests: int = 0
-    is_searching: bool = False
-    search_since_ms: int = 0
-
-    @property
-    def namespace(self) -> str:
-        return self.pod.metadata.namespace
-
-    @property
-    def priority(self) -> int:
-        return self.pod.spec.priority or 0
-
-    @property
-    def all_rejecters(self) -> frozenset[str]:
-        """Who rejected it, or its whole group since: what the leader was told holds for all."""
-        return self.rejecters if self.group is None else self.rejecters | self.group.rejecters
-
-
-@dataclass(slots=True, eq=False)
-class ShapeGroup:
-    """Unschedulable pods of one shape, rejected by Filter.
-
-    Args:
-        members: Those that wait.
-        order: Heap of the members by priority and waiting time; entries with an old ticket are void.
-        leader: The one member that has been woken and whose attempt will tell about all.
-        checked_ms: When the shape was last found not to fit anywhere.
-        namespaces: How many members are in each.
-    """
-
-    shape: Shape
-    rejecters: frozenset[str]
-    members: dict[PodUid, QueuedPod] = field(default_factory=dict)
-    order: list[_Entry] = field(default_factory=list)
-    leader: QueuedPod | None = None
-    checked_ms: int = 0
-    namespaces: Counter[str] = field(default_factory=Counter)
-
-    def first(self) -> QueuedPod | None:
-        """The member to wake first."""
-        while self.order:
-            queued = self.order[0].queued
-            if queued.ticket == self.order[0].ticket and queued.uid in self.members:
-                return queued
-            heapq.heappop(self.order)
-        return None
-
-
-class _Entry(NamedTuple):
-    """A place in a heap."""
-
-    rank: int  # minus priority, or the time to be ready
-    since_ms: int
-    ticket: int
-    queued: QueuedPod
 
 
 class _Waker(NamedTuple):
@@ -175,11 +78,11 @@ class SchedulingQueue:
         self._has_place: Final = has_place
         self._view: Final = view
         self._pods: Final[dict[PodUid, QueuedPod]] = {}
-        self._active: Final[list[_Entry]] = []
-        self._backoff: Final[list[_Entry]] = []
-        self._error_backoff: Final[list[_Entry]] = []
+        self._active: Final[list[Entry]] = []
+        self._backoff: Final[list[Entry]] = []
+        self._error_backoff: Final[list[Entry]] = []
         # Active pods that were passed by, for want of a place, by namespace.
-        self._passed_by: Final[dict[str, list[_Entry]]] = {}
+        self._passed_by: Final[dict[str, list[Entry]]] = {}
         self._lanes: Final = SearchLanes(has_place)
         self._waiting_leaders: Final[dict[PodUid, QueuedPod]] = {}  # passed by, as all they lead
         self._ticket = 0
@@ -351,7 +254,7 @@ class SchedulingQueue:
         queued.group = group
         group.members[queued.uid] = queued
         group.namespaces[queued.namespace] += 1
-        heapq.heappush(group.order, _Entry(-queued.priority, queued.since_ms, queued.ticket, queued))
+        heapq.heappush(group.order, Entry(-queued.priority, queued.since_ms, queued.ticket, queued))
         return rest_ms
 
     def failed(self, queued: QueuedPod, now_ms: int, delay_ms: int | None = None, *, steps: int = 0) -> None:
@@ -470,7 +373,7 @@ class SchedulingQueue:
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When a search may go on, a pod's backoff ends or the next flush is due, None while nothing waits."""
-        deadlines = [queued.ready_ms for heap in (self._backoff, self._error_backoff) if (queued := _first(heap))]
+        deadlines = [queued.ready_ms for heap in (self._backoff, self._error_backoff) if (queued := first_of(heap))]
         if self._lanes and (searching_ms := self._lanes.next_ready_ms(now_ms)) is not None:
             deadlines.append(searching_ms)
         if self._gated:
@@ -589,7 +492,7 @@ class SchedulingQueue:
     def _push_active(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _ACTIVE, now_ms)
         queued.is_searching = False
-        heapq.heappush(self._active, _Entry(-queued.priority, now_ms, queued.ticket, queued))
+        heapq.heappush(self._active, Entry(-queued.priority, now_ms, queued.ticket, queued))
 
     def _push_lane(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _ACTIVE, now_ms)
@@ -603,12 +506,12 @@ class SchedulingQueue:
         self._place(queued, _BACKOFF, now_ms)
         is_costly = queued.steps or queued.cost >= self._settings.search_steps_before_rest
         heap = self._error_backoff if queued.is_error or is_costly else self._backoff
-        heapq.heappush(heap, _Entry(queued.ready_ms, now_ms, queued.ticket, queued))
+        heapq.heappush(heap, Entry(queued.ready_ms, now_ms, queued.ticket, queued))
 
     def _ripen(self, now_ms: int) -> None:
         """Move those whose backoff has ended."""
         for heap in (self._backoff, self._error_backoff):
-            while (queued := _first(heap)) is not None and queued.ready_ms <= now_ms:
+            while (queued := first_of(heap)) is not None and queued.ready_ms <= now_ms:
                 self._displace(queued)
                 self._enqueue(queued, now_ms)
 
@@ -621,7 +524,7 @@ class SchedulingQueue:
         if self._waiting_leaders:
             self._ask_waiting_leaders()
         for _ in range(_PASSED_BY_MAX):
-            queued = _first(active)
+            queued = first_of(active)
             if queued is None or self._has_place(queued.namespace):
                 break
             heapq.heappush(passed_by.setdefault(queued.namespace, []), heapq.heappop(active))
@@ -632,7 +535,7 @@ class SchedulingQueue:
             return queued
         best = active[0] if queued is not None else None
         for namespace, heap in tuple(passed_by.items()):
-            if _first(heap) is None:
+            if first_of(heap) is None:
                 del passed_by[namespace]
             elif (best is None or heap[0] < best) and self._has_place(namespace):
                 best = heap[0]
@@ -640,7 +543,7 @@ class SchedulingQueue:
 
     def _first_early(self) -> QueuedPod | None:
         """The pod in backoff that is tried early when no active one can be."""
-        queued = _first(self._backoff)
+        queued = first_of(self._backoff)
         return queued if queued is not None and self._has_place(queued.namespace) else None
 
     def _let_another_lead(self, queued: QueuedPod) -> None:
@@ -702,16 +605,6 @@ class SchedulingQueue:
 
     def _backoff_ms(self, queued: QueuedPod) -> int:
         return backoff_ms(self._settings.backoff_ms_initial, self._settings.backoff_ms_max, queued.attempts)
-
-
-def _first(heap: list[_Entry]) -> QueuedPod | None:
-    """The first pod of `heap` that is still in it."""
-    while heap:
-        entry = heap[0]
-        if entry.ticket == entry.queued.ticket:
-            return entry.queued
-        heapq.heappop(heap)
-    return None
 
 
 def pod_changes(old: Pod, new: Pod) -> Action | None:

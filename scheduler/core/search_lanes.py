@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from scheduler.core.scheduling_queue import QueuedPod
+    from scheduler.core.queued_pod import QueuedPod
 
 _CREDIT_MAX_STEPS: Final = 500_000
 """About 2 s of searching."""

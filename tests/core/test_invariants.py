@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.invariants import InvariantError
-from scheduler.core.scheduling_queue import Place
+from scheduler.core.queued_pod import Place
 from scheduler.framework.api import Held
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.model.claim import FINALIZER

@@ -8,7 +8,7 @@ import pytest
 
 from allocator import STEP
 from cel import ANSWER_WORK_MAX
-from scheduler.core.scheduling_queue import Place
+from scheduler.core.queued_pod import Place
 from scheduler.model.keys import PodKey
 from scheduler.plugins import default_plugins
 from tests import builders

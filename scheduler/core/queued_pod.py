@@ -1,0 +1,122 @@
+"""What the scheduling queue knows of a pod, and of those that wait with it.
+
+Not here: what moves them (`scheduling_queue`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from scheduler.framework.runner import Runner, Shape
+from scheduler.model.keys import PodUid
+from scheduler.model.objects import Pod
+
+
+class Place(Enum):
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in flight"  # popped: being tried or bound
+
+
+class QueuedPod(Struct, eq=False):
+    """One pod of ours that is not bound yet.
+
+    Args:
+        attempts: Scheduling cycles so far.
+        rejecters: Names of the plugins that rejected the last attempt (or gate the pod).
+        ready_ms: Not to be tried before; meaningful in backoff and for a pod that is woken.
+        since_ms: When it came to its place.
+        ticket: Grows with every move; heap entries with an older one are void.
+        group: The pods of the same shape it waits with, or leads.
+        steps: What its present attempt has taken so far; 0 before the first look.
+        cost: What the last attempt that ended took.
+        rests: How often it has rested in its present attempt.
+        is_searching: Active, but in a lane, since `search_since_ms`.
+    """
+
+    uid: PodUid
+    pod: Pod
+    runner: Runner
+    place: Place = Place.ACTIVE
+    attempts: int = 0
+    rejecters: frozenset[str] = frozenset()
+    ready_ms: int = 0
+    since_ms: int = 0
+    ticket: int = 0
+    is_error: bool = False
+    group: ShapeGroup | None = None
+    steps: int = 0
+    cost: int = 0
+    rests: int = 0
+    is_searching: bool = False
+    search_since_ms: int = 0
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace
+
+    @property
+    def priority(self) -> int:
+        return self.pod.spec.priority or 0
+
+    @property
+    def all_rejecters(self) -> frozenset[str]:
+        """Who rejected it, or its whole group since: what the leader was told holds for all."""
+        return self.rejecters if self.group is None else self.rejecters | self.group.rejecters
+
+
+@dataclass(slots=True, eq=False)
+class ShapeGroup:
+    """Unschedulable pods of one shape, rejected by Filter.
+
+    Args:
+        members: Those that wait.
+        order: Heap of the members by priority and waiting time; entries with an old ticket are void.
+        leader: The one member that has been woken and whose attempt will tell about all.
+        checked_ms: When the shape was last found not to fit anywhere.
+        namespaces: How many members are in each.
+    """
+
+    shape: Shape
+    rejecters: frozenset[str]
+    members: dict[PodUid, QueuedPod] = field(default_factory=dict)
+    order: list[Entry] = field(default_factory=list)
+    leader: QueuedPod | None = None
+    checked_ms: int = 0
+    namespaces: Counter[str] = field(default_factory=Counter)
+
+    def first(self) -> QueuedPod | None:
+        """The member to wake first."""
+        while self.order:
+            queued = self.order[0].queued
+            if queued.ticket == self.order[0].ticket and queued.uid in self.members:
+                return queued
+            heapq.heappop(self.order)
+        return None
+
+
+class Entry(NamedTuple):
+    """A place in a heap."""
+
+    rank: int  # minus priority, or the time to be ready
+    since_ms: int
+    ticket: int
+    queued: QueuedPod
+
+
+def first_of(heap: list[Entry]) -> QueuedPod | None:
+    """The first pod of `heap` that is still in it."""
+    while heap:
+        entry = heap[0]
+        if entry.ticket == entry.queued.ticket:
+            return entry.queued
+        heapq.heappop(heap)
+    return None
