@@ -53,6 +53,6 @@ def remember_picks(problem: Problem, found: KnownPicks) -> None:
     known = problem.plan.derived.setdefault(_KEY, {})
     assert isinstance(known, dict)
     key = tuple(problem.usable)
-    if len(known) >= min(_KEPT_MAX, 1 + _KEPT_BYTES_MAX // (len(key) * (problem.pools.size // 8 + 32))):
+    if len(known) >= min(_KEPT_MAX, 1 + _KEPT_BYTES_MAX // ((len(key) or 1) * (problem.pools.size // 8 + 32))):
         known.clear()
     known[key] = found

@@ -191,16 +191,17 @@ def _waits(obj: Mapping[str, Any]) -> bool:
 
     if obj.get("kind") != "Pod" or not isinstance(obj.get("spec"), Mapping):
         return makes_pods(obj)
-    has_not_started = (obj.get("status") or {}).get("phase", "Pending") == "Pending"
+    status = obj.get("status")
+    has_not_started = not isinstance(status, Mapping) or status.get("phase", "Pending") == "Pending"
     return is_waiting(obj) or (has_not_started and bool(obj["spec"].get("resourceClaims")))
 
 
 def _ask(
     given: Sequence[Given], *, features: Features, budget_steps: int, nodes: Sequence[str], pods: Sequence[str]
 ) -> tuple[Question, Loaded]:
-    from scheduler.offline import OfflineCluster, decide
+    from scheduler.offline import OfflineCluster, decide, name_of
 
-    known = [str((one.obj.get("metadata") or {}).get("name")) for one in given if one.obj.get("kind") == "Node"]
+    known = [name_of(one.obj) for one in given if one.obj.get("kind") == "Node"]
     if not known:
         raise click.UsageError(
             "there are pods but no Nodes, so nothing they could run on: add them (kubectl get nodes -o yaml), or ask "
@@ -209,11 +210,7 @@ def _ask(
     if nodes and not set(nodes) & set(known):
         raise click.ClickException(f"no node is named {' or '.join(nodes)}; known: {', '.join(sorted(known))}")
     if nodes:
-        given = [
-            one
-            for one in given
-            if one.obj.get("kind") != "Node" or (one.obj.get("metadata") or {}).get("name") in nodes
-        ]
+        given = [one for one in given if one.obj.get("kind") != "Node" or name_of(one.obj) in nodes]
     cluster = OfflineCluster(time.time_ns() // 1_000_000)
     loaded = cluster.load(given)
     asked = None

@@ -146,10 +146,10 @@ def _take_claim(world: _World, kind: str, obj: Mapping[str, Any]) -> None:
     from allocator import Claim, decode_allocation, decode_claim_spec
 
     metadata = obj["metadata"]
-    spec = obj.get("spec") or {}
+    spec = _part(obj, "spec")
     if kind == "ResourceClaimTemplate":
-        spec = spec.get("spec") or {}
-    allocation = (obj.get("status") or {}).get("allocation")
+        spec = _part(spec, "spec")
+    allocation = _part(obj, "status").get("allocation")
     name = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
     if allocation is not None:
         for device in world.in_use.add(decode_allocation(allocation)):
@@ -157,8 +157,20 @@ def _take_claim(world: _World, kind: str, obj: Mapping[str, Any]) -> None:
         return
     namespace, _, short = name.partition("/")
     claim = Claim(namespace, short, decode_claim_spec(_with_defaults(spec)))
+    for request in claim.spec.requests:
+        for one in (request.exactly, *request.first_available):
+            if one is not None and one.allocation_mode != "All" and one.count < 1:
+                raise _ObjectError(f"{kind} {name}: request {request.name}: count must be at least 1")
     refusal = "it is being deleted" if metadata.get("deletionTimestamp") else ""
     world.claims.append(_Asked(claim, kind == "ResourceClaimTemplate", refusal))
+
+
+def _part(obj: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    """A part of an object that is an object, or missing."""
+    part = obj.get(field) or {}
+    if not isinstance(part, Mapping):
+        raise _ObjectError(f"{field}: expected an object")
+    return part
 
 
 def _refuse_admin_access(world: _World, asked: _Asked) -> None:

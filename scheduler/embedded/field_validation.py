@@ -40,13 +40,15 @@ _SCALARS: Final[Mapping[str, tuple[type, ...]]] = {
     "bool": (bool,),
 }
 _PROBLEMS_MAX: Final = 10
+_UNKNOWN: Final = "unknown field"
 
 
-def check_fields(kind: Kind, obj: Mapping[str, Json], *, suggests: bool = False) -> None:
+def check_fields(kind: Kind, obj: Mapping[str, Json], *, suggests: bool = False, allows_unknown: bool = False) -> None:
     """Refuse an object with fields that its kind does not have, or with values of another type.
 
     Args:
         suggests: Name the nearest field, which the real server does not.
+        allows_unknown: Look at types only, for objects that a newer server may have stored.
 
     Raises:
         ApiError: 400, with all that is wrong.
@@ -56,6 +58,8 @@ def check_fields(kind: Kind, obj: Mapping[str, Json], *, suggests: bool = False)
         return
     problems = []
     for problem in _walk(obj, model, "", suggests=suggests, is_top=True):
+        if allows_unknown and problem.startswith(_UNKNOWN):
+            continue
         problems.append(problem)
         if len(problems) == _PROBLEMS_MAX:
             problems.append("…")
@@ -100,7 +104,7 @@ def _walk(obj: Mapping[str, Json], model: Any, path: str, *, suggests: bool, is_
             yield from _check(value, type_, place, name, suggests=suggests)
         elif not (is_top and name in ("kind", "apiVersion")):
             near = get_close_matches(str(name), types, n=1, cutoff=0.6) if suggests else []
-            yield f'unknown field "{place}"' + (f" (did you mean {near[0]}?)" if near else "")
+            yield f'{_UNKNOWN} "{place}"' + (f" (did you mean {near[0]}?)" if near else "")
 
 
 def _check(value: Json, type_: str, path: str, field: str, *, suggests: bool) -> Iterator[str]:
@@ -111,6 +115,8 @@ def _check(value: Json, type_: str, path: str, field: str, *, suggests: bool) ->
             yield _mismatch(value, path, "list")
             return
         for index, item in enumerate(value):
+            if item is None:
+                yield f'null in list "{path}"'
             yield from _check(item, type_[5:-1], f"{path}[{index}]", field, suggests=suggests)
     elif type_.startswith("dict("):
         if not isinstance(value, dict):

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduler.embedded.apply import apply_configuration
+from scheduler.embedded.field_validation import check_fields
+from scheduler.embedded.http_server import drop_nulls
 from scheduler.embedded.kinds import Kind
 from scheduler.embedded.rest import Api, WriteOptions
 from scheduler.embedded.statuses import Json, bad_request
@@ -27,6 +29,7 @@ _RESTORED_KINDS: Final = frozenset(
     }
 )
 # The same shape in all versions that were ever served.
+_WITHOUT_SPEC: Final = "PriorityClass"
 _TAINT_RULE: Final = "DeviceTaintRule"
 _TAINT_RULE_VERSION: Final = "resource.k8s.io/v1beta2"
 _RESOURCE_GROUP: Final = "resource.k8s.io/"
@@ -69,6 +72,7 @@ def apply_object(api: Api, given: Mapping[str, Json]) -> tuple[Kind, Stored]:
     """
     kind = kind_of(api, given)
     obj: Object = copy.deepcopy(dict(given))
+    drop_nulls(obj)
     obj["apiVersion"] = kind.api_version
     metadata = obj.setdefault("metadata", {})
     if not isinstance(metadata, dict):
@@ -94,9 +98,10 @@ def restore_object(api: Api, given: Mapping[str, Json]) -> tuple[Kind, Stored]:
     """Store an object of a dump as it is; it takes the place of one of its name.
 
     Raises:
-        ApiError: 400, its kind is not served or it has no name.
+        ApiError: 400, its kind is not served, it has no name, or values of a wrong type.
     """
     kind = kind_of(api, given)
+    check_fields(kind, given, allows_unknown=True)
     rest = {key: value for key, value in given.items() if key not in ("apiVersion", "kind", "metadata")}
     metadata = {key: value for key, value in given["metadata"].items() if key not in ("managedFields", "selfLink")}
     name = metadata.get("name")
@@ -109,6 +114,9 @@ def restore_object(api: Api, given: Mapping[str, Json]) -> tuple[Kind, Stored]:
     namespace = metadata["namespace"] if kind.is_namespaced else ""
     if kind.has_status:
         rest.setdefault("status", {})
+    if kind.kind != _WITHOUT_SPEC:
+        rest["spec"] = rest.get("spec") or {}
     # A private copy, metadata first: see Kind.prefix.
     obj: Object = copy.deepcopy({"metadata": metadata, **rest})
+    drop_nulls(obj)
     return kind, api.store.put(kind.kind_id, namespace, name, obj)

@@ -1,6 +1,6 @@
 """The scheduler asked about objects, without a cluster and without time: every pod's verdict, and why."""
 
-from scheduler.offline.cluster import Given, Loaded, OfflineCluster, is_waiting, makes_pods
+from scheduler.offline.cluster import Given, Loaded, OfflineCluster, is_waiting, makes_pods, name_of
 from scheduler.offline.reasons import NodeReason, Reasons
 from scheduler.offline.verdicts import Outcome, Question, Verdict, decide, devices_of
 
@@ -17,4 +17,5 @@ __all__ = [
     "devices_of",
     "is_waiting",
     "makes_pods",
+    "name_of",
 ]

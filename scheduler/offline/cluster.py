@@ -161,6 +161,7 @@ class OfflineCluster:
         namespace = str((metadata.get("namespace") if isinstance(metadata, Mapping) else "") or "default")
         if is_from_a_server(obj):
             if is_restored(obj):
+                check_fields(kind_of(self.api, obj), obj, allows_unknown=True)
                 kind, _ = restore_object(self.api, _undecided(obj))
                 if kind.is_namespaced:
                     self._have_namespace(namespace, described)
@@ -283,6 +284,12 @@ class OfflineCluster:
         return [stored.obj for stored in self.stored_pods()]
 
 
+def name_of(obj: Obj) -> str:
+    """`metadata.name` as a text, "" where there is none."""
+    metadata = obj.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
+
+
 def makes_pods(obj: Obj) -> bool:
     """Whether a manifest is a workload whose pods are made here (those of a dump are in the dump)."""
     return obj.get("kind") in (*_WORKLOADS, *_NOT_RUN) and not is_from_a_server(obj)
@@ -290,11 +297,13 @@ def makes_pods(obj: Obj) -> bool:
 
 def is_waiting(pod: Obj) -> bool:
     """Whether a scheduler would have to find a node for a pod, or somebody wrote it with a node of its own."""
-    metadata = pod.get("metadata") or {}
+    metadata, status = pod.get("metadata"), pod.get("status")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    status = status if isinstance(status, Mapping) else {}
     return (
         (not pod["spec"].get("nodeName") or not is_from_a_server(pod))
         and not metadata.get("deletionTimestamp")
-        and (pod.get("status") or {}).get("phase") not in TERMINAL_PHASES
+        and str(status.get("phase")) not in TERMINAL_PHASES
     )
 
 

@@ -209,6 +209,7 @@ TEAM_OF_ADMINS = {
 CAUSES = [
     Cause("a-device-is-free", "fits", [*WORLD, claim(), pod("gpu")]),
     Cause("no-claim-at-all", "fits", [node(), pod()]),
+    Cause("claim-that-asks-for-nothing", "fits", [*WORLD, {**claim(), "spec": {}}, pod("gpu")]),
     # Nodes
     Cause("node-taint", "unschedulable", [node(taints=[TAINT]), *WORLD[1:], claim(), pod("gpu")]),
     Cause(

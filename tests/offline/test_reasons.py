@@ -38,3 +38,24 @@ def test_nothing_is_told_of_nodes_where_none_was_asked() -> None:
 
     assert 'could not find ResourceClaim "default/missing"' in question.verdicts[0].reason
     assert Reasons(question, budget_steps=1_000).of(question.verdicts[0]) == []
+
+
+def test_objects_of_a_dump_with_values_of_a_wrong_type_are_told_and_break_nothing() -> None:
+    broken = [
+        {**pod("gpu", name="text"), "spec": "text"},
+        {**claim(name="list"), "status": []},
+        {**node("null"), "spec": {"taints": [None]}},
+        {**claim(name="null"), "spec": {"devices": {"requests": [None]}}},
+    ]
+    given = [Given("dump.yaml:1:1", obj) for obj in (node(), slice_(gpu()), device_class(), claim(), pod("gpu"))]
+    for number, obj in enumerate(broken):
+        metadata = {**obj["metadata"], "uid": f"uid-{number}", "resourceVersion": str(number + 1)}
+        given.append(Given(f"dump.yaml:{number + 2}:1", {**obj, "metadata": metadata}))
+    cluster = OfflineCluster(NOW_MS)
+
+    problems = cluster.load(given).problems
+    question = decide(cluster, features=Features(), budget_steps=1_000)
+
+    assert len(problems) == len(broken)
+    assert {problem.place for problem in problems} == {f"dump.yaml:{number + 2}:1" for number in range(len(broken))}
+    assert {verdict.pod[1]: verdict.outcome for verdict in question.verdicts} == {"asked": "fits", "text": "refused"}
