@@ -38,9 +38,10 @@ from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection, Credentials
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.executor import Executor
 from scheduler.kube.feature_gates import dropped_by, features_left, read_gates
+from scheduler.kube.freshness import Freshness, because
 from scheduler.kube.health import HealthServer
 from scheduler.kube.lease import Election, Lease, LeaseLostError, LeaseTimes
-from scheduler.kube.preflight import Preflight, check
+from scheduler.kube.preflight import Preflight, PreflightError, check
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.kube.stages import DECIDING, StagedClient, StagedCodec, Stages
 from scheduler.kube.watch import Reflector, WatchLimits
@@ -52,6 +53,7 @@ log = logging.getLogger(__name__)
 _TURN_S: Final = 0.005
 _ALIVE_S: Final = 30.0
 _TROUBLES_MAX: Final = 100  # time series
+_PREFLIGHT_PAUSE_S_MAX: Final = 10.0
 _TIMER: Final = TimerFired()
 _LEASE_NAMESPACE: Final = "kube-system"
 
@@ -68,14 +70,28 @@ class SchedulerApp:
         OSError: The health port is taken.
     """
 
-    def __init__(self, connection: Connection, config: Config | None = None, *, stages: Stages | None = None) -> None:
-        """`stages`: where to count what the time goes for, None to count nothing."""
+    def __init__(
+        self,
+        connection: Connection,
+        config: Config | None = None,
+        *,
+        stages: Stages | None = None,
+        is_patient: bool = False,
+    ) -> None:
+        """Args:
+        stages: Where to count what the time goes for, None to count nothing.
+        is_patient: Wait for an API server that does not answer yet, instead of raising.
+        """
         self.config = config or Config()
         self._stages = stages
         self.preflight: Preflight | None = None
         self.problems_by_subject: dict[str, str] = {}  # what the server refuses us, by right or kind
         self.longest_handle_s = 0.0
         self._connection = connection
+        self._is_patient = is_patient
+        self.serves_health = asyncio.Event()
+        self._starting: str | None = "starting"  # why nothing is watched yet
+        self.reflectors: tuple[Reflector, ...] = ()
         self._stack = AsyncExitStack()
         self._inbox: deque[Input] = deque()
         self._reported: dict[tuple[str, str], str] = {}
@@ -89,6 +105,7 @@ class SchedulerApp:
         self._debug_log = DebugLog() if log.isEnabledFor(logging.DEBUG) else None
         self._troubles_seen = 0  # `Troubles.changes` when they were logged last
         self._logged_troubles: dict[tuple[str, str], str] = {}
+        self._clients: list[ApiClient] = []
 
     async def __aenter__(self) -> Self:
         try:
@@ -106,6 +123,7 @@ class SchedulerApp:
         self._loop = loop
         self._failed: asyncio.Future[None] = loop.create_future()
         self._synced = asyncio.Event()
+        self._freshness = self._freshness_of(())
         self.clock = Clock(loop.time)
         credentials = await self._connection.open()
         timeouts = Timeouts(total_s=config.request_timeout)
@@ -115,10 +133,25 @@ class SchedulerApp:
             if stages is None
             else StagedClient(stages, credentials, timeouts=timeouts, may_write=self._may_write)
         )
+        self._clients.append(client)
+        self.metrics = Metrics(self._families)
+        if config.health_port is not None:
+            # First of all: whoever waits for the API server is alive, and says what it waits for.
+            self.health = await self._stack.enter_async_context(
+                HealthServer(
+                    config.health_address or ("::" if IN_CLUSTER_TOKEN.is_file() else "127.0.0.1"),
+                    config.health_port,
+                    problems_alive=self._problems_alive,
+                    problems_ready=self.problems,
+                    notes_ready=self._notes_ready,
+                    metrics=lambda: (self.metrics.text(), CONTENT_TYPE),
+                )
+            )
+            self.serves_health.set()
         features = config.features()
         lease_namespace = self._lease_namespace() if config.leader_election.leader_elect else None
         if config.preflight:
-            self.preflight = await check(client, lease_namespace=lease_namespace)
+            self.preflight = await self._check(client, lease_namespace)
             log.info("connected to %s, Kubernetes %s", credentials.url, self.preflight.version)
             gates = await read_gates(client)
             for warning in (*self.preflight.warnings, *dropped_by(gates)):
@@ -133,7 +166,6 @@ class SchedulerApp:
         if stages is not None:
             vars(self.machine)["handle"] = stages.timed(DECIDING, self.machine.handle)
         codec = Codec(config.slice_selector) if stages is None else StagedCodec(stages, config.slice_selector)
-        self.metrics = Metrics(self._families)
         name = config.scheduler_names[0]
         self._events = EventSeries(
             name, f"{name}-{os.uname().nodename}"[:128], per_second=config.events_per_second, burst=config.events_burst
@@ -154,17 +186,7 @@ class SchedulerApp:
         )
         limits = WatchLimits(inactivity_s=config.watch_inactivity)
         self.reflectors = tuple(Reflector(client, kind, self._deliver, self, limits=limits) for kind in codec.kinds)
-        if config.health_port is not None:
-            self.health = await self._stack.enter_async_context(
-                HealthServer(
-                    config.health_address or ("::" if IN_CLUSTER_TOKEN.is_file() else "127.0.0.1"),
-                    config.health_port,
-                    problems_alive=self._problems_alive,
-                    problems_ready=self.problems,
-                    notes_ready=lambda: self.machine.troubles.texts(is_everywhere=False),
-                    metrics=lambda: (self.metrics.text(), CONTENT_TYPE),
-                )
-            )
+        self._starting = None
         self._tasks = [asyncio.create_task(self._begin(), name="begin")]
         self._tasks[0].add_done_callback(self._on_task_done)
 
@@ -179,6 +201,7 @@ class SchedulerApp:
             # `Lease` gives each request less.
             ApiClient(credentials, timeouts=Timeouts(connect_s=times.request_s, total_s=times.renew_deadline_s))
         )
+        self._clients.append(client)
         identity = f"{os.uname().nodename}_{uuid.uuid4()}"
         leases = [
             Lease(client, self, namespace=namespace, name=name, identity=identity, times=times)
@@ -205,6 +228,7 @@ class SchedulerApp:
         """Read the cluster, when it is our turn."""
         if self._election is not None:
             await self._election.acquired()
+        self._freshness = self._freshness_of(self.reflectors)
         if self.config.tune_gc:
             # Every collection would walk the growing cache: 3 to 8 times the cost of decoding.
             gc.disable()
@@ -216,6 +240,31 @@ class SchedulerApp:
             task.add_done_callback(self._on_task_done)
         self._tasks += [*watches, asyncio.create_task(self._announce_sync(), name="announce-sync")]
         self._schedule_turn()
+
+    async def _check(self, client: ApiClient, lease_namespace: str | None) -> Preflight:
+        """The preflight; a patient one is made again until it is answered."""
+        pause_s = 1.0
+        while True:
+            try:
+                return await check(client, lease_namespace=lease_namespace)
+            except PreflightError as error:
+                if not (self._is_patient and error.is_unanswered):
+                    raise
+                log.warning("%s; waiting for it", error)
+                self._starting = str(error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PREFLIGHT_PAUSE_S_MAX)
+
+    def _freshness_of(self, reflectors: Sequence[Reflector]) -> Freshness:
+        return Freshness(
+            reflectors,
+            self._loop.time(),
+            ready_s=self.config.ready_silence_s,
+            alive_s=self.config.alive_silence_s,
+            accepted_s=lambda: max(
+                (one.accepted_s for one in self._clients if one.accepted_s is not None), default=None
+            ),
+        )
 
     async def _stop(self) -> None:
         for task in self._tasks:
@@ -249,16 +298,22 @@ class SchedulerApp:
             waiting.cancel()
 
     def problems(self) -> list[str]:
-        """Why the scheduler is not ready: not its turn, caches not filled, permissions missing, the machine's own."""
+        """Why the scheduler is not ready: not its turn, caches not filled or stale, permissions, the machine's own."""
+        if self._starting is not None:
+            return [self._starting]
         refused = self.problems_by_subject
         if self._election is not None and (not_ours := self._election.problems()):
             return [*not_ours, *(f"refused by the API server: {subject}: {text}" for subject, text in refused.items())]
         waiting = [reflector for reflector in self.reflectors if not reflector.stats.is_synced]
         return [
-            *(f"{one.kind.name}: not listed yet{_because(one.stats.failure)}" for one in waiting),
+            *(f"{one.kind.name}: not listed yet{because(one)}" for one in waiting),
+            *self._freshness.problems_ready(self._loop.time()),
             *(f"refused by the API server: {subject}: {text}" for subject, text in refused.items()),
             *(text for text in self.machine.problems() if not any(known in text for known in refused.values())),
         ]
+
+    def _notes_ready(self) -> Sequence[str]:
+        return () if self._starting is not None else self.machine.troubles.texts(is_everywhere=False)
 
     def _problems_alive(self) -> list[str]:
         if self._failed.done() and not self._failed.cancelled():
@@ -267,7 +322,7 @@ class SchedulerApp:
         idle_s = self._loop.time() - self._last_turn_s
         if self._inbox and idle_s > _ALIVE_S:
             return [f"inputs have been waiting for {idle_s:.0f} s"]
-        return []
+        return self._freshness.problems_alive(self._loop.time())
 
     # -- Reporter: what reflectors and executor want known --
 
@@ -406,6 +461,8 @@ class SchedulerApp:
 
     def _families(self) -> Iterator[Family]:
         """What `Metrics` reads when it is scraped."""
+        if self._starting is not None:
+            return
         now_s, kinds = self._loop.time(), {reflector.kind.name: reflector.stats for reflector in self.reflectors}
 
         def by_kind(read: object) -> dict[tuple[str, ...], float]:
@@ -530,7 +587,3 @@ def _profile(profile: ProfileConfig, config: Config) -> Profile:
         ignored_fields=config.ignored_pod_fields,
     )
     return Profile(profile.scheduler_name, plugins)
-
-
-def _because(failure: str | None) -> str:
-    return f" ({failure})" if failure else ""

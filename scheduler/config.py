@@ -196,6 +196,9 @@ class Config(_Section):
             `parallelism` has no counterpart: deciding has one thread).
         request_timeout: After it the outcome of a write is unknown.
         watch_inactivity: A watch silent for so long is cut; servers send bookmarks every minute.
+        not_ready_after: /readyz fails when some kind has not been heard of for so long; None: 20 s after its watch was
+            cut for silence.
+        not_alive_after: /livez fails when the API server has not been heard of at all for so long; None: never.
         events_per_second, events_burst: What is beyond is delayed, then dropped.
         ignored_pod_fields: Names of `model.unsupported_fields.FIELDS` that refuse no pod, "*" for all.
         kubernetes: Whose verdicts to match where 1.37 changed them.
@@ -215,6 +218,8 @@ class Config(_Section):
     writes_in_flight: Annotated[int, Field(ge=1, le=1000)] = 64
     request_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 15.0
     watch_inactivity: Annotated[Seconds, Field(ge=1, le=3600)] = 70.0
+    not_ready_after: Annotated[Seconds, Field(ge=1)] | None = None
+    not_alive_after: Annotated[Seconds, Field(ge=1)] | None = 600.0
     events_per_second: Annotated[float, Field(gt=0, le=10_000, strict=False)] = 200.0
     events_burst: Annotated[int, Field(ge=1, le=100_000)] = 500
     pod_initial_backoff_seconds: Annotated[int, Field(ge=1)] = 1
@@ -250,6 +255,18 @@ class Config(_Section):
     def lease_names(self) -> tuple[str, ...]:
         """The leases to be held: processes that have one scheduler name in common exclude each other."""
         return (self.leader_election.resource_name,) if self.leader_election.resource_name else self.scheduler_names
+
+    @property
+    def ready_silence_s(self) -> float:
+        """For how long a kind may be silent before /readyz fails; at least until its watch is cut for that."""
+        if self.not_ready_after is None:
+            return self.watch_inactivity + 20.0
+        return max(self.not_ready_after, self.watch_inactivity)
+
+    @property
+    def alive_silence_s(self) -> float | None:
+        """The same of the API server as a whole and /livez, which does not fail before /readyz."""
+        return None if self.not_alive_after is None else max(self.not_alive_after, self.ready_silence_s)
 
     @property
     def node_selector(self) -> TextSelector | None:

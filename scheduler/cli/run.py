@@ -266,7 +266,7 @@ async def _serve(connection: Connection, config: Config, stages: Stages | None) 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     try:
-        async with SchedulerApp(connection, config, stages=stages) as app:
+        async with SchedulerApp(connection, config, stages=stages, is_patient=connection.in_cluster) as app:
             has_begun = True
             # Not the loop's: it would come after what the loop had begun to send when we were stopped.
             signal.signal(signal.SIGCONT, lambda *_: _end_overslept(app))

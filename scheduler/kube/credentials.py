@@ -1,31 +1,42 @@
 """Where the API server is and how we prove who we are.
 
 `Connection` describes it (an address, a kubeconfig, or the pod we run in); `Credentials` is the opened form that the
-request layer uses and can ask to refresh. kubernetes-asyncio reads kubeconfigs, exec plugins and the pod's service
-account; it is imported only when one of these is used, for it costs 0.3 s and 70 MiB.
+request layer uses, and that is read again: when one of its files has other content (looked at every `RECHECK_S`), when
+an exec plugin's answer is about to expire, when the server refuses the token (401), and when a certificate is not
+trusted and the files say something else by now. So a rotated authority, token or client certificate costs at most one
+refused request.
 
-Not here: sending anything (`requests`).
+Not here: kubeconfig files and their errors (`kubeconfig`), plugins (`exec_plugin`), sending anything (`requests`).
+kubernetes-asyncio is used for `auth-provider` (OIDC) only, and imported only then: it costs 0.3 s and 70 MiB.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import os
 import ssl
-from dataclasses import dataclass, field
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from kubernetes_asyncio.client import Configuration
+from scheduler.kube.exec_plugin import run_plugin
+from scheduler.kube.kubeconfig import Access, CredentialsError, Reader, read_kubeconfig
 
-IN_CLUSTER_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
-IN_CLUSTER_NAMESPACE: Final = IN_CLUSTER_TOKEN.with_name("namespace")
+__all__ = ["IN_CLUSTER_TOKEN", "Connection", "Credentials", "CredentialsError"]
 
+log = logging.getLogger(__name__)
 
-class CredentialsError(Exception):
-    """The connection cannot be set up; the text says what to change."""
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+IN_CLUSTER_TOKEN: Final = SERVICE_ACCOUNT / "token"
+IN_CLUSTER_NAMESPACE: Final = SERVICE_ACCOUNT / "namespace"
+RECHECK_S: Final = 10.0  # kubelets renew tokens at 80 % of their hour or more
+PLUGIN_S_MAX: Final = 60.0  # somebody may be typing a password
+_EXPIRES_EARLY_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,7 @@ class Connection:
         kubeconfig: A kubeconfig file, or several joined by the path separator as in $KUBECONFIG.
         context: The kubeconfig's context; None: its current one.
         in_cluster: Use the pod's service account.
+        plugin_s_max: How long a plugin of the kubeconfig may take.
     """
 
     url: str = ""
@@ -47,6 +59,7 @@ class Connection:
     kubeconfig: str | Path | None = None
     context: str | None = None
     in_cluster: bool = False
+    plugin_s_max: float = PLUGIN_S_MAX
 
     @classmethod
     def from_kubeconfig(cls, path: str | Path, context: str | None = None) -> Connection:
@@ -89,24 +102,26 @@ class Connection:
         Raises:
             CredentialsError: A file is missing or malformed, a plugin failed, or nothing was described.
         """
-        if self.in_cluster or self.kubeconfig is not None:
-            return await _KubernetesCredentials.load(self)
-        if not self.url:
+        if not (self.in_cluster or self.kubeconfig is not None or self.url):
             raise CredentialsError("no API server given: a URL, a kubeconfig or a pod's service account is needed")
-        return _StaticCredentials(self)
+        credentials = _ReadCredentials(self)
+        await credentials.read()
+        return credentials
 
 
 class Credentials:
-    """What one request needs: base address, TLS, proxy and the Authorization header.
+    """What one request needs: base address, TLS, proxy and the headers that say who asks.
 
-    `generation` grows with each refresh; a request that was refused with 401 passes the generation it was sent with,
-    so many of them refused at once lead to one refresh.
+    `generation` grows with each refresh; a request that was refused passes the generation it was sent with, so many of
+    them refused at once lead to one refresh.
     """
 
     url: str
+    origin: str = ""  # where they come from, for errors
     tls: ssl.SSLContext | bool = True
     server_hostname: str | None = None
     proxy: str | None = None
+    impersonation: tuple[tuple[str, str], ...] = ()
     generation: int = 0
 
     def authorization(self) -> str | None:
@@ -117,117 +132,187 @@ class Credentials:
         """Get fresh credentials unless that has happened since `seen_generation`. False: there are no fresher ones."""
         raise NotImplementedError
 
-
-class _StaticCredentials(Credentials):
-    def __init__(self, connection: Connection) -> None:
-        self.url = connection.url.rstrip("/")
-        self._authorization = f"Bearer {connection.token}" if connection.token else None
-        if self.url.startswith("https:"):
-            self.tls = _tls_context(connection.ca)
-
-    def authorization(self) -> str | None:
-        return self._authorization
-
-    async def refresh(self, seen_generation: int) -> bool:
+    async def refresh_if_changed(self, seen_generation: int) -> bool:
+        """Read the files again if they say something else by now; False: they do not."""
         return False
 
-
-def _tls_context(ca: str | Path | None) -> ssl.SSLContext:
-    try:
-        if isinstance(ca, str) and "-----BEGIN" in ca:
-            return ssl.create_default_context(cadata=ca)
-        return ssl.create_default_context(cafile=ca)
-    except (OSError, ssl.SSLError) as error:
-        raise CredentialsError(f"certificate authority {ca}: {error}") from error
+    async def keep_current(self) -> None:
+        """Called before each request: now and then, look whether there is something newer. Never raises."""
 
 
-class _KubernetesCredentials(Credentials):
-    """A kubeconfig or the pod's service account, as kubernetes-asyncio reads it.
-
-    A refresh reads everything anew: the token file, the exec plugin's answer, client certificates.
-    """
+class _ReadCredentials(Credentials):
+    """Of any `Connection`, read from its files again when there is reason to."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._configuration: Any = None
         self._authorization: str | None = None
+        self._expires_s: float | None = None  # since the epoch
+        self._reader = Reader()
+        self._is_unread = True  # the last attempt failed
+        self._complaint = ""
+        self._recheck_at_s = 0.0
         self._lock = asyncio.Lock()
 
-    @classmethod
-    async def load(cls, connection: Connection) -> _KubernetesCredentials:
-        credentials = cls(connection)
-        await credentials._read()
-        return credentials
-
     def authorization(self) -> str | None:
-        configuration = self._configuration
-        if configuration.refresh_api_key_hook is not None:
-            # In a pod: reads the token file again when a minute has passed.
-            configuration.refresh_api_key_hook(configuration)
-            return _authorization_of(configuration)
         return self._authorization
 
     async def refresh(self, seen_generation: int) -> bool:
+        if not self._connection.in_cluster and self._connection.kubeconfig is None:
+            return False  # a token that was given by value
         async with self._lock:
             if self.generation == seen_generation:
-                await self._read()
+                await self.read()
                 self.generation += 1
         return True
 
-    async def _read(self) -> None:
-        # Imported here: see the module's docstring.
-        from kubernetes_asyncio import config as kubernetes_config  # noqa: PLC0415
-        from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+    async def refresh_if_changed(self, seen_generation: int) -> bool:
+        async with self._lock:
+            if self.generation == seen_generation:
+                if not self._is_unread and not self._reader.has_changed():
+                    return False
+                await self.read()
+                self.generation += 1
+                log.info("%s: credentials were read again", self.origin)
+        return True
 
-        configuration = Configuration()
+    async def keep_current(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._recheck_at_s or self._lock.locked():
+            return
+        self._recheck_at_s = now_s + RECHECK_S
+        generation = self.generation
         try:
-            if self._connection.in_cluster:
-                kubernetes_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            if self._expires_s is not None and time.time() >= self._expires_s - _EXPIRES_EARLY_S:
+                await self.refresh(generation)
             else:
-                await kubernetes_config.load_kube_config(
-                    config_file=_existing(self._connection.kubeconfig),
-                    context=self._connection.context,
-                    client_configuration=configuration,
-                    persist_config=False,
-                )
-            self._configuration = configuration
-            self.url = str(configuration.host).rstrip("/")
-            self.proxy = configuration.proxy
-            self.server_hostname = configuration.tls_server_name
-            self._authorization = _authorization_of(configuration)
-            if self.url.startswith("https:"):
-                self.tls = _tls_context_of(configuration)
-        except CredentialsError:
-            raise
-        except Exception as error:
-            # The loader raises its own error, KeyError, TypeError, yaml and OS errors for malformed files alike.
-            where = "the pod's service account" if self._connection.in_cluster else f"{self._connection.kubeconfig}"
-            raise CredentialsError(f"{where}: {error}") from error
+                await self.refresh_if_changed(generation)
+        except CredentialsError as error:
+            # Perhaps half written: what we have may still be good, and is asked about again soon.
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                log.warning("credentials cannot be read again, those read before are used: %s", error)
+        else:
+            self._complaint = ""
+
+    async def read(self) -> None:
+        """Read everything; what was read before stays when that fails."""
+        reader, self._is_unread = Reader(), True
+        access = self._access(reader)
+        expires_s = None
+        if (plugin := access.exec_plugin) is not None:
+            answer = await run_plugin(plugin, timeout_s=self._connection.plugin_s_max)
+            expires_s = answer.expires_s
+            access = replace(
+                access,
+                token=answer.token or access.token,
+                certificate=answer.certificate or access.certificate,
+                key=answer.key or access.key,
+            )
+        elif access.auth_provider is not None:
+            token = await _ask_provider(access.auth_provider, access.origin, self._connection.plugin_s_max)
+            access = replace(access, token=token)
+        tls = _tls_context(access) if access.url.lower().startswith("https:") else True
+        self._is_unread = False
+        self._reader, self._recheck_at_s = reader, time.monotonic() + RECHECK_S
+        self.url, self.origin, self.tls, self.proxy = access.url, access.origin, tls, access.proxy
+        self.server_hostname, self.impersonation = access.server_hostname, access.impersonation
+        self._authorization, self._expires_s = _authorization(access), expires_s
+
+    def _access(self, reader: Reader) -> Access:
+        connection = self._connection
+        if connection.in_cluster:
+            return _read_pod(reader, os.environ)
+        if connection.kubeconfig is not None:
+            return read_kubeconfig(connection.kubeconfig, connection.context, reader)
+        authority: bytes | None = None
+        if isinstance(connection.ca, str) and "-----BEGIN" in connection.ca:
+            authority = connection.ca.encode()
+        elif connection.ca is not None and connection.url.startswith("https:"):
+            authority = reader.read(Path(connection.ca), f"certificate authority {connection.ca}")
+        origin = f"certificate authority {connection.ca}" if authority and reader.paths else connection.url
+        return Access(origin=origin, url=connection.url.rstrip("/"), authority=authority, token=connection.token)
 
 
-def _existing(kubeconfig: str | Path | None) -> str:
-    paths = [part for part in str(kubeconfig).split(os.pathsep) if part]
-    if not any(Path(path).expanduser().is_file() for path in paths):
-        raise CredentialsError(f"{kubeconfig}: no such kubeconfig file")
-    return os.pathsep.join(str(Path(path).expanduser()) for path in paths)
+def _read_pod(reader: Reader, environment: Mapping[str, str]) -> Access:
+    """The service account that kubelets mount into every pod.
+
+    Source: client-go v0.36.3 rest/config.go (InClusterConfig).
+    """
+    origin = "the pod's service account"
+    host, port = (environment.get(f"KUBERNETES_SERVICE_{name}") for name in ("HOST", "PORT"))
+    if not host or not port:
+        raise CredentialsError(f"{origin}: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+    token = reader.read(SERVICE_ACCOUNT / "token", f"{origin}: {SERVICE_ACCOUNT / 'token'}").decode("ascii", "replace")
+    if not token.strip():
+        raise CredentialsError(f"{origin}: {SERVICE_ACCOUNT / 'token'}: it is empty")
+    return Access(
+        origin=origin,
+        url=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        authority=reader.read(SERVICE_ACCOUNT / "ca.crt", f"{origin}: {SERVICE_ACCOUNT / 'ca.crt'}"),
+        token=token.strip(),
+    )
 
 
-def _authorization_of(configuration: Configuration) -> str | None:
-    api_keys: dict[str, Any] = configuration.api_key
-    if token := api_keys.get("BearerToken"):
-        return str(token).strip()
-    if configuration.username:
-        pair = f"{configuration.username}:{configuration.password or ''}"
+def _authorization(access: Access) -> str | None:
+    if access.token:
+        return f"Bearer {access.token}"
+    if access.username:
+        pair = f"{access.username}:{access.password or ''}"
         return "Basic " + base64.b64encode(pair.encode()).decode()
     return None
 
 
-def _tls_context_of(configuration: Configuration) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
-    if not configuration.verify_ssl:
-        # The kubeconfig says insecure-skip-tls-verify.
+def _tls_context(access: Access) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cadata=_text(access.authority) if access.authority is not None else None)
+    except (ssl.SSLError, ValueError) as error:
+        raise CredentialsError(f"{access.origin}: the certificate authority is no PEM certificate: {error}") from error
+    if access.certificate is not None and access.key is not None:
+        try:
+            _load_chain(context, access.certificate + b"\n" + access.key)
+        except (ssl.SSLError, OSError) as error:
+            raise CredentialsError(f"{access.origin}: client certificate and key cannot be used: {error}") from error
+    if not access.is_verified:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _load_chain(context: ssl.SSLContext, pem: bytes) -> None:
+    """OpenSSL reads a chain from files only: from one in memory, or one that is ours alone and gone afterwards."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("client-certificate"), "wb") as memory:
+            memory.write(pem)
+            memory.flush()
+            context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}", password="")
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(pem)
+        file.flush()
+        context.load_cert_chain(file.name, password="")
+
+
+def _text(pem: bytes) -> str:
+    # A bundle may have comments in any language; only what is between the lines of dashes counts.
+    return pem.decode("ascii", "ignore")
+
+
+async def _ask_provider(config: Mapping[str, Any], origin: str, timeout_s: float) -> str:
+    """The token that a kubeconfig's `auth-provider` gives, as kubernetes-asyncio asks it."""
+    # Imported here: see the module's docstring.
+    from kubernetes_asyncio import config as kubernetes_config  # noqa: PLC0415
+    from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+
+    configuration = Configuration()
+    try:
+        async with asyncio.timeout(timeout_s):
+            await kubernetes_config.load_kube_config_from_dict(dict(config), client_configuration=configuration)
+    except TimeoutError as error:
+        raise CredentialsError(f"{origin}: auth-provider: no answer within {timeout_s:g} s") from error
+    except Exception as error:
+        # The library raises its own error, KeyError, TypeError and OS errors alike.
+        raise CredentialsError(f"{origin}: auth-provider: {type(error).__name__}: {error}") from error
+    token: str | None = configuration.api_key.get("BearerToken")
+    if not token:
+        raise CredentialsError(f"{origin}: auth-provider: it gave no token")
+    return token.removeprefix("Bearer ").strip()

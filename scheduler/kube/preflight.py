@@ -29,7 +29,14 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class PreflightError(Exception):
-    """The scheduler cannot work with this server; one problem a line, each saying what is missing."""
+    """The scheduler cannot work with this server; one problem a line, each saying what is missing.
+
+    `is_unanswered`: it said nothing, or that it is in trouble; that may pass.
+    """
+
+    def __init__(self, message: str, *, is_unanswered: bool = False) -> None:
+        super().__init__(message)
+        self.is_unanswered = is_unanswered
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,8 @@ async def check(
         )
     served = await client.send("GET", RESOURCE_API)
     if not isinstance(served, Accepted):
+        if (problem := _problem(served, client)) is not None:
+            raise problem
         raise PreflightError(
             f"the API server ({version.git_version}) does not serve resource.k8s.io/v1: {_say(served)}; "
             "enable it with --runtime-config=resource.k8s.io/v1=true"
@@ -96,11 +105,27 @@ async def check(
 async def _server_version(client: ApiClient) -> _Version:
     outcome = await client.send("GET", "/version")
     if not isinstance(outcome, Accepted):
-        raise PreflightError(f"the API server does not answer: {_say(outcome)}")
+        raise _problem(outcome, client) or PreflightError(
+            f"GET /version: this does not look like a Kubernetes API server: {_say(outcome)}"
+        )
     try:
         return msgspec.json.decode(outcome.body, type=_Version)
     except msgspec.DecodeError as error:
         raise PreflightError(f"GET /version: this does not look like a Kubernetes API server: {error}") from error
+
+
+def _problem(outcome: Outcome, client: ApiClient) -> PreflightError | None:
+    """What to say when the server does not answer, or does not like who asks; None when it is something else."""
+    whose = f" of {client.origin}" if client.origin else ""
+    match outcome:
+        case Unknown() | Rejected(code=0 | HTTPStatus.TOO_MANY_REQUESTS):
+            return PreflightError(f"the API server does not answer: {_say(outcome)}", is_unanswered=True)
+        case Rejected(code=HTTPStatus.UNAUTHORIZED):
+            return PreflightError(f"the API server does not accept the credentials{whose}: {_say(outcome)}")
+        case Rejected(code=HTTPStatus.FORBIDDEN):
+            return PreflightError(f"the API server refuses what the credentials{whose} ask for: {_say(outcome)}")
+        case _:
+            return None
 
 
 def _numbers(version: _Version) -> tuple[int, int]:

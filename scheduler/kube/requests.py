@@ -4,7 +4,9 @@ Rules of this module
   1. `send` never raises for what the network or the server does: it returns one of four outcomes.
   2. "Accepted" and "rejected" are certain. Whatever may have been executed, or may still arrive, is `Unknown`: a 5xx,
      unless it says that an admission webhook stood in the way. Those are asked before anything is stored.
-  3. 401 refreshes the credentials once and sends again; 429 waits as told and sends again, a bounded number of times.
+  3. 401 refreshes the credentials once and sends again, and so does a certificate that is not trusted when the files
+     say something else by now (nothing has been sent then); 429 waits as told and sends again, a bounded number of
+     times.
   4. Nothing else is sent twice: a 404 to a DELETE or a 409 to a PUT is never the echo of our own first sending.
   5. What may change something is sent only while `may_write` says so, which is asked before each attempt, and again
      when there is a connection to hand it to. What was not sent is rejected for certain.
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ from typing import Final, TypeAlias
 
 import aiohttp
 import msgspec
+from multidict import CIMultiDict
 from yarl import URL
 
 from scheduler.kube.credentials import Credentials, CredentialsError
@@ -214,11 +218,17 @@ class ApiClient:
         self._credentials = credentials
         self._timeouts = timeouts
         self._may_write = may_write
+        self.accepted_s: float | None = None  # when a request of `send` was last accepted, by the loop's clock
         self._pause = pause
         # The headers cannot be gzipped away on loopback or in a cluster: inflating costs more than the bytes.
         self._headers = {"Accept-Encoding": "identity", "User-Agent": user_agent}
         self._write_timeout = aiohttp.ClientTimeout(total=timeouts.total_s, sock_connect=timeouts.connect_s)
         self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def origin(self) -> str:
+        """Where the credentials come from, for errors about them."""
+        return self._credentials.origin
 
     async def __aenter__(self) -> ApiClient:
         # Idle connections are dropped before servers and load balancers do it: a write on a connection that the
@@ -261,17 +271,19 @@ class ApiClient:
                 aiohttp.ConnectionTimeoutError,
                 aiohttp.ClientHttpProxyError,
             ) as error:
-                return Rejected(0, "NoConnection", _describe(error), is_retriable=True)
+                return Rejected(0, "NoConnection", describe(error), is_retriable=True)
             except CredentialsError as error:
                 # An exec plugin or a token file that is being replaced may work the next time.
                 return Rejected(0, "NoCredentials", str(error), is_retriable=True)
             except _NotSentError:
                 return _NOT_SENT
             except aiohttp.InvalidURL as error:
-                return Rejected(0, "InvalidURL", _describe(error), is_configuration=True)
+                return Rejected(0, "InvalidURL", describe(error), is_configuration=True)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                return Unknown(_describe(error))
+                return Unknown(describe(error))
             outcome = classify(code, reply, is_deletion=method == "DELETE")
+            if isinstance(outcome, Accepted):
+                self.accepted_s = asyncio.get_running_loop().time()
             is_throttled = isinstance(outcome, Rejected) and outcome.code == HTTPStatus.TOO_MANY_REQUESTS
             if not is_throttled or attempt == _THROTTLED_RETRIES_MAX:
                 return outcome
@@ -300,8 +312,15 @@ class ApiClient:
         *,
         accept: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        await self._credentials.keep_current()
         generation = self._credentials.generation
-        response = await self._open(method, path, body, content_type, timeout, accept=accept)
+        try:
+            response = await self._open(method, path, body, content_type, timeout, accept=accept)
+        except aiohttp.ClientConnectorCertificateError:
+            if not await self._credentials.refresh_if_changed(generation):
+                raise
+            generation = self._credentials.generation
+            response = await self._open(method, path, body, content_type, timeout, accept=accept)
         try:
             if response.status == HTTPStatus.UNAUTHORIZED and await self._credentials.refresh(generation):
                 response.release()
@@ -323,11 +342,14 @@ class ApiClient:
     ) -> aiohttp.ClientResponse:
         assert self._session is not None, "use `async with ApiClient(...)`"
         credentials = self._credentials
-        headers = {**self._headers, "Accept": accept}
+        headers = CIMultiDict(self._headers)
+        headers["Accept"] = accept
         if (authorization := credentials.authorization()) is not None:
             headers["Authorization"] = authorization
         if body is not None:
             headers["Content-Type"] = content_type
+        for name, value in credentials.impersonation:
+            headers.add(name, value)
         return await self._session.request(
             method,
             URL(credentials.url + path, encoded=True),
@@ -359,8 +381,28 @@ async def _writes_are_sent_once(
         raise aiohttp.ClientConnectionError(str(error) or type(error).__name__) from error
 
 
-def _describe(error: BaseException) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
-        why = os.strerror(error.errno) if error.errno else str(error.os_error)
-        return f"cannot connect to {error.host}:{error.port}: {why}"
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+def describe(error: BaseException) -> str:
+    """What went wrong with a connection, for people."""
+    match error:
+        case CredentialsError():
+            return str(error)
+        case aiohttp.ClientConnectorCertificateError():
+            why = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+            return f"the certificate of {error.host}:{error.port} is not trusted: {why}"
+        case aiohttp.ClientConnectorDNSError():
+            return f"cannot find host {error.host}: {error.os_error.strerror or error.os_error}"
+        case aiohttp.ClientConnectorSSLError():
+            return f"cannot connect to {error.host}:{error.port} with TLS: {_why(error.os_error)}"
+        case aiohttp.ClientProxyConnectionError():
+            return f"cannot connect to the proxy {error.host}:{error.port}: {_why(error.os_error)}"
+        case aiohttp.ClientConnectorError():
+            return f"cannot connect to {error.host}:{error.port}: {_why(error.os_error)}"
+        case _:
+            return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _why(error: OSError) -> str:
+    # aiohttp's and asyncio's own texts repeat host and port.
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or str(error)).replace("_", " ").lower()
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)

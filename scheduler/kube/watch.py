@@ -57,6 +57,7 @@ from scheduler.kube.requests import (
     Unknown,
     classify,
     decode_status,
+    describe,
     retry_after_s,
 )
 from scheduler.kube.served import UnansweredError, find_version
@@ -94,6 +95,7 @@ class WatchStats:
     last_activity_s: float | None = None  # the last byte of any kind
     failure: str | None = None  # why the last attempt failed, None while it goes well
     version: str | None = None  # served now, of a kind that a server may not have
+    is_absent: bool = False  # the server does not have this kind: nothing is watched
 
 
 class Reporter(Protocol):
@@ -191,7 +193,6 @@ class Reflector:
         self._pause = pause
         self._rng = rng or random.Random()  # noqa: S311 - jitter
         self._path = kind.path
-        self._is_absent = False
         self._known: dict[ObjectName, tuple[str, str]] = {}  # uid and resource version as last told
         self._version: str | None = None  # None: (re)list
         self._has_watch_list = True
@@ -219,7 +220,7 @@ class Reflector:
             except _PauseError as error:
                 failure, wait_s = str(error), error.wait_s
             except (aiohttp.ClientError, TimeoutError, OSError, UndecodableError, CredentialsError) as error:
-                failure, wait_s = f"{type(error).__name__}: {error}", None
+                failure, wait_s = describe(error), None
             is_healthy = self.stats.events > events_before or loop.time() - begun_s >= self._limits.healthy_s
             self._failures = 0 if is_healthy else self._failures + 1
             self.stats.failure = failure
@@ -254,13 +255,13 @@ class Reflector:
         self._mark_alive()
         was_synced, self.stats.version = self.stats.is_synced, version
         if version is not None:
-            if self._is_absent or not was_synced:
+            if self.stats.is_absent or not was_synced:
                 log.info("%s: served as %s/%s", self.kind.name, wanted.group, version)
-            self._path, self._is_absent = wanted.path(version), False
+            self._path, self.stats.is_absent = wanted.path(version), False
             return
-        if not self._is_absent:
+        if not self.stats.is_absent:
             log.info("%s: the API server serves none of %s; asked again later", self.kind.name, wanted)
-            self._is_absent = True
+            self.stats.is_absent = True
             self._replace(_Replacement(), "")
         raise _AbsentError
 

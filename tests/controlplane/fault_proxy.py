@@ -137,6 +137,7 @@ class FaultProxy:
     _held: set[asyncio.Task[tuple[int, str, bytes]]] = field(default_factory=set)
     _session: aiohttp.ClientSession | None = None
     _runner: web.ServerRunner | None = None
+    _context: ssl.SSLContext | None = None
 
     async def __aenter__(self) -> FaultProxy:
         self._session = aiohttp.ClientSession(
@@ -150,11 +151,10 @@ class FaultProxy:
             shutdown_timeout=1,
         )
         await self._runner.setup()
-        context = None
         if self.tls is not None:
-            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            context.load_cert_chain(*map(str, self.tls))
-        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context).start()
+            self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self._context.load_cert_chain(*map(str, self.tls))
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._context).start()
         port = self._runner.addresses[0][1]
         self.url = f"{'https' if self.tls else 'http'}://127.0.0.1:{port}"
         return self
@@ -196,6 +196,16 @@ class FaultProxy:
 
     def accept(self) -> None:
         self._refusing = False
+
+    def rotate(self, certificate: Path, key: Path) -> None:
+        """Serve with another certificate from now on; open connections are cut."""
+        assert self._context is not None, "it serves plain HTTP"
+        self._context.load_cert_chain(certificate, key)
+        assert self._runner is not None
+        assert self._runner.server is not None
+        for connection in self._runner.server.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
 
     # -- one request ------------------------------------------------------------------------------------------
 

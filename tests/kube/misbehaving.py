@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -30,6 +31,11 @@ class Asked:
     query: dict[str, str]
     headers: dict[str, str]
     body: Any
+    header_pairs: tuple[tuple[str, str], ...] = ()
+
+    def all_headers(self, name: str) -> list[str]:
+        """The values of a header that may be there several times."""
+        return [value for other, value in self.header_pairs if other.lower() == name.lower()]
 
 
 def _decoded(body: bytes) -> Any:
@@ -61,6 +67,7 @@ class Misbehaving:
                 dict(request.query),
                 dict(request.headers),
                 _decoded(body),
+                tuple(request.headers.items()),
             )
         )
         self.changed.set()
@@ -80,16 +87,17 @@ SERVER = web.AppKey("server", Misbehaving)
 
 
 @asynccontextmanager
-async def misbehaving(*answers: Answer):
+async def misbehaving(*answers: Answer, tls: ssl.SSLContext | None = None):
+    """With `tls`: over HTTPS."""
     server = Misbehaving(deque(answers))
     application = web.Application()
     application[SERVER] = server
     application.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.2)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    server.url = f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
     try:
         yield server
     finally:

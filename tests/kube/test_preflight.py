@@ -82,7 +82,7 @@ async def test_server_that_has_everything(minor):
         ),
         pytest.param(
             [status(401, "Unauthorized", "Unauthorized")],
-            "the API server does not answer: Unauthorized (HTTP 401)",
+            "the API server does not accept the credentials of http://127.0.0.1:",
             id="token-refused",
         ),
         pytest.param(

@@ -433,34 +433,6 @@ async def test_credentials_that_cannot_be_refreshed_are_tried_again_later(tmp_pa
             assert (outcome.reason, outcome.is_retriable) == ("NoCredentials", True)
 
 
-async def test_pods_service_account_is_read_again_when_its_token_is_refused(tmp_path, monkeypatch):
-    token, authority = tmp_path / "token", tmp_path / "ca.crt"
-    token.write_text("first")
-    authority.write_text("not looked at over http")
-    async with misbehaving(status(401, "Unauthorized", "Unauthorized"), reply({})) as server:
-        from kubernetes_asyncio.config import incluster_config
-
-        monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
-        monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
-        monkeypatch.setattr("scheduler.kube.credentials._tls_context_of", lambda configuration: True)
-        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", server.url.rsplit(":", 1)[1])
-        credentials = await Connection.from_pod().open()
-        assert credentials.url == server.url.replace("http", "https")
-        credentials.url = server.url
-        token.write_text("second")
-        original = type(credentials)._read
-
-        async def read_and_stay_with_http(self):
-            await original(self)
-            self.url = server.url
-
-        monkeypatch.setattr(type(credentials), "_read", read_and_stay_with_http)
-        async with sending(server, credentials=credentials) as (client, _):
-            assert isinstance(await client.send("GET", "/version"), Accepted)
-            assert [one.headers["Authorization"] for one in server.asked] == ["Bearer first", "Bearer second"]
-
-
 def test_token_is_not_shown():
     assert "secret" not in repr(Connection(url="https://localhost", token="secret"))
 

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from scheduler.cli.run import find_configuration, run
 from scheduler.embedded import EmbeddedCluster
+from tests.kube.misbehaving import misbehaving, status
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = "apiVersion: dra-scheduler/v1alpha1\nkind: DraSchedulerConfiguration\n"
@@ -92,7 +93,7 @@ async def test_configuration_errors_name_file_line_and_column(tmp_path):
     ("content", "complaint"),
     [
         pytest.param(None, "kubeconfig: no such kubeconfig file", id="no-such-file"),
-        pytest.param("clusters: [", "kubeconfig: ", id="no-yaml"),
+        pytest.param("clusters: [", "kubeconfig:1:12: no valid YAML: ", id="no-yaml"),
     ],
 )
 async def test_kubeconfig_that_cannot_be_used_is_exit_code_1(tmp_path, content, complaint):
@@ -266,3 +267,48 @@ def test_a_profile_that_cannot_be_written_is_told_before_anything_starts(option:
 
     assert result.exit_code == 2
     assert f"Invalid value for '{option}': cannot be written: No such file or directory" in result.output
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        pytest.param("", "kubeconfig: this kubeconfig is empty", id="empty"),
+        pytest.param("hello there", "kubeconfig: no kubeconfig, but text", id="text"),
+        pytest.param(b"\x00\xff\x10", "kubeconfig: no kubeconfig, but binary data", id="binary"),
+        pytest.param("https://no-such-host.invalid", "cannot find host no-such-host.invalid: ", id="unknown-host"),
+    ],
+)
+async def test_a_kubeconfig_that_leads_nowhere_is_one_line_in_words(tmp_path, content, complaint):
+    path = tmp_path / "kubeconfig"
+    if isinstance(content, str) and content.startswith("https:"):
+        kubeconfig(tmp_path, content)
+    else:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, errors = await end(await start("--kubeconfig", str(path)))
+
+    assert code == 1
+    assert complaint in errors
+    assert len(errors.splitlines()) == 1
+
+
+async def test_a_plugin_that_is_missing_is_named_with_its_user(tmp_path):
+    path = Path(kubeconfig(tmp_path, "https://127.0.0.1:1"))
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin", "interactiveMode": "Never"}
+    content = json.loads(path.read_text())
+    content["users"][0]["user"]["exec"] = plugin
+    path.write_text(json.dumps(content))
+    code, errors = await end(await start("--kubeconfig", str(path)))
+
+    assert code == 1
+    assert errors == f'Error: {path}: user "u": exec: no-such-plugin: the plugin is not installed, or not on PATH\n'
+
+
+async def test_credentials_that_are_not_accepted_are_named_and_not_called_silence(tmp_path):
+    async with misbehaving(status(401, "Unauthorized", "Unauthorized"), status(401, "Unauthorized", "no")) as server:
+        path = kubeconfig(tmp_path, server.url)
+        code, errors = await end(await start("--no-health", "--kubeconfig", path))
+
+    assert code == 1
+    assert errors == (
+        f'Error: the API server does not accept the credentials of {path}: context "x", user "u": no (HTTP 401)\n'
+    )
