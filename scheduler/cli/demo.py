@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import signal
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from scheduler.cli.pod_devices import OURS
 
 if TYPE_CHECKING:
     from scheduler.cli.demo_objects import DemoObjects
+    from scheduler.embedded import EmbeddedCluster
 
 _SETTLE_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
@@ -98,18 +100,19 @@ async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
     from scheduler.embedded import EmbeddedCluster
     from scheduler.kube.credentials import Connection
 
-    async with EmbeddedCluster() as cluster:
+    token = secrets.token_urlsafe(32)
+    async with EmbeddedCluster(token=token) as cluster:
         _say(f"embedded cluster: {objects.told}")
         for problem in await objects.build(cluster):
             _say(problem)
         config = Config(health_port=None, leader_election=LeaderElection(leader_elect=False))
-        async with SchedulerApp(Connection(url=cluster.url), config) as app:
+        async with SchedulerApp(Connection(url=cluster.url, token=token), config) as app:
             await app.synced()
             _say(f"scheduler is running; applying {objects.counted}")
             for problem in await objects.apply(cluster):
                 _say(problem)
-            settled = await _settle(cluster.url, expected=objects.pods_expected)
-            rows = await _rows(cluster.url)
+            settled = await _settle(cluster, expected=objects.pods_expected)
+            rows = await _rows(cluster)
             kubeconfig = cluster.kubeconfig_path if serve else None
             if output == "json":
                 told = {"kubeconfig": str(kubeconfig)} if kubeconfig is not None else {}
@@ -121,32 +124,32 @@ async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
     return settled
 
 
-async def _list(url: str, path: str) -> list[dict[str, Any]]:
+async def _list(cluster: EmbeddedCluster, path: str) -> list[dict[str, Any]]:
     import aiohttp
 
-    async with aiohttp.ClientSession() as session, session.get(url + path) as response:
+    async with aiohttp.ClientSession(headers=cluster.headers) as session, session.get(cluster.url + path) as response:
         response.raise_for_status()
         items: list[dict[str, Any]] = (await response.json())["items"]
         return items
 
 
-async def _shown_pods(url: str) -> list[dict[str, Any]]:
+async def _shown_pods(cluster: EmbeddedCluster) -> list[dict[str, Any]]:
     from scheduler.cli.pod_devices import is_shown
 
-    return [pod for pod in await _list(url, "/api/v1/pods") if is_shown(pod)]
+    return [pod for pod in await _list(cluster, "/api/v1/pods") if is_shown(pod)]
 
 
-async def _is_growing(url: str, pods: Sequence[dict[str, Any]]) -> bool:
+async def _is_growing(cluster: EmbeddedCluster, pods: Sequence[dict[str, Any]]) -> bool:
     """Whether a set will make more pods: a StatefulSet all of whose pods have a node, a DaemonSet not looked at yet."""
     nodes: dict[str, list[bool]] = {}
     for pod in pods:
         for owner in pod["metadata"].get("ownerReferences") or ():
             nodes.setdefault(owner["uid"], []).append(bool(pod["spec"].get("nodeName")))
-    for one in await _list(url, "/apis/apps/v1/statefulsets"):
+    for one in await _list(cluster, "/apis/apps/v1/statefulsets"):
         known = nodes.get(one["metadata"]["uid"], [])
         if len(known) < one["spec"]["replicas"] and all(known):
             return True
-    for one in await _list(url, "/apis/apps/v1/daemonsets"):
+    for one in await _list(cluster, "/apis/apps/v1/daemonsets"):
         status = one.get("status") or {}
         if "observedGeneration" not in status:
             return True
@@ -155,27 +158,27 @@ async def _is_growing(url: str, pods: Sequence[dict[str, Any]]) -> bool:
     return False
 
 
-async def _notes(url: str, pods: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:
+async def _notes(cluster: EmbeddedCluster, pods: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:
     """What the events say of pods that are not bound, by uid: reason and note, oldest first."""
     waiting = {pod["metadata"]["uid"] for pod in pods if not pod["spec"].get("nodeName")}
     notes: dict[str, list[tuple[str, str]]] = {}
     if waiting:
-        for event in await _list(url, "/api/v1/events"):
+        for event in await _list(cluster, "/api/v1/events"):
             uid = event.get("involvedObject", {}).get("uid")
             if uid in waiting:
                 notes.setdefault(uid, []).append((event.get("reason", ""), event.get("message", "")))
     return notes
 
 
-async def _rows(url: str) -> list[dict[str, Any]]:
+async def _rows(cluster: EmbeddedCluster) -> list[dict[str, Any]]:
     from scheduler.cli.pod_devices import pod_rows
 
-    pods = await _shown_pods(url)
-    claims = await _list(url, "/apis/resource.k8s.io/v1/resourceclaims")
-    return pod_rows(pods, claims, notes_by_uid=await _notes(url, pods))
+    pods = await _shown_pods(cluster)
+    claims = await _list(cluster, "/apis/resource.k8s.io/v1/resourceclaims")
+    return pod_rows(pods, claims, notes_by_uid=await _notes(cluster, pods))
 
 
-async def _settle(url: str, *, expected: int) -> bool:
+async def _settle(cluster: EmbeddedCluster, *, expected: int) -> bool:
     """Wait until every expected pod has its verdict; says so as pods are bound. False when nothing happens any more."""
     from scheduler.cli.pod_devices import verdict_of
 
@@ -183,8 +186,8 @@ async def _settle(url: str, *, expected: int) -> bool:
     loop = asyncio.get_running_loop()
     last_change_s, state, quiet = loop.time(), None, 0
     while loop.time() - last_change_s < _SETTLE_TIMEOUT_S:
-        pods = await _shown_pods(url)
-        notes = await _notes(url, pods)
+        pods = await _shown_pods(cluster)
+        notes = await _notes(cluster, pods)
         verdicts = {pod["metadata"]["uid"]: verdict_of(pod, notes.get(pod["metadata"]["uid"], ())) for pod in pods}
         for pod in pods:
             uid = pod["metadata"]["uid"]
@@ -195,7 +198,7 @@ async def _settle(url: str, *, expected: int) -> bool:
         if now != state:
             last_change_s, state, quiet = loop.time(), now, 0
         ours = sum(pod["spec"].get("schedulerName") == OURS for pod in pods)
-        if ours >= expected and all(verdicts.values()) and not await _is_growing(url, pods):
+        if ours >= expected and all(verdicts.values()) and not await _is_growing(cluster, pods):
             # A pod that does not fit may do so a moment later: its class or its claim is on the way.
             quiet += 1
             if quiet > _QUIET_POLLS or (pods and all(pod["spec"].get("nodeName") for pod in pods)):

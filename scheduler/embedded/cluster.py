@@ -8,7 +8,8 @@ The API server lives in the caller's event loop. The claim controllers run in a 
 (`claim_process`), as they would in a real cluster; the small controllers that stand in for kubelets, the
 workload controllers and the garbage collector run beside the server (`reactors`).
 
-There is no TLS and no authentication: the server listens on loopback only, and everyone there is admin.
+There is no TLS: the server listens on loopback only, and answers no page of a browser (`guard`). With `token`, whoever
+has it is admin; without, as tests want it, every program of this machine.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from aiohttp import web
 from scheduler.embedded.catalog import default_registry
 from scheduler.embedded.claim_process import ClaimProcess
 from scheduler.embedded.faults import Faults
+from scheduler.embedded.guard import Guard
 from scheduler.embedded.http_server import REQUEST_SIZE_MAX, HttpServer
 from scheduler.embedded.kinds import Registry
 from scheduler.embedded.kubelet import Kubelet
@@ -53,6 +55,7 @@ class EmbeddedCluster:
     Args:
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one and keeps it over `restart`.
+        token: What clients must have, the kubeconfig has it; None: nothing.
         controllers: Run the controllers; without them objects stay as clients write them.
         watch_window: Changes of each kind that are kept for watches.
         bookmark_interval_s: Seconds between the bookmarks of an idle watch.
@@ -68,6 +71,7 @@ class EmbeddedCluster:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        token: str | None = None,
         controllers: bool = True,
         watch_window: int = DEFAULT_WATCH_WINDOW,
         bookmark_interval_s: float = DEFAULT_BOOKMARK_INTERVAL_S,
@@ -75,13 +79,14 @@ class EmbeddedCluster:
     ) -> None:
         self._host = host
         self._port = port
+        self._token = token
         self._has_controllers = controllers
         self._registry = registry or default_registry()
         self._store = Store(watch_window=watch_window)
         self.api = Api(self._registry, self._store)
         self.faults = Faults()
         self._watches = Watches(self.api, bookmark_interval_s=bookmark_interval_s)
-        self._server = HttpServer(self.api, self._watches, self.faults)
+        self._server = HttpServer(self.api, self._watches, self.faults, Guard(token, host))
         self._runner: web.ServerRunner | None = None
         self._protocol_server: web.Server | None = None
         self._folder: Path | None = None
@@ -96,7 +101,8 @@ class EmbeddedCluster:
         await self._listen()
         try:
             self._folder = Path(tempfile.mkdtemp(prefix="dra-scheduler-embedded-"))
-            self.kubeconfig_path.write_text(yaml.safe_dump(kubeconfig(self.url), sort_keys=False))
+            self.kubeconfig_path.touch(mode=0o600)
+            self.kubeconfig_path.write_text(yaml.safe_dump(kubeconfig(self.url, self._token), sort_keys=False))
             if self._has_controllers:
                 await self._start_controllers()
         except BaseException:
@@ -129,7 +135,7 @@ class EmbeddedCluster:
         self._reactors = Reactors(self.api, reactors)
         self._reactors.start()
         assert self._folder is not None
-        self._claim_process = ClaimProcess(self.url, self._folder / "claim-controllers.log")
+        self._claim_process = ClaimProcess(self.url, self._folder / "claim-controllers.log", token=self._token)
         await self._claim_process.start()
 
     async def _listen(self) -> None:
@@ -161,6 +167,11 @@ class EmbeddedCluster:
         if not self._port:
             raise RuntimeError("the embedded cluster has not been started: use `async with EmbeddedCluster()`")
         return f"http://{self._host}:{self._port}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a client must send with each request."""
+        return {"Authorization": f"Bearer {self._token}"} if self._token is not None else {}
 
     @property
     def kubeconfig_path(self) -> Path:
@@ -227,14 +238,15 @@ class EmbeddedCluster:
         return self._watches.cut()
 
 
-def kubeconfig(url: str) -> dict[str, Json]:
-    """The content of a kubeconfig for an embedded cluster."""
+def kubeconfig(url: str, token: str | None = None) -> dict[str, Json]:
+    """The content of a kubeconfig for an embedded cluster; with a token in the path too, for kubectl (`guard`)."""
     name = "dra-scheduler-embedded"
+    server = f"{url}/{token}" if token is not None else url
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": url}}],
-        "users": [{"name": name, "user": {"token": "embedded"}}],
+        "clusters": [{"name": name, "cluster": {"server": server}}],
+        "users": [{"name": name, "user": {"token": token or "embedded"}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
         "current-context": name,
     }

@@ -23,6 +23,7 @@ from scheduler.embedded.apply import apply_configuration
 from scheduler.embedded.catalog import CLAIM
 from scheduler.embedded.faults import Effect, Fault, Faults
 from scheduler.embedded.field_validation import STRICT, check_fields
+from scheduler.embedded.guard import Guard
 from scheduler.embedded.kinds import Kind
 from scheduler.embedded.list_params import parse_list_params
 from scheduler.embedded.list_rules import rules_of_kind
@@ -154,12 +155,14 @@ class HttpServer:
     Args:
         watches: Where watch requests go.
         faults: Asked before each request.
+        guard: Asked before everything else; None: nobody is kept out.
     """
 
-    def __init__(self, api: Api, watches: Watches, faults: Faults) -> None:
+    def __init__(self, api: Api, watches: Watches, faults: Faults, guard: Guard | None = None) -> None:
         self._api = api
         self._watches = watches
         self._faults = faults
+        self._guard = guard
         self.lists = Lists(api)
         self._late: set[asyncio.Task[None]] = set()
         self.requests_count = 0
@@ -177,12 +180,17 @@ class HttpServer:
             body=b"",
         )
         try:
+            if self._guard is not None:
+                incoming.path = self._guard.path_of(request)
             if request.body_exists:
                 incoming.body = await request.read()
-            fault = self._faults.take(incoming.method, request.path_qs)
+            query = request.query_string
+            fault = self._faults.take(incoming.method, f"{incoming.path}?{query}" if query else incoming.path)
             if fault is not None:
                 return await self._with_fault(fault, request, incoming)
             return await self._answer(request, incoming)
+        except ApiError as error:
+            return self._refusal(error, incoming)
         except web.HTTPRequestEntityTooLarge:
             return self._refusal(ApiError(413, "RequestEntityTooLarge", f"limit is {REQUEST_SIZE_MAX} bytes"), incoming)
 

@@ -1,6 +1,7 @@
 """Run an embedded cluster until a signal ends it."""
 
 import asyncio
+import secrets
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with EmbeddedCluster(port=port, controllers=controllers) as cluster:
+    async with EmbeddedCluster(port=port, token=secrets.token_urlsafe(32), controllers=controllers) as cluster:
         for manifest in manifests:
             try:
                 text = Path(manifest).read_text(encoding="utf-8")  # noqa: ASYNC240

@@ -100,10 +100,11 @@ class TaintEvictionController:
 
     Args:
         server: Base URL of the API.
+        token: What it wants.
     """
 
-    def __init__(self, server: str) -> None:
-        self._requests = Requests(server)
+    def __init__(self, server: str, token: str | None = None) -> None:
+        self._requests = Requests(server, token)
         self._queue = WorkQueue(self._sync, workers_count=_WORKERS)
         self._pods: Mapping[Any, Any] = {}
         self._claims: Mapping[Any, Any] = {}

@@ -125,14 +125,15 @@ class WorkQueue:
 class Requests:
     """Requests to the API server at `server` (its base URL), from `open` to `close`."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, token: str | None = None) -> None:
         self._server = server
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._session: aiohttp.ClientSession | None = None
 
     def open(self) -> None:
         """Begin, in the running loop."""
         timeout = aiohttp.ClientTimeout(total=_REQUEST_TIMEOUT_S)
-        self._session = aiohttp.ClientSession(self._server, timeout=timeout)
+        self._session = aiohttp.ClientSession(self._server, headers=self._headers, timeout=timeout)
 
     async def close(self) -> None:
         """End."""

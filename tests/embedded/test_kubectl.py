@@ -107,7 +107,7 @@ class Kubectl:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def kubectl(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kubectl]:
-    async with EmbeddedCluster() as cluster:
+    async with EmbeddedCluster(token="as-in-the-demo") as cluster:
         await cluster.controllers_ready()
         run = Kubectl(cluster, tmp_path_factory.mktemp("home"))
         await run("apply", "-f", "-", stdin=MANIFEST)
