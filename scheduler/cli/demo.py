@@ -114,13 +114,15 @@ async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
             settled = await _settle(cluster, expected=objects.pods_expected)
             rows = await _rows(cluster)
             kubeconfig = cluster.kubeconfig_path if serve else None
+            # Before the answer is printed: whoever has read it may say "stop".
+            stopped = _stopped_by_signals() if serve else None
             if output == "json":
                 told = {"kubeconfig": str(kubeconfig)} if kubeconfig is not None else {}
                 click.echo(json.dumps({"pods": rows, **told}, indent=2))
             else:
                 print_rows(rows)
-            if kubeconfig is not None:
-                await _serve(kubeconfig, is_told=output == "json")
+            if kubeconfig is not None and stopped is not None:
+                await _serve(kubeconfig, stopped, is_told=output == "json")
     return settled
 
 
@@ -207,14 +209,17 @@ async def _settle(cluster: EmbeddedCluster, *, expected: int) -> bool:
     return False
 
 
-async def _serve(kubeconfig: Path, *, is_told: bool) -> None:
+def _stopped_by_signals() -> asyncio.Event:
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    return stopped
+
+
+async def _serve(kubeconfig: Path, stopped: asyncio.Event, *, is_told: bool) -> None:
     _say(f"\nserving; try: kubectl --kubeconfig {kubeconfig} get pods -A\nstop with Ctrl-C")
     if not is_told:
         click.echo(str(kubeconfig))
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
     with suppress(asyncio.CancelledError):
         await stopped.wait()
 
