@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -12,7 +13,7 @@ import msgspec
 from scheduler.kube.codec import Codec, Kind, UndecodableError
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.feature_gates import read_gates
-from scheduler.kube.requests import Accepted, ApiClient, Conflicted
+from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Rejected
 from scheduler.kube.served import UnansweredError, find_version
 
 _PATHS: Final[Mapping[str, str]] = {
@@ -89,6 +90,8 @@ async def _list(client: ApiClient, kind: str, path: str) -> list[dict[str, Any]]
         outcome = await client.send("GET", path + query)
         if not isinstance(outcome, Accepted):
             why = "conflict" if isinstance(outcome, Conflicted) else outcome.message
+            if isinstance(outcome, Rejected) and outcome.code == HTTPStatus.UNAUTHORIZED:
+                why = f"the API server does not accept the credentials of {client.origin}: {why}"
             raise ClusterReadError(f"cannot list {kind} objects: {why}")
         try:
             page = msgspec.json.decode(outcome.body)
