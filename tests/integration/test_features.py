@@ -6,8 +6,6 @@ Not here: first allocations (`test_devices`, `test_examples`).
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.integration.api import ApiError, Object
@@ -142,14 +140,12 @@ async def test_a_device_that_fails_to_bind_is_given_back_and_another_one_tried(w
     assert await world.violations() == []
 
 
-async def test_a_device_that_does_not_answer_in_time_is_given_back(world: World, tmp_path: Path) -> None:
+async def test_a_device_that_does_not_answer_in_time_is_given_back(world: World) -> None:
     if UNDER_TEST == "kube-scheduler":
         pytest.skip("its binding timeout is not set by these tests, and is 10 minutes")
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        "apiVersion: dra-scheduler/v1alpha1\nkind: DraSchedulerConfiguration\nprofiles:\n"
-        "  - pluginConfig:\n      - {name: DynamicResources, args: {bindingTimeout: 2s}}\n"
-    )
+    config = world.configuration()
+    profiles = "profiles:\n  - pluginConfig:\n      - {name: DynamicResources, args: {bindingTimeout: 2s}}\n"
+    config.write_text(config.read_text() + profiles)
     claim = await begin_binding(world, f"--config={config}")
 
     await keep_new_claims_from(world, "gpu-0", bindsToNode=None, bindingConditions=None, bindingFailureConditions=None)

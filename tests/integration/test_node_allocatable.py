@@ -14,7 +14,7 @@ import pytest
 from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.api import Object
-from tests.integration.conftest import RealCluster, _embedded_world, real_world, with_manifests
+from tests.integration.conftest import RealCluster, embedded_world, real_world, with_manifests
 from tests.integration.world import UNDER_TEST, World
 
 GATE = "DRANodeAllocatableResources"
@@ -38,7 +38,7 @@ async def open_world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIte
     if request.param == "controlplane":
         opened = real_world(request.getfixturevalue("open_plane"), tmp_path)
     else:
-        opened = _embedded_world(tmp_path)
+        opened = embedded_world(tmp_path)
     async with opened as ready:
         await ready.add_namespace()
         await ready.add_class()

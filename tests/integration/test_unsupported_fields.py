@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.integration.api import Object
@@ -89,12 +87,9 @@ async def test_requirements_that_are_not_looked_at_are_refused_by_name_and_prefe
     await world.wait_for("events", told, what="an event for each")
 
 
-async def test_a_setting_lifts_it_field_by_field(world: World, tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        "apiVersion: dra-scheduler/v1alpha1\nkind: DraSchedulerConfiguration\n"
-        "ignoredPodFields: [persistentVolumeClaim, hostPort]\n"
-    )
+async def test_a_setting_lifts_it_field_by_field(world: World) -> None:
+    config = world.configuration()
+    config.write_text(f"{config.read_text()}ignoredPodFields: [persistentVolumeClaim, hostPort]\n")
     await world.add_nodes(1)
     await world.start_scheduler(f"--config={config}")
     for name in ("claimed", "port", "anti"):
