@@ -4,7 +4,8 @@ The unit is that of effort (`values.spend`), about 40 ns. What is counted follow
 meets, never from what is remembered, so equal questions count equally on any machine.
 
 Weights, measured on CPython 3.11: a generated selector takes `ANSWER_WORK` and what its
-code and the functions it calls take; the exact evaluator its cost and effort, the whole limit where it is stopped;
+code and the functions it calls take; the exact evaluator its cost and effort, the whole limit where it is stopped, and
+`CHARACTER_WORK` for each character, which costs nothing in CEL but takes time in closures;
 compiling `COMPILE_WORK` and so much for each character, which holds for the densest expressions but for a few.
 """
 
@@ -23,6 +24,7 @@ from cel.values import COST_LIMIT, EFFORT, WORK, begin
 
 UNIT_NS: Final = 40
 ANSWER_WORK: Final = 15
+CHARACTER_WORK: Final = 2
 COMPILE_WORK: Final = 1_000
 COMPILE_CHARACTER_WORK: Final = 150
 ANSWER_WORK_MAX: Final = COST_LIMIT
@@ -40,7 +42,9 @@ def answer_with_work(selector: Selector, device: DeviceView) -> tuple[bool | Eva
         answer = error.with_traceback(None)
     exact = WORK[0] - before
     # The exact evaluator begins anew, so the effort then is its own, and counted already.
-    return answer, ANSWER_WORK + selector.generated_work + (exact or EFFORT[0])
+    if exact:
+        return answer, ANSWER_WORK + selector.generated_work + exact + CHARACTER_WORK * len(selector.expression)
+    return answer, ANSWER_WORK + selector.generated_work + EFFORT[0]
 
 
 def compile_work(expression: str) -> int:

@@ -1,0 +1,205 @@
+"""The longest input of hostile loads, for the machine alone (ADR 0016).
+
+    python -m benchmarks.budget [--ticks 600] [--row packed]
+
+Each load is put to a machine with a null shell, with an ordinary pod of another namespace every ten ticks, on a clock
+that follows the CPU time spent. Printed: the longest input, how many ticks an ordinary pod waited at most, how many
+steps (of about 4 us) were counted for each tick. The same loads on a cluster: `benchmarks.hostile_cluster`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from benchmarks.deciding import START_MS, NullShell
+from scheduler.core.inputs import (
+    ClaimObserved,
+    ClassObserved,
+    NodeObserved,
+    PodObserved,
+    RelistFinished,
+    SliceObserved,
+    TimerFired,
+)
+from scheduler.core.machine import KINDS
+from tests import builders
+
+_LIST: Final = ",".join(map(str, range(28)))
+_ENDLESS: Final = f"[{_LIST}].all(a,[{_LIST}].all(b,[{_LIST}].all(c,a+b+c+1>=0)))"
+_UUID: Final = "device.attributes['gpu.example.com'].uuid"
+_PACKED: Final = "packed.example.com"
+
+
+def expensive(text: str) -> str:
+    """308 characters that take milliseconds for each device."""
+    return f"{_ENDLESS}&&{_UUID}!='{text}'"
+
+
+class Shell(NullShell):
+    """With a clock that follows the CPU time of the machine."""
+
+    def handle(self, given: Any) -> None:
+        queue = [given]
+        while queue:
+            now_ms = START_MS + int(self.spent_s * 1000)
+            begun_s = time.process_time()
+            decisions = self.machine.handle(queue.pop(0), now_ms=now_ms)
+            took_s = time.process_time() - begun_s
+            self.spent_s += took_s
+            self.longest_s = max(self.longest_s, took_s)
+            for decision in decisions:
+                queue.extend(self.answer(decision))
+
+    def add_ordinary(self, number: int) -> None:
+        name = f"ordinary-{number}"
+        pod = builders.pod(
+            name, namespace="ordinary", templates={"gpu": f"{name}-gpu"}, requests={"cpu": "1m"}, priority=0
+        )
+        claim = builders.claim(f"{name}-gpu", namespace="ordinary", spec=builders.claim_spec_object(), owner_pod=pod)
+        self.pods[pod.key] = pod
+        self.claims[claim.key] = claim
+        self.handle(ClaimObserved(claim))
+        self.handle(PodObserved(pod))
+
+
+def one_selector() -> list[dict[str, Any]]:
+    return [builders.claim_spec_object(builders.request_object(selector=expensive("x1"), count=9))]
+
+
+def many_selectors() -> list[dict[str, Any]]:
+    requests = [
+        {
+            "name": f"r{request}",
+            "firstAvailable": [
+                {
+                    "name": f"way-{way}",
+                    "deviceClassName": builders.CLASS,
+                    "allocationMode": "ExactCount",
+                    "count": 1,
+                    "selectors": [{"cel": {"expression": expensive(f"{request}-{way}-{part}")}} for part in range(9)],
+                }
+                for way in range(8)
+            ],
+        }
+        for request in range(24)
+    ]
+    return [builders.claim_spec_object(*requests)]
+
+
+def packed() -> list[dict[str, Any]]:
+    """Twenty claims that almost fill shared devices, in no way that is found soon."""
+    specs = []
+    for seed in range(20):
+        rnd = random.Random(seed)
+        sizes = [rnd.randrange(24, 41) for _ in range(20)]
+        scale = 0.999 * sum(range(100, 106)) / sum(sizes)
+        requests = []
+        for index, size in enumerate(sizes):
+            request = builders.request_object(f"r{index}", device_class=_PACKED)
+            request["exactly"]["capacity"] = {"requests": {"memory": str(round(size * scale))}}
+            requests.append(request)
+        specs.append(builders.claim_spec_object(*requests))
+    return specs
+
+
+def distinct() -> list[dict[str, Any]]:
+    return [
+        builders.claim_spec_object(builders.request_object(selector=f"{_UUID} != 'job-{number}'", count=9))
+        for number in range(100)
+    ]
+
+
+def long_selectors() -> list[dict[str, Any]]:
+    """Nearly 10 KiB each."""
+    return [
+        builders.claim_spec_object(
+            builders.request_object(selector="&&".join(f"{_UUID}!='j{number}-{part}'" for part in range(170)), count=9)
+        )
+        for number in range(20)
+    ]
+
+
+LOADS: Final[dict[str, tuple[int, Callable[[], list[dict[str, Any]]]]]] = {
+    "one selector, 75 nodes": (75, one_selector),
+    "one selector, 500 nodes": (500, one_selector),
+    "one selector, 5,000 nodes": (5_000, one_selector),
+    "24 x 8 x 9 selectors, 75 nodes": (75, many_selectors),
+    "20 packed claims, 500 nodes": (500, packed),
+    "100 distinct selectors, 5,000 nodes": (5_000, distinct),
+    "20 selectors of 10 KiB, 500 nodes": (500, long_selectors),
+}
+
+
+def world(nodes: int) -> Shell:
+    shell = Shell()
+    for index in range(nodes):
+        shell.handle(NodeObserved(builders.node(f"node-{index:05}")))
+    shell.handle(ClassObserved(builders.device_class(), 1))
+    shell.handle(ClassObserved(builders.device_class(_PACKED, driver=_PACKED), 1))
+    for index in range(nodes):
+        node = f"node-{index:05}"
+        gpus = tuple(builders.device_object(f"gpu-{gpu}", uuid=f"GPU-{index}-{gpu}") for gpu in range(8))
+        shell.handle(SliceObserved(builders.resource_slice(f"gpus-{node}", node=node, devices=gpus), 1))
+        shares = tuple(
+            {"name": f"d{size}", "allowMultipleAllocations": True, "capacity": {"memory": {"value": str(100 + size)}}}
+            for size in range(6)
+        )
+        shell.handle(
+            SliceObserved(builders.resource_slice(f"packed-{node}", node=node, driver=_PACKED, devices=shares), 1)
+        )
+    for kind in sorted(KINDS):
+        shell.handle(RelistFinished(kind))
+    return shell
+
+
+def measure(name: str, ticks: int) -> str:
+    nodes, load = LOADS[name]
+    shell = world(nodes)
+    for number, spec in enumerate(load()):
+        for given in shell.add(f"hostile-{number}", spec, {"cpu": "1m"}):
+            shell.handle(given)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    meter = shell.machine.store.inventory.meter
+    shell.longest_s, begun_s, begun = 0.0, shell.spent_s, meter.spent
+    waits, waiting, number = [], 0, 0
+    for tick in range(ticks):
+        if tick % 10 == 0 and not waiting:
+            number += 1
+            before = shell.bound
+            shell.add_ordinary(number)
+            waiting = tick + 1
+        shell.handle(TimerFired())
+        if waiting and shell.bound > before:
+            waits.append(tick + 2 - waiting)
+            waiting = 0
+        deadline = shell.machine.next_deadline_ms()
+        if deadline is not None:
+            shell.spent_s = max(shell.spent_s, (deadline - START_MS) / 1000)
+    gc.enable()
+    gc.unfreeze()
+    spent = meter.spent - begun
+    return (
+        f"{name}: longest input {shell.longest_s * 1000:.1f} ms, {number} ordinary pods waited {max(waits, default=0)} "
+        f"ticks at most, {spent / 100 / ticks:.0f} steps a tick, {(shell.spent_s - begun_s):.1f} s"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ticks", type=int, default=600)
+    parser.add_argument("--row", default="", help="a part of its name")
+    args = parser.parse_args()
+    for name in LOADS:
+        if args.row in name:
+            print(measure(name, args.ticks), flush=True)
+
+
+if __name__ == "__main__":
+    main()
