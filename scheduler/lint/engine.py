@@ -105,6 +105,7 @@ def lint(sources: Sequence[Source], settings: Settings = DEFAULTS, published: Pu
                     view.document.name,
                     "",
                     repeated_key(view.document, place, name),
+                    "a line --- before it" if name in ("apiVersion", "kind") else "one of them",
                     line_text=view.document.line_text(place.line),
                 )
             )

@@ -134,6 +134,15 @@ def test_lost_indentation_is_put_back_where_the_kind_leaves_one_reading(text: st
     assert lint([Source("again.yaml", converted.text)]).errors == []
 
 
+def test_what_stands_beside_alternatives_belongs_to_them() -> None:
+    request = "- name: gpu\n  firstAvailable:\n  - name: large\n    deviceClassName: large\n    count: 2\n"
+    text = claim(request, version="v1beta1").replace("metadata: {name: c}", "metadata:\n  name: c")
+
+    (made,) = yaml.safe_load_all(run(flat(text)).text)
+
+    assert made["spec"]["devices"]["requests"] == yaml.safe_load(request)
+
+
 def test_comments_stay_with_their_lines() -> None:
     assert run(flat(DEPLOYMENT)).text == DEPLOYMENT
 
@@ -236,6 +245,12 @@ def test_punctuation_of_pages_is_mended_where_it_is_structure(written: str, mean
 
     assert converted.text == head + meant + rest.format(":")
     assert {change.code for change in converted.changes} == {"full-width-punctuation"}
+
+
+def test_blocks_of_text_stay_when_the_lines_around_them_are_mended() -> None:
+    text = "apiVersion: v1\nkind{} ConfigMap\nmetadata: {{name: a}}\ndata:\n  a: |\n    b： “x”\n\n    – c\n  d: e\n"
+
+    assert run(text.format("：")).text == text.format(":")
 
 
 def test_list_dashes_that_are_none() -> None:
