@@ -59,3 +59,16 @@ def test_objects_of_a_dump_with_values_of_a_wrong_type_are_told_and_break_nothin
     assert len(problems) == len(broken)
     assert {problem.place for problem in problems} == {f"dump.yaml:{number + 2}:1" for number in range(len(broken))}
     assert {verdict.pod[1]: verdict.outcome for verdict in question.verdicts} == {"asked": "fits", "text": "refused"}
+
+
+def test_what_the_clusters_scheduler_said_is_not_taken_for_an_answer() -> None:
+    old = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "old words"}
+    ready = {"type": "PodReadyToStartContainers", "status": "False"}
+    dumped = pod("gpu")
+    dumped["metadata"] = {**dumped["metadata"], "uid": "uid-1", "resourceVersion": "7"}
+    dumped["status"] = {"phase": "Pending", "conditions": [old, ready]}
+    cluster = OfflineCluster(NOW_MS)
+
+    assert not cluster.load([Given("", dumped)]).problems
+
+    assert [one["type"] for one in cluster.pods()[0]["status"]["conditions"]] == ["PodReadyToStartContainers"]
