@@ -148,7 +148,6 @@ class _ReadCredentials(Credentials):
         self._authorization: str | None = None
         self._expires_s: float | None = None  # since the epoch
         self._reader = Reader()
-        self._is_unread = True  # the last attempt failed
         self._complaint = ""
         self._recheck_at_s = 0.0
         self._lock = asyncio.Lock()
@@ -168,7 +167,7 @@ class _ReadCredentials(Credentials):
     async def refresh_if_changed(self, seen_generation: int) -> bool:
         async with self._lock:
             if self.generation == seen_generation:
-                if not self._is_unread and not self._reader.has_changed():
+                if not self._reader.has_changed():
                     return False
                 await self.read()
                 self.generation += 1
@@ -196,7 +195,7 @@ class _ReadCredentials(Credentials):
 
     async def read(self) -> None:
         """Read everything; what was read before stays when that fails."""
-        reader, self._is_unread = Reader(), True
+        reader = Reader()
         access = self._access(reader)
         expires_s = None
         if (plugin := access.exec_plugin) is not None:
@@ -212,7 +211,6 @@ class _ReadCredentials(Credentials):
             token = await _ask_provider(access.auth_provider, access.origin, self._connection.plugin_s_max)
             access = replace(access, token=token)
         tls = _tls_context(access) if access.url.lower().startswith("https:") else True
-        self._is_unread = False
         self._reader, self._recheck_at_s = reader, time.monotonic() + RECHECK_S
         self.url, self.origin, self.tls, self.proxy = access.url, access.origin, tls, access.proxy
         self.server_hostname, self.impersonation = access.server_hostname, access.impersonation

@@ -155,7 +155,7 @@ async def test_a_client_that_goes_away_takes_nobodys_answer_along():
 
 async def test_connections_that_say_nothing_do_not_stay():
     limit = 16
-    async with serving(connections_max=limit) as server:
+    async with serving(connections_max=limit, head_s=1000.0) as server:
         taken = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(10 * limit)]
         assert await ask(server, "/livez") == (200, "ok\n")
         cut = await asyncio.gather(*(is_cut(reader) for reader, _ in taken[: 9 * limit]))
