@@ -37,6 +37,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -250,7 +251,8 @@ class ControlPlane:
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": name, "namespace": namespace}}],
             "current-context": "test",
         }
-        path = self.folder / f"{name}{'-proxied' if server else ''}.kubeconfig"
+        # One for each server: a scheduler reads its kubeconfig again when it changes.
+        path = self.folder / f"{name}{f'-proxied-{urlsplit(server).port}' if server else ''}.kubeconfig"
         path.write_text(yaml.safe_dump(config))
         return path
 

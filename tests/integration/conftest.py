@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -70,7 +71,8 @@ class InMemoryCluster:
     def scheduler_kubeconfig(self, server: str) -> Path:
         config = yaml.safe_load(Path(self.embedded.kubeconfig_path).read_text())
         config["clusters"][0]["cluster"] = {"server": server}
-        path = self.folder / "scheduler.kubeconfig"
+        # One for each server: a scheduler reads its kubeconfig again when it changes.
+        path = self.folder / f"scheduler-{urlsplit(server).port}.kubeconfig"
         path.write_text(yaml.safe_dump(config))
         return path
 

@@ -203,11 +203,12 @@ async def test_a_process_that_is_cut_off_is_replaced(world: World) -> None:
         await all_have_what_is_theirs(world, pods)
 
 
+# kube-scheduler needs more kinds than the embedded cluster has.
+@pytest.mark.parametrize("world", [pytest.param("controlplane", marks=pytest.mark.controlplane)], indirect=True)
 async def test_kube_scheduler_and_ours_exclude_each_other(world: World) -> None:
     """Under one lease and one scheduler name; kube-scheduler does not go through the proxy."""
     cluster = world.cluster
-    if not isinstance(cluster, RealCluster):
-        pytest.skip("kube-scheduler needs more kinds than the embedded cluster has")
+    assert isinstance(cluster, RealCluster)
     await let_kube_scheduler_have_the_lease(world)
     election = {
         **{"leaderElect": True, "resourceLock": "leases", "resourceName": SCHEDULER_NAME, **SHORT},
