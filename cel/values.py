@@ -29,8 +29,7 @@ from cel.gotext import format_double
 from cel.quantity import Quantity
 from cel.semver import Semver
 
-COST_LIMIT: Final = 400_000
-"""Of cost and effort together, for one device: some 20 ms. Kubernetes has 1,000,000, of cost alone (ADR 0013)."""
+COST_LIMIT: Final = 1_000_000
 COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 LENGTH_MAX: Final = 5_000_000
 """Characters of a text, or five times the elements of a list; more ends the evaluation as the cost limit does."""

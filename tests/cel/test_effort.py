@@ -22,7 +22,7 @@ from tests.cel.test_hostile import count_calls
 
 LIMIT_TEXT = values.COST_EXCEEDED
 NEVER = 10**9
-CALLS_MAX = 360_000
+CALLS_MAX = 900_000
 """What counts as a call costs about 40 ns; half a million is what a unit of effort is meant to be."""
 SINGLE_MAX = 500_000
 """How far one step may go beyond the limit before anybody looks."""
@@ -152,11 +152,11 @@ def test_the_limit_is_on_cost_and_effort_together() -> None:
     """Without any loop around what spends; neither is above the limit alone."""
     spending = f'duration("{"1h" * 3000}" + "") > duration("0s")'
     costly = "lists.range({}).size() > 0"
-    assert outcome(cel.compile_selector(f"{spending} && {costly.format(300_000)}", ENVIRONMENT).matches) is True
+    assert outcome(cel.compile_selector(f"{spending} && {costly.format(900_000)}", ENVIRONMENT).matches) is True
     for expression in (
-        f"{costly.format(370_000)} && {spending}",
-        f"{costly.format(370_000)} && {spending} || true",
-        f"{costly.format(370_000)} && {spending} && 1 / (device.driver.size() - device.driver.size()) == 1",
+        f"{costly.format(970_000)} && {spending}",
+        f"{costly.format(970_000)} && {spending} || true",
+        f"{costly.format(970_000)} && {spending} && 1 / (device.driver.size() - device.driver.size()) == 1",
     ):
         assert outcome(cel.compile_selector(expression, ENVIRONMENT).matches) == LIMIT_TEXT
 
@@ -164,7 +164,7 @@ def test_the_limit_is_on_cost_and_effort_together() -> None:
 def test_generated_folds_give_up_at_half_of_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codegen, "AFFORDABLE_CALLS", 10**6)
     seen = set()
-    for count in range(128, 180):
+    for count in range(320, 450, 3):
         patterns = ", ".join(f"'{i}'" for i in range(1000, 1000 + count))
         selector = cel.compile_selector(f"[{patterns}].exists(p, device.driver.matches(p))", ENVIRONMENT)
         assert selector.is_generated
@@ -246,11 +246,11 @@ def test_the_limit_on_effort_is_not_absorbed(expression: str) -> None:
         ('semver("1.2.3").major() == 1 && quantity("1Gi").isGreaterThan(quantity("1Mi"))', 600),
     ],
 )
-def test_real_selectors_spend_little_of_the_limit(expression: str, most: int) -> None:
+def test_real_selectors_spend_a_thousandth_of_the_limit(expression: str, most: int) -> None:
     plan = walker.plan(check_expression(expression, ENVIRONMENT))
     value, cost = plan.evaluate_with_cost({"device": DEVICE.fields})
     assert value is True
-    assert cost + values.EFFORT[0] <= most <= values.COST_LIMIT // 400
+    assert cost + values.EFFORT[0] <= most <= values.COST_LIMIT // 1000
 
 
 @pytest.fixture
