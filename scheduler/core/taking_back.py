@@ -148,13 +148,10 @@ class TakingBack:
                     self._leave_when_settled(attempt)
                 elif not attempt.has_turn and all(self._lines[key][0] is attempt for key in attempt.claims):
                     attempt.has_turn = True
-                    self._begin(attempt)
+                    attempt.decisions = tuple(attempt.derive())
+                    self._put_up(attempt)
         finally:
             self._is_running = False
-
-    def _begin(self, attempt: _Attempt) -> None:
-        attempt.decisions = self.permitted(attempt.derive())
-        self._put_up(attempt)
 
     def _put_up(self, attempt: _Attempt) -> None:
         due = self.permitted(attempt.decisions)
@@ -216,8 +213,6 @@ class TakingBack:
 
     def _losers(self, decision: Decision) -> Iterator[Pod]:
         """The pods that the claim is reserved for, and will not be; without those that are gone."""
-        if not isinstance(decision, WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim):
-            return
         claim = self._claim_of(decision)
         if claim is None:
             return
