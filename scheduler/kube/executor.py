@@ -3,7 +3,8 @@
 Rules of this module
   1. Every decision with an id is answered by exactly one input, also when the program stops.
   2. Decisions about one object are executed in the order given, one at a time; others overlap, `in_flight_max` at once,
-     shared by namespaces (`fair_lanes`). One more is sent for each namespace that has none under way.
+     shared by namespaces (`fair_lanes`), a namespace's pods and its claims apart: what hangs for one kind does not keep
+     the conditions back that say so. One more is sent for each of these that has none under way.
   3. Writes are narrow patches that carry what they suppose (revision or uid), so nothing is ever written over.
   4. Nothing is decided here: no retry of a write, no look at the machine's state.
 
@@ -257,15 +258,12 @@ _LaneKey: TypeAlias = "ClaimKey | PodKey"
 class _Lane:
     """The decisions about one object that are not answered yet, in order."""
 
-    __slots__ = ("decisions", "key")
+    __slots__ = ("decisions", "key", "sharer")
 
     def __init__(self, key: tuple[str, _LaneKey], decision: Answered) -> None:
-        self.key = key
+        kind, name = self.key = key
+        self.sharer = f"{kind}s of {name.namespace}"  # whose slots it takes
         self.decisions: deque[Answered] = deque((decision,))
-
-    @property
-    def namespace(self) -> str:
-        return self.key[1].namespace
 
 
 class Executor:
@@ -358,7 +356,7 @@ class Executor:
                 continue
             lane = self._lanes[key] = _Lane(key, decision)
             self._is_idle.clear()
-            self._ready.put(lane.namespace, lane)
+            self._ready.put(lane.sharer, lane)
 
     async def _write(self) -> None:
         while True:
@@ -370,10 +368,10 @@ class Executor:
                 answer = await self._execute(decision)
             finally:
                 self.stats.in_flight -= 1
-                self._ready.give_back(lane.namespace)
+                self._ready.give_back(lane.sharer)
             lane.decisions.popleft()
             if lane.decisions:
-                self._ready.put(lane.namespace, lane)
+                self._ready.put(lane.sharer, lane)
             else:
                 del self._lanes[lane.key]
                 if not self._lanes:

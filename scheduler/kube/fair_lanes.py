@@ -1,12 +1,14 @@
-"""Whose turn it is to send: lanes of decisions that are ready, by namespace, and a share of the slots for each.
+"""Whose turn it is to send: lanes of decisions that are ready, by sharer, and a share of the slots for each.
+
+A sharer is a namespace's pods or its claims; which, is the executor's matter.
 
 Rules of this module
-  1. Namespaces take turns; within one, what was ready first is sent first.
-  2. A namespace that has its share of the slots (`core.fair_places`) is passed by until one comes back, so requests
-     that hang for one namespace leave slots to the others.
+  1. Sharers take turns; within one, what was ready first is sent first.
+  2. A sharer that has its share of the slots (`core.fair_places`) is passed by until one comes back, so requests
+     that hang for one leave slots to the others.
   3. Whoever took a lane gives its slot back, once.
 
-Cost: O(1) for each lane, and O(slots) when namespaces are passed by: only those that have slots can be.
+Cost: O(1) for each lane, and O(slots) when sharers are passed by: only those that have slots can be.
 """
 
 from __future__ import annotations
@@ -28,45 +30,45 @@ class FairLanes(Generic[_Lane]):
         self._ready: Final[OrderedDict[str, deque[_Lane]]] = OrderedDict()
         self._takers: Final[deque[asyncio.Future[None]]] = deque()
 
-    def put(self, namespace: str, lane: _Lane) -> None:
+    def put(self, sharer: str, lane: _Lane) -> None:
         """A lane that is ready."""
-        lanes = self._ready.get(namespace)
+        lanes = self._ready.get(sharer)
         if lanes is None:
-            lanes = self._ready[namespace] = deque()
+            lanes = self._ready[sharer] = deque()
         lanes.append(lane)
         self._wake_taker()
 
     async def take(self) -> _Lane:
-        """The next lane, once there is one whose namespace may have a slot; the slot is taken."""
+        """The next lane, once there is one whose sharer may have a slot; the slot is taken."""
         while (lane := self._next()) is None:
             taker = asyncio.get_running_loop().create_future()
             self._takers.append(taker)
             await taker
         return lane
 
-    def give_back(self, namespace: str) -> None:
-        """A slot of the namespace is free again."""
-        self._slots.give_back(namespace)
+    def give_back(self, sharer: str) -> None:
+        """A slot of the sharer is free again."""
+        self._slots.give_back(sharer)
         self._wake_taker()
 
     def _next(self) -> _Lane | None:
         ready = self._ready
         if self._slots.is_exhausted:
             return None
-        for namespace in ready:
-            if self._slots.may_take(namespace):
+        for sharer in ready:
+            if self._slots.may_take(sharer):
                 break
         else:
             return None
-        lanes = ready[namespace]
+        lanes = ready[sharer]
         lane = lanes.popleft()
         if lanes:
-            ready.move_to_end(namespace)
+            ready.move_to_end(sharer)
         else:
-            del ready[namespace]
-        self._slots.take(namespace)
+            del ready[sharer]
+        self._slots.take(sharer)
         if ready:
-            self._wake_taker()  # more than one namespace may have waited for the slot that has come back
+            self._wake_taker()  # more than one sharer may have waited for the slot that has come back
         return lane
 
     def _wake_taker(self) -> None:

@@ -732,6 +732,22 @@ async def test_requests_that_hang_for_one_namespace_leave_slots_to_others():
         assert (running.executor.stats.in_flight, running.executor.stats.waiting) == (0, 0)
 
 
+async def test_conditions_do_not_wait_behind_claims_that_hang_for_their_namespace():
+    """They say why its pods wait; behind hundreds of claims they came a minute late."""
+    gate = Gate()
+
+    async def answer(asked):
+        return await gate(asked) if "/resourceclaims/" in asked.path else await reply({})(asked)
+
+    async with misbehaving(*[answer] * 30) as server, executing(server, in_flight_max=8) as running:
+        running.executor.submit([ReadClaim(ClaimKey("default", f"c{n}"), WriteId(n + 100)) for n in range(20)])
+        running.executor.submit([UNSCHEDULABLE])
+        await running.told.until(lambda inputs: len(inputs) == 1)
+        assert [one.id for one in running.told.inputs] == [UNSCHEDULABLE.id]
+        gate.opened.set()
+        await running.told.until(lambda inputs: len(inputs) == 21)
+
+
 async def test_namespaces_take_turns():
     gate, order = Gate(), []
 
