@@ -46,17 +46,16 @@ class Meter:
         self.stop_at = NEVER
         self.is_fresh = True
 
-    def allow(self, steps: int) -> None:
-        """Let so many steps be spent from here on, > 0, and at least one piece of work be done."""
+    def allow(self, steps: int) -> int:
+        """Let so many steps be spent from here on, > 0, and at least one piece of work be done. Gives `spent`."""
         self.is_fresh = True
         self.stop_at = self.spent + steps * STEP
+        return self.spent
 
-    def allow_all(self) -> None:
+    def allow_all(self, before: int = 0) -> int:
+        """No limit any more. Gives the steps since `spent` was `before`, rounded up."""
         self.stop_at = NEVER
-
-    def steps_since(self, spent: int) -> int:
-        """What was spent since `spent` was, in steps, rounded up."""
-        return -((spent - self.spent) // STEP)
+        return -((before - self.spent) // STEP)
 
     def check(self, expected: int = 0) -> None:
         """Before a piece of work that may take so much.

@@ -302,7 +302,7 @@ class DeviceResult:
 
     @property
     def device_id(self) -> DeviceId:
-        return DeviceId(self.driver, self.pool, self.device)
+        return tuple.__new__(DeviceId, (self.driver, self.pool, self.device))  # half the time of a NamedTuple's own
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ class BindingCycle(Struct, eq=False):
         awaited: Answers to writes and reads that must come before the next step (the binding itself is not counted).
         trouble: Conflicts and refusals survived so far.
         awakened_by: Claims whose next change continues the cycle.
+        is_last_write: When what is under way is accepted, PreBind has nothing left to write.
         awaits_revision: The watch of claims must have come so far before the cycle continues, None when it waits for
             something else.
         is_bind_doubtful: An earlier sending of the binding may still land.
@@ -56,6 +57,7 @@ class BindingCycle(Struct, eq=False):
     runner: Runner
     stage: Stage = Stage.PERMIT
     awaited: int = 0
+    is_last_write: bool = False
     trouble: int = 0
     timer: TimerId | None = None
     awakened_by: tuple[ClaimKey, ...] = ()

@@ -187,13 +187,16 @@ class BindingCycles:
         waiting = self._awakened.get(key)
         for uid in tuple(waiting) if waiting else ():
             binding = self._by_pod.get(uid)
-            if binding is not None and key in binding.awakened_by and not self._has_weighed(binding, key):
+            if binding is not None and key in binding.awakened_by:
                 self._wake(binding)
 
-    def _has_weighed(self, binding: BindingCycle, key: ClaimKey) -> bool:
-        """Whether the cycle waits for the watch, and the claim is no newer than that: all is weighed again then."""
-        awaited, claim = binding.awaits_revision, self._store.claim(key)
-        return awaited is not None and claim is not None and claim.revision <= awaited
+    def claim_gone(self, key: ClaimKey) -> None:
+        """A claim was deleted: the watch may never come to the revision that was awaited of it."""
+        self.claim_changed(key)
+        for uid in self._store.users_of(key):
+            binding = self._by_pod.get(uid)
+            if binding is not None and binding.awaits_revision is not None:
+                self._wake(binding)
 
     def pod_gone(self, uid: PodUid) -> None:
         """The pod was deleted, is being deleted, or finished: nobody wants it bound any more."""
@@ -285,7 +288,8 @@ class BindingCycles:
                     self._sleep(binding, in_doubt, None)
                 else:
                     self._bind_unless_barred(binding, claims)
-            case PreBindWrite(decisions):
+            case PreBindWrite(decisions, is_last):
+                binding.is_last_write = is_last
                 self._send_all(binding, decisions)
                 if not binding.awaited and not binding.is_given_up:
                     self._give_up(binding, Status.error("PreBind asked for nothing that is answered"))
@@ -322,13 +326,7 @@ class BindingCycles:
             self._outbox.tell(event)
 
     def _bind_unless_barred(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> None:
-        stored = [self._store.claim(key) for key in claims]
-        revision = max([claim.revision for claim in stored if claim is not None], default=0)
-        if revision > self._watched_revision:
-            # Our write was answered before the watch told of it. What others stored before it is on its way to us.
-            self._sleep(binding, claims, None)
-            binding.awaits_revision = revision
-            heapq.heappush(self._awaiting_watch, (revision, binding.uid))
+        if self._waits_for_watch(binding, claims):
             return
         if binding.fence_ms is not None and self._has_unwritten(binding, claims):
             return
@@ -339,6 +337,19 @@ class BindingCycles:
         binding.stage = _BIND
         binding.notes = notes_of(self._store.pods[binding.uid])
         self._bind(binding)
+
+    def _waits_for_watch(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> bool:
+        """Whether the watch has not reached the claims as they are known; then the cycle waits until it has.
+
+        Our write was answered before that. Others may have written before it.
+        """
+        stored = [self._store.claim(key) for key in claims]
+        revision = max([claim.revision for claim in stored if claim is not None], default=0)
+        if revision <= self._watched_revision:
+            return False
+        binding.awaits_revision = revision
+        heapq.heappush(self._awaiting_watch, (revision, binding.uid))
+        return True
 
     def _sleep(self, binding: BindingCycle, claims: tuple[ClaimKey, ...], deadline_ms: int | None) -> None:
         binding.awakened_by = claims
@@ -411,6 +422,8 @@ class BindingCycles:
     def _settled(self, binding: BindingCycle, claim: ClaimKey, settlement: Settlement) -> None:
         if binding.fence_ms is not None and isinstance(settlement, WriteAccepted):
             binding.written += (claim,)
+        if not isinstance(settlement, WriteAccepted):
+            binding.is_last_write = False
         if isinstance(settlement, WriteConflicted | WriteRejected):
             binding.trouble += 1
             if isinstance(settlement, WriteRejected) and settlement.code != GONE:
@@ -465,7 +478,9 @@ class BindingCycles:
         elif binding.trouble > self._settings.conflicts_max:
             self._give_up(binding, Status.error("too many conflicts while writing claims"))
         elif binding.stage is _PRE_BIND:
-            self._pre_bind(binding)
+            claims = self._store.claims_of(binding.uid)
+            if not (binding.is_last_write and self._waits_for_watch(binding, claims)):
+                self._pre_bind(binding)
 
     # Bind
 
@@ -584,7 +599,7 @@ class BindingCycles:
     def _succeed(self, binding: BindingCycle) -> None:
         self._leave(binding)
         pod, node = binding.pod, binding.node
-        self._outbox.forget_troubles(pod.key)
+        self._outbox.forget_troubles(pod)
         released = self._overlay.release(pod.uid)  # what the server stores may be written down differently
         for decision in binding.runner.post_bind(binding.cycle, node, self._view):
             if isinstance(decision, RecordEvent):

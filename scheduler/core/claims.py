@@ -106,8 +106,10 @@ class ClaimOverlay:
     def _take_over_provisional(self, claim: ResourceClaim) -> None:
         """A claim that was held before it had a uid has one now."""
         provisional = stands_for(claim) if self._hold_by_claim else None
-        hold = self._hold_by_claim.get(provisional) if provisional is not None else None
-        if provisional is None or hold is None or hold.held.claim != claim.key:
+        if provisional is None:
+            return
+        hold = self._hold_by_claim.get(provisional)
+        if hold is None or hold.held.claim != claim.key:
             return
         self._drop(provisional)
         self._hold_by_claim[claim.uid] = Hold(Held(hold.held.claim, claim.uid, hold.held.allocation), hold.pod)
@@ -146,7 +148,7 @@ class ClaimOverlay:
         """Bring the count in line; whether the claim counts what it did not count before."""
         before = self._counted.get(claim, ())
         after = self.wanted(claim)
-        if before == after == ():
+        if not before and not after:
             return False
         if len(before) == len(after) and all(map(is_same_taking, before, after)):
             return False

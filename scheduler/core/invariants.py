@@ -183,7 +183,12 @@ class Invariants:
             key = binding.pod.key
             if binding.awaited < 0:
                 yield f"pod {key}: {binding.awaited} answers awaited"
-            waits = binding.awaited or binding.timer is not None or binding.awakened_by
+            waits = (
+                binding.awaited
+                or binding.timer is not None
+                or binding.awakened_by
+                or binding.awaits_revision is not None
+            )
             if not waits and binding.stage is not Stage.BIND:
                 yield f"pod {key}: binding cycle in {binding.stage.value} waits for nothing"
             for claim in binding.awakened_by:

@@ -149,7 +149,7 @@ class Observations:
         if pod is None:
             return
         self.bindings.pod_gone(uid)
-        self._outbox.forget_troubles(pod.key)
+        self._outbox.forget_troubles(pod)
         self._stranded.pod_gone(uid)
         if uid not in self.bindings:
             self._leave(uid)
@@ -239,9 +239,9 @@ class Observations:
         self._overlay.forget(uid)
         self._conflicts.claim_gone(uid)
         self._repartitioned.allocation_changed(claim, None, is_foreign=False)
-        self._outbox.forget_troubles(claim.key)
+        self._outbox.forget_troubles(claim)
         self.writes.deleted(uid)
-        self.bindings.claim_changed(claim.key)
+        self.bindings.claim_gone(claim.key)
         self._stranded.claim_changed(claim)
         if hold is not None and claim.allocation is None:
             claim = replace(claim, allocation=hold.held.allocation)

@@ -30,7 +30,6 @@ from scheduler.framework.decisions import (
     WriteId,
 )
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import Pod
 
 Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
@@ -105,9 +104,10 @@ class Outbox:
         """It is known what became of a request that had failed, or it is not needed any more."""
         self._troubles.over(decision)
 
-    def forget_troubles(self, name: ClaimKey | PodKey) -> None:
+    def forget_troubles(self, gone: ResourceClaim | Pod) -> None:
         """The object is deleted, or a pod bound: what failed about it does not matter any more."""
-        self._troubles.forget(name)
+        if self._troubles.has_runs:
+            self._troubles.forget(gone.key)
 
     def deliver(self, answer: Answer) -> None:
         """Hand `answer` to whoever waits for it."""
@@ -119,7 +119,8 @@ class Outbox:
             self._places.give_back(namespace)
         self._troubles.answered(decision, answer, asked_ms)
         waiter(answer)
-        self._troubles.tell_due()
+        if self._troubles.due is not None:
+            self._troubles.tell_due()
 
     def drain(self) -> tuple[Decision, ...]:
         """The decisions since the last call, in order."""

@@ -511,7 +511,7 @@ class SchedulingQueue:
     def _ripen(self, now_ms: int) -> None:
         """Move those whose backoff has ended."""
         for heap in (self._backoff, self._error_backoff):
-            while (queued := first_of(heap)) is not None and queued.ready_ms <= now_ms:
+            while heap and (queued := first_of(heap)) is not None and queued.ready_ms <= now_ms:
                 self._displace(queued)
                 self._enqueue(queued, now_ms)
 

@@ -81,17 +81,18 @@ class Store:
 
         The caller first deletes the pod of `pod_replaced_by`.
         """
-        uid, key = pod.uid, pod.key
-        namesake = self._pod_uid_by_key.get(key)
+        uid = pod.uid
         revision = pod.metadata.revision
-        if namesake is not None and namesake != uid and self.pods[namesake].metadata.revision > revision:
-            return False
+        old = self.pods.get(uid)
+        if old is None:
+            namesake = self._pod_uid_by_key.get(pod.key)
+            if namesake is not None and self.pods[namesake].metadata.revision > revision:
+                return False
         if not self._pod_versions.observe(uid, revision):
             return False
-        old = self.pods.get(uid)
         self.pods[uid] = pod
         if old is None:
-            self._pod_uid_by_key[key] = uid
+            self._pod_uid_by_key[pod.key] = uid
             self._link_claims(pod)
         elif old.status.resource_claim_statuses != pod.status.resource_claim_statuses:
             self._unlink_claims(uid)
@@ -104,8 +105,10 @@ class Store:
 
     def pod_replaced_by(self, pod: Pod) -> Pod | None:
         """The pod of the same name and another uid that cannot exist any more, given that `pod` was observed."""
+        if pod.uid in self.pods:
+            return None  # its name is its own
         uid = self._pod_uid_by_key.get(pod.key)
-        if uid is None or uid == pod.uid:
+        if uid is None:
             return None
         known = self.pods[uid]
         return known if known.metadata.revision < pod.metadata.revision else None
@@ -295,8 +298,10 @@ class Store:
 
     def claim_replaced_by(self, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim of the same name and another uid that cannot exist any more, given that `claim` was observed."""
+        if claim.uid in self.claims:
+            return None  # its name is its own
         uid = self._claim_uid_by_key.get(claim.key)
-        if uid is None or uid == claim.uid:
+        if uid is None:
             return None
         known = self.claims[uid]
         return known if known.revision < claim.revision else None
@@ -307,14 +312,16 @@ class Store:
         The caller first deletes the claim of `claim_replaced_by`.
         """
         uid = claim.uid
-        namesake = self._claim_uid_by_key.get(claim.key)
-        if namesake is not None and namesake != uid and self.claims[namesake].revision > claim.revision:
-            return False
+        old = self.claims.get(uid)
+        if old is None:
+            namesake = self._claim_uid_by_key.get(claim.key)
+            if namesake is not None and self.claims[namesake].revision > claim.revision:
+                return False
         if not self._claim_versions.observe(uid, claim.revision):
             return False
-        old = self.claims.get(uid)
         self.claims[uid] = claim
-        self._claim_uid_by_key[claim.key] = uid
+        if old is None:
+            self._claim_uid_by_key[claim.key] = uid
         if old is None or old.spec is not claim.spec or (old.allocation is None) is not (claim.allocation is None):
             self._want(claim, 1)
             if old is not None:

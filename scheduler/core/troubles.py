@@ -104,7 +104,8 @@ class Troubles:
         self._runs: Final[dict[tuple[type, _Object], _Run]] = {}
         self._told: Final[dict[tuple[type, str], dict[_Object, _Run]]] = {}  # those that last, by namespace
         self._done_ms: Final[dict[type, int]] = {}
-        self._due: Answered | None = None
+        self.due: Answered | None = None
+        """The request that `tell_due` tells of."""
         self._look_ms = 0
         self._swept_ms = 0
 
@@ -115,6 +116,11 @@ class Troubles:
     ) -> None:
         """Set whom to ask for unanswered requests, oldest first, and who tells the pods that wait for a request."""
         self._unanswered, self._tell = unanswered, tell
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether anything fails."""
+        return bool(self._runs)
 
     def asked(self) -> None:
         """A request leaves while none was under way: look in a while whether it is answered."""
@@ -159,7 +165,7 @@ class Troubles:
 
     def tell_due(self) -> None:
         """Tell the pods, unless the run has ended with what the last answer led to."""
-        decision, self._due = self._due, None
+        decision, self.due = self.due, None
         if decision is None:
             return
         kind, name = key = type(decision), _object(decision)
@@ -228,7 +234,7 @@ class Troubles:
             self.changes += 1
         group[name] = run
         if run.told_ms is None or now_ms - run.told_ms >= self._settings.trouble_ms_again:
-            self._due = decision
+            self.due = decision
 
     def _end(self, kind: type, name: _Object) -> None:
         if self._runs.pop((kind, name), None) is None:

@@ -197,9 +197,15 @@ PRE_BIND_DONE = PreBindDone()
 
 
 class PreBindWrite(Struct, frozen=True):
-    """Send these decisions (usually one); pre_bind is called again when all are answered."""
+    """Send these decisions (usually one); pre_bind is called again when all are answered.
+
+    Args:
+        is_last: When all are accepted, nothing is left to write: the next call may come later, once the watch of claims
+            has observed them too.
+    """
 
     decisions: tuple[Decision, ...]
+    is_last: bool = False
 
 
 class PreBindWait(Struct, frozen=True):

@@ -400,7 +400,7 @@ class Runner:
                 case PreBindWait():
                     return structs.replace(step, events=events + step.events) if events else step
                 case PreBindWrite():
-                    return PreBindWrite(events + step.decisions) if events else step
+                    return PreBindWrite(events + step.decisions, step.is_last) if events else step
         return PreBindDone(events) if events else PRE_BIND_DONE
 
     def post_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:

@@ -258,12 +258,12 @@ class Pod(Record, frozen=True):
 
     @property
     def uid(self) -> PodUid:
-        return PodUid(self.metadata.uid)
+        return self.metadata.uid  # type: ignore[return-value]  # a NewType's call takes as long again
 
     @property
     def node_name(self) -> NodeName | None:
         """The node the pod is bound to, or None."""
-        return NodeName(self.spec.node_name) if self.spec.node_name else None
+        return self.spec.node_name or None  # type: ignore[return-value]  # as `uid`
 
     @property
     def is_terminal(self) -> bool:

@@ -137,9 +137,10 @@ def _taken(claims: Iterable[NodeAllocatableClaim]) -> dict[str, tuple[frozenset[
 def asked_in_spec(pod: Pod) -> Asked:
     """The amounts in the pod's spec, as written: equal ones have equal sums."""
     spec = pod.spec
+    init_containers = spec.init_containers
     return (
         tuple([_items(container) for container in spec.containers or ()]),
-        tuple([(one.restart_policy == "Always", _items(one)) for one in spec.init_containers or ()]),
+        tuple([(one.restart_policy == "Always", _items(one)) for one in init_containers]) if init_containers else (),
         tuple((spec.resources.requests or {}).items()) if spec.resources is not None else (),
         tuple(spec.overhead.items()) if spec.overhead else (),
     )

@@ -61,7 +61,12 @@ class FieldUse(NamedTuple):
 
 def unsupported_fields(pod: Pod) -> tuple[FieldUse, ...]:
     """The fields of `FIELDS` that this pod has, each once, in the order of `FIELDS`; empty for nearly all pods."""
-    uses = list(_uses(pod.spec))
+    spec = pod.spec
+    if not (
+        spec.affinity or spec.topology_spread_constraints or spec.volumes or spec.init_containers or spec.host_network
+    ) and not [one for one in spec.containers or () if one.ports or one.restart_policy_rules]:
+        return ()  # nearly all pods, and each is asked for with every attempt
+    uses = list(_uses(spec))
     if not uses:
         return ()
     first: dict[str, FieldUse] = {}

@@ -304,7 +304,7 @@ class TinyDevices:
                     allocation=planned if claim.allocation is None else None,
                     reserved_for=(*claim.reserved_for, me),
                 )
-                return PreBindWrite((write,))
+                return PreBindWrite((write,), is_last=known is given.claims[-1])
         return PreBindDone()
 
     def _claims(self, pod, view):

@@ -73,11 +73,11 @@ def awaiting_the_watch(monkeypatch: pytest.MonkeyPatch) -> tuple[Rig, list[str]]
     return rig, asked
 
 
-def test_pre_bind_is_asked_once_for_an_answer_and_once_for_the_watch(monkeypatch):
+def test_after_the_last_write_pre_bind_is_asked_when_the_watch_has_come_and_not_before(monkeypatch):
     rig, asked = awaiting_the_watch(monkeypatch)
-    assert asked == ["p"]
+    assert asked == []
     rig.watch()
-    assert asked == ["p", "p"]
+    assert asked == ["p"]
     assert [type(decision) for decision in rig.pending] == [BindPod]
 
 
@@ -90,14 +90,21 @@ def test_a_claim_that_a_relist_lacks_ends_the_wait_for_the_watch(monkeypatch):
     assert builders.pod("p").uid not in rig.machine.bindings
 
 
-def test_a_newer_claim_in_an_answer_ends_the_wait_for_the_watch(monkeypatch):
-    """Somebody's write on the claim, answered to us: what was stored last decides, not what the pod has written."""
+def test_what_was_stored_last_decides_and_not_what_the_pod_has_written(monkeypatch):
     rig, asked = awaiting_the_watch(monkeypatch)
     rig.skip_watch()
     rig.server.put_claim(replace(rig.server.claims[CLAIM], allocation=None, reserved_for=()))
-    rig.machine._observed.claim_read(rig.server.claims[CLAIM])
-    assert asked == ["p", "p"]
+    rig.watch()
+    assert asked == ["p"]
     assert builders.pod("p").uid not in rig.machine.bindings
+
+
+def test_a_last_write_that_was_refused_is_weighed_at_once():
+    rig = writing()
+    rig.server.put_claim(replace(rig.server.claims[CLAIM], allocation=None, reserved_for=(), annotations=(("a", "b"),)))
+    rig.execute(watch=False)
+    rig.execute(watch=False)  # the read after the conflict
+    assert [type(decision) for decision in rig.pending] == [WriteClaimStatus]
 
 
 # Claim writes

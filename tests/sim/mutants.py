@@ -372,13 +372,7 @@ def _takes_back_what_is_in_use(patch):
 
 
 def _binds_before_its_write_is_watched(patch):
-    original = binding_cycle.BindingCycles._bind_unless_barred
-
-    def bind(self, binding, claims):
-        self._watched_revision = 2**62
-        original(self, binding, claims)
-
-    patch.setattr(binding_cycle.BindingCycles, "_bind_unless_barred", bind)
+    patch.setattr(binding_cycle.BindingCycles, "_waits_for_watch", lambda self, binding, claims: False)
 
 
 def _contest_at_the_start_is_missed(patch):

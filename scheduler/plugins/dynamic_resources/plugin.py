@@ -156,9 +156,9 @@ class DynamicResources:
             verdict = _refuse_allocated(claim, cycle.pod) if is_allocated else _refuse_unallocated(claim, view)
             if verdict is not None:
                 return PreFilterResult(verdict)
-        unallocated = tuple(claim for claim in walk.claims if claim.allocation is None)
+        unallocated = tuple([claim for claim in walk.claims if claim.allocation is None])
         wanted = tuple(
-            Claim(claim.key.namespace, claim.key.name, claim.spec) for claim in unallocated if claim.spec is not None
+            [Claim(claim.key.namespace, claim.key.name, claim.spec) for claim in unallocated if claim.spec is not None]
         )
         cycle.put(
             ClaimsSlot(
@@ -298,8 +298,10 @@ class DynamicResources:
                 return ReserveResult(Status.error(f"claim allocation not found for node: {outcome.message}"))
             found = outcome.allocations
             held = tuple(
-                Held(claim.key, claim.uid, allocation)
-                for claim, allocation in zip(slot.unallocated, found, strict=False)
+                [
+                    Held(claim.key, claim.uid, allocation)
+                    for claim, allocation in zip(slot.unallocated, found, strict=False)
+                ]
             )
             if slot.special is not None and len(wanted) > len(slot.wanted):
                 slot.special.planned = found[-1]
@@ -385,7 +387,7 @@ class DynamicResources:
         if slot.of_node or cycle.pod.status.node_allocatable_resource_claim_statuses:
             writes.extend(note_to_write(slot, writes, cycle.pod.uid, view))
         if writes:
-            return PreBindWrite(tuple(writes))
+            return PreBindWrite(tuple(writes), is_last=not [one for one in writes if type(one) is not WriteClaimStatus])
         if not view.features.device_binding_and_status:
             return PRE_BIND_DONE
         return await_binding_conditions(slot, stored, cycle, node, timeout_ms=self.binding_timeout_ms)
@@ -404,15 +406,13 @@ class DynamicResources:
     ) -> Allocated | Status:
         """What `ask` answers, or UNFINISHED when the cycle's steps do not suffice; they are taken from it."""
         meter = view.inventory.meter
-        before = meter.spent
-        meter.allow(max(1, cycle.steps_left))
+        before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
         try:
             return ask(slot, wanted, host, view)
         except PausedError:
             return UNFINISHED
         finally:
-            meter.allow_all()
-            cycle.steps_left -= meter.steps_since(before)
+            cycle.steps_left -= meter.allow_all(before)
 
     def _take(
         self, slot: ClaimsSlot, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView
@@ -500,9 +500,11 @@ class DynamicResources:
         if not view.features.device_binding_and_status:
             return frozenset()
         return frozenset(
-            index
-            for index, claim in enumerate(claims)
-            if has_binding_conditions(claim) and is_given_up(claim, self.binding_timeout_ms, now_ms)
+            [
+                index
+                for index, claim in enumerate(claims)
+                if has_binding_conditions(claim) and is_given_up(claim, self.binding_timeout_ms, now_ms)
+            ]
         )
 
 
