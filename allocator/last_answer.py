@@ -15,8 +15,9 @@ Cost: one answer a node.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from allocator.node_pools import NodePools
 from allocator.outcome import Allocated

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from cel.quantity import Quantity
 
 RESULTS_MAX: Final = 32
@@ -269,8 +271,7 @@ class ClaimSpec:
     config: tuple[ClaimConfig, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """An unallocated claim to allocate."""
 
     namespace: str
@@ -281,8 +282,7 @@ class Claim:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceResult:
+class DeviceResult(Struct, frozen=True):
     """One device given to a request (DeviceRequestAllocationResult).
 
     `request` is `req` or `req/sub`; `share_id` and `consumed_capacity` only for devices that several
@@ -314,8 +314,7 @@ class AllocationConfig:
     configuration: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """A claim's `status.allocation`. `node_selector` None means usable on every node."""
 
     results: tuple[DeviceResult, ...]

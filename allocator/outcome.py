@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from allocator.model import Allocation
 
 INVALID_POOLS = "invalid resource pools were encountered"
 """Upstream's text for a node where nothing fits and a pool is broken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allocated:
+class Allocated(Struct, frozen=True):
     """Devices were found: one allocation per claim, in the order of the claims.
 
     The caller must hold them before anything else may allocate.

@@ -23,6 +23,7 @@ from scheduler.framework.api import (
     ON_NODE,
     PERMITTED,
     PRE_BIND_DONE,
+    PRE_FILTERED,
     ClusterEvent,
     ClusterView,
     Dependence,
@@ -190,6 +191,8 @@ class Runner:
         for plugin in self._pre_filter:
             try:
                 result = plugin.pre_filter(cycle, view)
+                if result is PRE_FILTERED:
+                    continue  # nearly all of them
                 status, names, hope = result.status, result.node_names, result.only_hope
                 if status is not SUCCESS and status.code is Code.ERROR:
                     status = _prefixed(status, f'running PreFilter plugin "{plugin.name}"')

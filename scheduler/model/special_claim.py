@@ -51,6 +51,8 @@ def _mentions_domain(spec: PodSpec) -> bool:
                 for name in resources.requests:
                     if "/" in name:
                         return True
+    if spec.resources is None and spec.overhead is None:
+        return False
     pod_level = spec.resources.requests if spec.resources is not None else None
     return any("/" in name for names in (pod_level, spec.overhead) if names for name in names)
 

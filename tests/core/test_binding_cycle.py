@@ -343,7 +343,7 @@ def test_a_pod_bound_elsewhere_by_somebody_is_given_up_and_its_reservation_taken
     rig.server.put_claim(
         replace(
             rig.server.claims[CLAIM],
-            allocation=replace(rig.server.claims[CLAIM].allocation, node_selector=on_a),
+            allocation=msgspec.structs.replace(rig.server.claims[CLAIM].allocation, node_selector=on_a),
         )
     )
     rig.add_nodes("other")

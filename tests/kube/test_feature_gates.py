@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from allocator import Allocation, DeviceResult, Features, Toleration
 from cel.quantity import Quantity
