@@ -125,6 +125,8 @@ def celpy_programs() -> dict[str, tuple[Callable[[], object] | None, Callable[[]
     import celpy
     import celpy.celtypes as types
     import celpy.evaluation
+    from celpy.adapter import json_to_cel
+    from celpy.celparser import CELParser
 
     def quantity(text: Any) -> Any:
         return types.IntType(cel.Quantity.parse(str(text)).nano // 10**9)
@@ -141,7 +143,7 @@ def celpy_programs() -> dict[str, tuple[Callable[[], object] | None, Callable[[]
         function.__qualname__ = name
         function.__module__ = "celpy.evaluation"
         setattr(celpy.evaluation, name, function)
-    device = celpy.json_to_cel(
+    device = json_to_cel(
         {
             "driver": D,
             "attributes": {D: {k: v if isinstance(v, (bool, int, str)) else str(v) for k, v in ATTRIBUTES.items()}},
@@ -151,7 +153,7 @@ def celpy_programs() -> dict[str, tuple[Callable[[], object] | None, Callable[[]
     programs: dict[str, list[Callable[[], object] | None]] = {name: [] for name in SELECTORS}
     for runner in (celpy.InterpretedRunner, celpy.CompiledRunner):
         # Its parser keeps the tree class of the first environment; each runner needs its own.
-        celpy.CELParser.CEL_PARSER = None
+        CELParser.CEL_PARSER = None
         environment = celpy.Environment(runner_class=runner)
         for name, expression in SELECTORS.items():
             try:
@@ -162,7 +164,7 @@ def celpy_programs() -> dict[str, tuple[Callable[[], object] | None, Callable[[]
             except Exception:  # cel-python lets anything escape; what it cannot run has no number
                 programs[name].append(None)
                 continue
-            programs[name].append(lambda program=program, arguments=arguments: program.evaluate(arguments))  # type: ignore[misc]
+            programs[name].append(lambda program=program, arguments=arguments: program.evaluate(arguments))
     return {name: (pair[0], pair[1]) for name, pair in programs.items()}
 
 
@@ -209,9 +211,9 @@ def compilation(rounds: int) -> None:
         def checked(expression: str = expression) -> None:
             check_constants(check_expression(expression))
 
-        parsing = fastest_us(lambda e=expression, o=options: parse(e, options=o), 500, rounds)  # type: ignore[misc]
+        parsing = fastest_us(lambda e=expression, o=options: parse(e, options=o), 500, rounds)
         checking = fastest_us(checked, 500, rounds) - parsing
-        ready = fastest_us(lambda e=expression: cel.compile_selector(e), 300, rounds)  # type: ignore[misc]
+        ready = fastest_us(lambda e=expression: cel.compile_selector(e), 300, rounds)
         print(f"{name:14}{shown(parsing)}{shown(checking)}{shown(ready, 14)}")
 
 

@@ -33,6 +33,9 @@ from scheduler.core.machine import KINDS, Machine
 from scheduler.core.settings import CoreSettings
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, PatchPodStatus, WriteClaimStatus
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.objects import Pod
 from scheduler.plugins import default_plugins
 from tests import builders
 
@@ -66,8 +69,8 @@ class NullShell:
         self.longest_s = 0.0
         self.handled = 0
         self.bound = 0
-        self.pods: dict[object, object] = {}
-        self.claims: dict[object, object] = {}
+        self.pods: dict[PodKey, Pod] = {}
+        self.claims: dict[ClaimKey, ResourceClaim] = {}
 
     def see_cluster(self, nodes: int, devices: int, *, are_everywhere: bool = False) -> None:
         """All there is beside pods and claims."""

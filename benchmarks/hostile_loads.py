@@ -395,7 +395,7 @@ async def _flood(field: Field) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _meanwhile(work: object) -> AsyncIterator[None]:
     """`work` runs until the end of the block; what ended it early is raised there."""
-    task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    task = asyncio.ensure_future(work)
     try:
         yield
     finally:

@@ -89,7 +89,7 @@ class Generator:
 
     def question(self) -> tuple[list[dict[str, Any]], list[str]]:
         """(Claims of one pod, the listed differences that they can show)."""
-        self._differs = set()
+        self._differs.clear()
         claims = [self._claim(index) for index in range(self._rnd.choice((1, 1, 1, 2, 2, 3)))]
         return claims, sorted(self._differs)
 

@@ -94,7 +94,7 @@ def details_of(claim: Mapping[str, Any], label: str) -> Mapping[str, Any]:
     for request in claim["spec"]["devices"]["requests"]:
         if request["name"] == name:
             if not sub:
-                return request["exactly"]  # type: ignore[no-any-return]
+                return request["exactly"]
             return next(entry for entry in request["firstAvailable"] if entry["name"] == sub)
     raise KeyError(label)
 

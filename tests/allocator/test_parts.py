@@ -365,9 +365,9 @@ def test_objects_without_a_body_are_refused() -> None:
         with pytest.raises(DecodeError, match=what):
             decode({"metadata": {"name": "x"}})
         with pytest.raises(DecodeError, match="expected an object"):
-            decode([])  # type: ignore[arg-type]
+            decode([])
     with pytest.raises(DecodeError, match=r"status\.allocation"):
-        decode_allocation("x")  # type: ignore[arg-type]
+        decode_allocation("x")
 
 
 def test_equal_claim_specs_are_one_object_and_null_means_absent() -> None:
@@ -430,7 +430,7 @@ def test_a_nodes_own_slice_affects_the_nodes_of_its_pool_only() -> None:
     assert inventory.remove_slice("s3") is None
     assert inventory.remove_slice("s2") == {"n1", "n2"}
     assert inventory.remove_slice("s2") == frozenset()
-    assert affected_nodes({"a"}, {"b"}) == {"a", "b"}  # type: ignore[arg-type]
+    assert affected_nodes({"a"}, {"b"}) == {"a", "b"}
     assert affected_nodes(frozenset({"a"}), None) is None
 
 

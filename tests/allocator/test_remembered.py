@@ -61,7 +61,8 @@ def kept(inventory: Inventory) -> int:
     """Entries that are really there."""
     views = [view for known in inventory._pools.values() for view in known.views.values() if view is not None]
     nodes = [entry.pools for entries in inventory._nodes.values() for entry in entries.values()]
-    count = sum(isinstance(key, int) for one in (*views, *nodes) for key in one.derived)
+    both: list[Any] = [*views, *nodes]
+    count = sum(isinstance(key, int) for one in both for key in one.derived)
     count += sum(len(offer._entries) for offer in inventory.derived.values())
     return count + sum(matcher.size for matcher in inventory._planner._matchers.values())
 

@@ -276,7 +276,7 @@ def test_environments_are_shared_and_bad_ones_refused() -> None:
     with pytest.raises(ValueError, match=r"'1\.30' is not supported: use 1\.34 to 1\.37"):
         environments.get("1.30")
     with pytest.raises(ValueError, match="neither 'stored' nor 'new'"):
-        environments.get(kind="other")  # type: ignore[arg-type]
+        environments.get(kind="other")
 
 
 def test_every_line_of_the_function_table_reads() -> None:

@@ -102,7 +102,7 @@ class Simple:
                 return f"{self.make_list(kind, depth)}.{self.fold(function, kind, depth)}"
 
 
-def ours(expression: str) -> object:
+def ours(expression: str) -> Any:
     try:
         return evaluate(expression)
     except EvaluationError:

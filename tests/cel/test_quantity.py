@@ -152,4 +152,4 @@ def test_a_quantity_equals_no_other_type() -> None:
     assert Quantity.parse("1") != 1
     assert Quantity.parse("1") != "1"
     with pytest.raises(TypeError):
-        Quantity.parse("1") < 1  # type: ignore[operator] # noqa: B015
+        Quantity.parse("1") < 1  # noqa: B015

@@ -146,7 +146,7 @@ class FaultProxy:
             timeout=aiohttp.ClientTimeout(total=None),
         )
         self._runner = web.ServerRunner(
-            web.Server(self._serve, access_log=None, handler_cancellation=True),  # type: ignore[arg-type]
+            web.Server(self._serve, access_log=None, handler_cancellation=True),
             handle_signals=False,
             shutdown_timeout=1,
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from allocator import Allocation, DeviceResult
+from allocator import Allocation, DeviceResult, decode_slice
 from cel.quantity import Quantity
 from scheduler.core.device_conflicts import Fate
 from scheduler.core.inputs import WriteOutcomeUnknown
@@ -370,7 +370,7 @@ def partitioned(total: str) -> Rig:
     published = builders.slice_object("counters", node="a", devices=0, slices=2)
     del published["spec"]["devices"]
     published["spec"]["sharedCounters"] = [counters]
-    rig.server.put_slice(builders.decode_slice(published))
+    rig.server.put_slice(decode_slice(published))
     rig.watch()
     rig.tick()
     assert [type(decision) for decision in rig.pending] == [WriteClaimStatus]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -183,7 +183,7 @@ class Api:
             if changed:
                 yield objects
 
-    async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
+    async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator[Sequence[bytes]]:
         """The lines of a watch, as many at a time as have come.
 
         Raises:

@@ -78,7 +78,7 @@ async def lint(world: World, *files: Path) -> set[tuple[str, str, str]]:
     output, _ = await process.communicate()
     found = [item for item in json.loads(output)["items"] if item["code"] == "gate-off"]
     pattern = re.compile(r"the API server drops (\w+) without an error: the feature gate (\w+) is off in this cluster")
-    return {(Path(item["file"]).name, *pattern.match(item["message"]).groups()) for item in found}  # type: ignore[union-attr]
+    return {(Path(item["file"]).name, *pattern.match(item["message"]).groups()) for item in found}
 
 
 async def test_what_closed_gates_take_away_is_named_and_no_allocation_relies_on_it(closed: World) -> None:

@@ -159,7 +159,7 @@ def test_an_interrupted_table_keeps_its_rows_and_goes_on(tmp_path: Path) -> None
 def run(contender: str, pods_per_s: float, **more: object) -> Measured:
     values = {"workload": "w", "round": 1, "pods": 10, "bound": 10, "cpu_s": 1, "cpu_ms_per_pod": 100, "p50_s": 1}
     values |= {"p99_s": 2, "cluster_cpu_s": 1, "resident_mib": 1, "violations": 0, **more}
-    return Measured(contender=contender, pods_per_s=pods_per_s, **values)  # type: ignore[arg-type]
+    return Measured(contender=contender, pods_per_s=pods_per_s, **values)
 
 
 def test_rows_have_medians_and_ratios() -> None:

@@ -91,7 +91,7 @@ async def install(world: World, count: int = GPUS, *, nodes: int = 1, **profile:
     """The driver with its GPUs on each node, its class, and the scheduler."""
     names = await world.add_nodes(nodes)
     for name in names:
-        for item in gpus(world.driver, name, count, **profile):  # type: ignore[arg-type]
+        for item in gpus(world.driver, name, count, **profile):
             await world.create("resourceslices", item)
     await world.add_class()
     await world.start_scheduler()

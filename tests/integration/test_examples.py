@@ -180,7 +180,7 @@ async def test_partitions_for_an_inference_deployment_go_as_far_as_its_autoscale
         await world.api.merge_patch("deployments", "answers", {"spec": {"replicas": replicas}}, world.namespace)
         pods = await world.wait_for(
             "pods",
-            lambda pods, replicas=replicas: sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) == replicas,  # type: ignore[misc]
+            lambda pods, replicas=replicas: sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) == replicas,
             what=f"{replicas} replicas bound",
         )
         devices = [await used_devices(world, pod) for pod in pods.values()]

@@ -53,7 +53,7 @@ def cells(*rows: Row) -> dict[str, str]:
 def row(beside: Stream, **more: object) -> Row:
     alone = Stream(bound=(10.0,) * 99 + (20.0,))
     values = {"longest_ms": 12.0, "longest_alone_ms": 11.0, "resident_mib": 100.0, "livez": Livez(50, 0, 9.0), **more}
-    return Row("nothing", 1, 500, alone, beside, **values)  # type: ignore[arg-type]
+    return Row("nothing", 1, 500, alone, beside, **values)
 
 
 def test_a_row_that_keeps_the_goals_misses_nothing() -> None:

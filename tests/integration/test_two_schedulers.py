@@ -135,7 +135,7 @@ async def test_pods_of_both_settle_and_what_is_given_twice_is_told(
             twice += len(found)
             told += len(await conflict_notes(world))
             await remove_all(world)
-    record_property("devices given twice, conflict events", (twice, told))  # type: ignore[operator]
+    record_property("devices given twice, conflict events", (twice, told))
     print(f"{world.cluster.kind}, beside {kind}: {twice} devices given twice, {told} conflict events")
 
 

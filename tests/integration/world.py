@@ -396,7 +396,7 @@ class World:
     def fault(self, kind: str, request: str, **more: Any) -> Fault:
         """Arm a fault for the scheduler's next write of that sort: "claim status", "claim", "binding", …"""
         method, path = WRITES[request]
-        return self.proxy.add(Fault(kind, method, path, **more))  # type: ignore[arg-type]
+        return self.proxy.add(Fault(kind, method, path, **more))
 
     def conflict_next_status_write(self) -> Fault:
         """Somebody else changes the claim just before the scheduler's write arrives: a true conflict."""

@@ -192,7 +192,7 @@ async def test_profiles_are_written_when_it_is_stopped(tmp_path):
 
     assert code == 0
     assert "| deciding |" in stages.read_text()
-    assert any(name == "handle" for _, _, name in pstats.Stats(str(calls)).stats)
+    assert any(name == "handle" for _, _, name in vars(pstats.Stats(str(calls)))["stats"])
 
 
 async def test_health_port_that_is_taken_is_exit_code_1(tmp_path):

@@ -69,7 +69,7 @@ def test_after_a_list_the_machine_knows_what_exists(history):
 
 async def _live_through(history) -> None:
     told, codec = Told(), Codec()
-    reflector = Reflector(None, codec.pods, told, Reports())  # type: ignore[arg-type]  # nothing is sent
+    reflector = Reflector(None, codec.pods, told, Reports())  # nothing is sent
     exists = {name: pod(name, 1) for name in "ab"}
     version = 1
 
@@ -127,7 +127,7 @@ def _known(told: Told) -> dict[str, tuple[str, str]]:
             assert meta.name not in known or known[meta.name][0] == meta.uid, "a new life before the old one ended"
             known[meta.name] = (meta.uid, meta.resource_version)
         elif isinstance(given_input, PodDeleted):
-            uid, told = known.pop(given_input.key.name)
+            uid, version = known.pop(given_input.key.name)
             assert uid == given_input.uid
-            assert given_input.revision >= int(told), "a deletion older than what it ends would be ignored"
+            assert given_input.revision >= int(version), "a deletion older than what it ends would be ignored"
     return known

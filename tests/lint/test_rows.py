@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.lint.texts import claim, codes, find, pod, selecting
@@ -32,8 +34,8 @@ profiles:
 OPAQUE = PLAIN + "config:\n- opaque:\n    driver: gpu.example.com\n    parameters: "
 
 
-def rows() -> list[object]:
-    def row(name: str, text: str, code: str, line: int, served: str = "") -> object:
+def rows() -> list[Any]:
+    def row(name: str, text: str, code: str, line: int, served: str = "") -> Any:
         return pytest.param(text, code, line, served, id=name)
 
     return [

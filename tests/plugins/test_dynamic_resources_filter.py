@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from allocator import Features
 from scheduler.framework.api import Scope
+from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.claim import Consumer
@@ -46,7 +47,7 @@ TIMEOUT_MS = 600_000
 class Attempt:
     """What one attempt came to, up to PostFilter."""
 
-    cycle: object
+    cycle: Cycle
     pre_filter: Status
     verdicts: dict[str, Status] = field(default_factory=dict)
 

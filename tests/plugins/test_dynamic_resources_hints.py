@@ -8,6 +8,7 @@ import pytest
 
 from allocator import decode_class, decode_slice
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
+from scheduler.model.claim import ResourceClaim
 from scheduler.plugins.dynamic_resources import DynamicResources
 from tests.plugins.cluster import (
     Cluster,
@@ -43,7 +44,7 @@ def view_of(change: ClusterEvent, *pods) -> Cluster:
     if change.resource is Resource.CLAIM:
         if change.new is not None:
             view.put(change.new)
-        elif change.old.key in view.claims:
+        elif isinstance(change.old, ResourceClaim) and change.old.key in view.claims:
             view.delete(change.old.key)
     view.pods = {one.uid: one for one in pods}
     return view

@@ -12,6 +12,7 @@ import pytest
 from scheduler.framework.api import FilterPlugin, PostFilterPlugin, PreEnqueuePlugin, PreFilterPlugin, ScorePlugin
 from scheduler.model.selector_text import parse_node_selector
 from scheduler.plugins import default_plugins, plugin_factories
+from scheduler.plugins.dynamic_resources import DynamicResources
 
 PLUGINS = default_plugins()
 OWN_NODES = default_plugins(nodes=parse_node_selector("pool=gpu"))[0]
@@ -40,6 +41,7 @@ def test_arguments_out_of_range_are_refused_by_name(name, value) -> None:
 
 def test_arguments_reach_the_plugin() -> None:
     devices = default_plugins(budget_steps=7, binding_timeout_ms=8000)[-1]
+    assert isinstance(devices, DynamicResources)
     assert (devices.budget_steps, devices.binding_timeout_ms) == (7, 8000)
 
 

@@ -188,7 +188,9 @@ def test_the_configuration_reaches_the_plugin() -> None:
     config = Config(ignored_pod_fields=("hostPort",))
     plugins = {plugin.name: plugin for plugin in _profile(config.profiles[0], config).plugins}
 
-    assert plugins["UnsupportedFields"].ignored == {"hostPort"}
+    plugin = plugins["UnsupportedFields"]
+    assert isinstance(plugin, UnsupportedFields)
+    assert plugin.ignored == {"hostPort"}
 
 
 def test_the_guide_lists_every_field() -> None:

@@ -273,7 +273,7 @@ class FakeApiServer:
             return _gone(decision, decision.claim)
         if claim.uid != decision.uid or claim.revision != decision.expect_revision:
             return WriteConflicted(decision.id, "the object has been modified")
-        changed = dataclasses.replace(claim, **changes)  # type: ignore[arg-type]
+        changed = dataclasses.replace(claim, **changes)
         if changed != claim:
             changed = self.put_claim(changed)
         return WriteAccepted(decision.id, claim=changed)

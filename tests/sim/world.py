@@ -27,6 +27,7 @@ import random
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
@@ -173,7 +174,7 @@ class World(ForeignScheduler, TaintRuleActions):
     # The machine and its shell
 
     @property
-    def machine(self) -> core_machine.Machine:
+    def machine(self) -> core_machine.Machine:  # type: ignore[override]
         return self.process.machine
 
     def start_machine(self) -> None:
@@ -663,7 +664,7 @@ class World(ForeignScheduler, TaintRuleActions):
 
     def check_nothing_left(self) -> None:
         machine = self.machine
-        left = {
+        left: dict[str, Any] = {
             "in use": [
                 str(device) for device in machine.overlay.in_use.devices() if not device.pool.startswith("foreign")
             ],
