@@ -1,12 +1,24 @@
-"""For all tests: no event loop left over from one for the next, no deadline for hypothesis, long runs on demand."""
+"""For all tests: no event loop left over from one for the next, no deadline for hypothesis, long runs on demand.
+
+The Go programs are built when a collected test needs them, and what was left out is said at the end: reasons to skip
+that begin with LEFT OUT, in the terminal and in `.cache/left-out`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
+from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
+
+from tests.controlplane.build import PROGRAMS, BuildError, RegistryUnreachableError, build
+
+LEFT_OUT: Final = "LEFT OUT, "
+LEFT_OUT_FILE: Final = Path(__file__).resolve().parents[1] / ".cache" / "left-out"
 
 # looptime and pytest-asyncio ask the policy for "the current loop"; without this line it makes one that nobody closes,
 # which -W error turns into a failure of whatever test runs next.
@@ -24,3 +36,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long_runs = [item for item in items if item.get_closest_marker("nightly")]
     items[:] = [item for item in items if not item.get_closest_marker("nightly")]
     config.hook.pytest_deselected(items=long_runs)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the Go programs that the collected tests need, if any, before a test's clock runs."""
+    if session.config.option.collectonly:
+        return
+    for program in PROGRAMS:
+        if any(item.get_closest_marker(program) for item in session.items):
+            try:
+                build(program)
+            except RegistryUnreachableError:
+                continue  # its tests are skipped, and the end says so
+            except BuildError as error:
+                session.shouldfail = f"{program}: {error}"  # tells pytest-xdist, if this is one of its workers
+                pytest.exit(session.shouldfail, returncode=1)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out because something is not here; a worker of pytest-xdist has no terminal."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", ()):
+        _, _, reason = report.longrepr
+        _, marker, what = reason.partition(LEFT_OUT)
+        if marker:
+            reasons[what.splitlines()[0]] += 1
+    lines = [f"{count} x {what}" for what, count in sorted(reasons.items())]
+    LEFT_OUT_FILE.parent.mkdir(exist_ok=True)
+    LEFT_OUT_FILE.write_text("".join(f"{line}\n" for line in lines))
+    for line in lines:
+        terminalreporter.line(f"LEFT OUT: {line}", yellow=True)

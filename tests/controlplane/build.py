@@ -1,10 +1,10 @@
 """Builds the Go programs of the tests: the real control plane and the oracle.
 
-`go build` decides itself whether anything is to be done (about a second when nothing is), so nothing here
-guesses. One build runs at a time: pytest workers wait for each other on a file lock. Binaries lie in the
-user's cache folder, one set per content of tests/controlplane/go, never in the repository.
+A program is built once for each content of tests/controlplane/go, version of Go and set of flags: a digest of them
+names its folder in the user's cache (never in the repository), and it is put there whole. One build runs at a time:
+pytest workers wait for each other on a file lock. pytest builds what the collected tests need (tests/conftest.py).
 
-    python -m tests.controlplane.build        # build everything now, with Go's own output; CI does this first
+    python -m tests.controlplane.build        # build everything now
 
 A cold build of the control plane compiles about 2,500 packages: five minutes and more on two cores.
 """
@@ -32,7 +32,12 @@ PROGRAMS: Final = ("oracle", "controlplane")
 
 # Without this the server says v0.0.0-master, and clients that look at versions are misled. -s -w: no
 # symbols, which halves the time to link and the size on disk.
-LDFLAGS: Final = f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}"
+# No revision either: it would be linked anew for every commit of ours.
+FLAGS: Final = (
+    "-buildvcs=false",
+    "-ldflags",
+    f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}",
+)
 
 # What go says when it could not reach the module registry, as opposed to being refused a version or a
 # checksum, or failing to compile: those are ours to repair and must not be skipped over.
@@ -72,21 +77,24 @@ def build(program: str) -> Path:
     if go is None:
         raise BuildError(
             "the Go toolchain (go 1.26 or newer) is not on PATH; install it, or leave these tests out yourself "
-            "with: pytest -m 'not controlplane and not oracle'"
+            "with: bash tests/run -m 'not controlplane and not oracle'"
         )
-    target = cache_folder() / _sources_digest() / program
+    target = cache_folder() / _digest(go) / program
     target.parent.mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        if target.exists():
+            return target
+        unfinished = target.with_suffix(".unfinished")
         done = subprocess.run(
-            ["nice", "-n", "10", go, "build", "-ldflags", LDFLAGS, "-o", str(target), f"./{program}"],
+            ["nice", "-n", "10", go, "build", *FLAGS, "-o", str(unfinished), f"./{program}"],
             cwd=SOURCE,
             capture_output=True,
             text=True,
             check=False,
         )
-    if done.returncode == 0:
-        return target
+        if done.returncode == 0:
+            return unfinished.rename(target)
     tail = "\n".join(done.stderr.strip().splitlines()[-15:])
     if _REGISTRY_SILENT.search(done.stderr):
         raise RegistryUnreachableError(f"the Go module registry did not answer while building {program}:\n{tail}")
@@ -101,8 +109,9 @@ def built_or_skip(program: str) -> Path:
         pytest.skip(f"LEFT OUT, the Go module registry does not answer: {error}")
 
 
-def _sources_digest() -> str:
-    digest = hashlib.sha256(LDFLAGS.encode())
+def _digest(go: str) -> str:
+    version = subprocess.run([go, "version"], cwd=SOURCE, capture_output=True, check=False).stdout
+    digest = hashlib.sha256(version + "\0".join(FLAGS).encode())
     for path in sorted(SOURCE.rglob("*")):
         if path.suffix == ".go" or path.name in ("go.mod", "go.sum"):
             digest.update(path.relative_to(SOURCE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")

@@ -211,3 +211,19 @@ def test_any_other_failure_of_the_build_is_a_failure(no_cache: Path, stderr: str
     fake_go(no_cache, stderr)
     with pytest.raises(BuildError, match=r"go build \./oracle failed"):
         built_or_skip("oracle")
+
+
+def test_a_program_is_built_once_for_each_content_of_its_sources(no_cache: Path) -> None:
+    (no_cache / "go").write_text(
+        "#!/bin/sh\n"
+        'test "$1" = build || exit 0\n'
+        f"echo built >> {no_cache}/calls\n"
+        'while test "$1" != -o; do shift; done; touch "$2"\n'
+    )
+    (no_cache / "go").chmod(0o755)
+    first = build("oracle")
+    build.cache_clear()  # as another process would ask
+
+    assert build("oracle") == first
+    assert first.is_file()
+    assert (no_cache / "calls").read_text() == "built\n"
