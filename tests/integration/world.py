@@ -15,7 +15,6 @@ import json
 import os
 import re
 import signal
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,8 +23,8 @@ from typing import Any, Final, Protocol
 
 import yaml
 
-from tests.controlplane.cluster import die_with_parent
 from tests.controlplane.fault_proxy import Fault, FaultProxy
+from tests.integration import prepared
 from tests.integration.api import Api, ApiError, Object, is_namespaced
 from tests.integration.invariants import State, Violation, check
 
@@ -80,7 +79,7 @@ class World:
     proxy: FaultProxy
     namespace: str
     log: Path
-    _scheduler: asyncio.subprocess.Process | None = None
+    _scheduler: prepared.PreparedProcess | None = None
     _scheduler_name: str = SCHEDULER_NAME
     _stop_other: Callable[[], None] | None = None
     _made: list[tuple[str, str]] = field(default_factory=list)
@@ -106,17 +105,13 @@ class World:
         kubeconfig = self.cluster.scheduler_kubeconfig(self.proxy.url)
         self._scheduler_name = name
         with self.log.open("ab") as output:
-            self._scheduler = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "scheduler", "run"),
-                *(f"--kubeconfig={kubeconfig}", f"--config={self.configuration(**PATIENT)}"),
-                *(f"--scheduler-name={name}", "--no-health"),
-                *(*MORE_ARGUMENTS, *arguments),
-                cwd=ROOT,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
+            self._scheduler = await prepared.start(
+                [
+                    *("run", f"--kubeconfig={kubeconfig}", f"--config={self.configuration(**PATIENT)}"),
+                    *(f"--scheduler-name={name}", "--no-health"),
+                    *(*MORE_ARGUMENTS, *arguments),
+                ],
+                output.fileno(),
             )
 
     def configuration(self, **times: str) -> Path:
