@@ -6,17 +6,14 @@ structured/internal/incubating/pools_incubating.go (`NodeMatches`), all 0.36.3.
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import Final
 
 from allocator.model import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeView
+from allocator.names import is_label_key, is_label_value
 
 _LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _SUPPORTED: Final = ", ".join(f'"{operator}"' for operator in _LABEL_OPERATORS)
 _NAME_FIELD: Final = "metadata.name"
-_NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 class NodeSelectorError(ValueError):
@@ -68,8 +65,8 @@ def _match_label(requirement: NodeSelectorRequirement, node: NodeView) -> bool:
         case "DoesNotExist":
             return value is None
         case _:
-            actual = None if value is None else _int64(value)
-            bound = _int64(requirement.values[0])
+            actual = None if value is None else parse_int64(value)
+            bound = parse_int64(requirement.values[0])
             if actual is None or bound is None:
                 return False
             return actual > bound if requirement.operator == "Gt" else actual < bound
@@ -105,7 +102,7 @@ def _label_problem(requirement: NodeSelectorRequirement) -> str:
     operator = requirement.operator
     if operator not in _LABEL_OPERATORS:
         return f'operator: Unsupported value: "{operator}": supported values: {_SUPPORTED}'
-    if not _is_label_key(requirement.key):
+    if not is_label_key(requirement.key):
         return f'key: Invalid value: "{requirement.key}": a valid label key must be a qualified name'
     if operator in ("In", "NotIn") and not values:
         return "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
@@ -114,20 +111,12 @@ def _label_problem(requirement: NodeSelectorRequirement) -> str:
     if operator in ("Gt", "Lt"):
         if len(values) != 1:
             return f"values: Invalid value: {_go_list(values)}: for 'Gt', 'Lt' operators, exactly one value is required"
-        if _int64(values[0]) is None:
+        if parse_int64(values[0]) is None:
             return f"values[0]: Invalid value: \"{values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
     for index, value in enumerate(values):
-        if value and (len(value) > 63 or not _NAME.fullmatch(value)):
+        if not is_label_value(value):
             return f'values[{index}][{requirement.key}]: Invalid value: "{value}": not a valid label value'
     return ""
-
-
-@lru_cache(maxsize=1024)  # the same few keys are in the selectors of thousands of slices
-def _is_label_key(key: str) -> bool:
-    prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):
-        return False
-    return len(name) <= 63 and _NAME.fullmatch(name) is not None
 
 
 def _field_problem(requirement: NodeSelectorRequirement) -> str:
@@ -138,8 +127,8 @@ def _field_problem(requirement: NodeSelectorRequirement) -> str:
     return ""
 
 
-def _int64(text: str) -> int | None:
-    """Go's `strconv.ParseInt(text, 10, 64)`."""
+def parse_int64(text: str) -> int | None:
+    """Go's `strconv.ParseInt(text, 10, 64)`: an optional sign and ASCII digits within 64 bits, else None."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdecimal()):
         return None

@@ -43,7 +43,8 @@ from scheduler.core.inputs import (
 )
 from scheduler.core.machine import KINDS
 from scheduler.framework.decisions import BindPod, CreateClaim, PatchExtendedResources
-from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, ResourceClaim
+from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import Node, Pod
 from scheduler.plugins.dynamic_resources.extended_resources import SpecialRequests

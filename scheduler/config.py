@@ -30,6 +30,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from allocator import Features
+from allocator.names import is_dns_subdomain
 from scheduler.core.settings import CoreSettings
 from scheduler.model.selector_text import SelectorTextError, TextSelector, parse_node_selector, parse_slice_selector
 from scheduler.model.unsupported_fields import FIELDS
@@ -82,11 +83,14 @@ def parse_duration_s(value: object) -> float:
     raise PydanticCustomError("duration", 'a duration is needed, such as "15s" or "2m30s"')
 
 
+def _check_name(value: str) -> str:
+    if not is_dns_subdomain(value):
+        raise PydanticCustomError("name", "a DNS subdomain is needed: lower case letters, digits, '-' and '.'")
+    return value
+
+
 Seconds = Annotated[float, BeforeValidator(parse_duration_s)]
-SchedulerName = Annotated[
-    str,
-    Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
-]
+SchedulerName = Annotated[str, AfterValidator(_check_name)]
 
 
 def _selector(parse: Callable[[str], TextSelector]) -> AfterValidator:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
+
 if TYPE_CHECKING:
     from allocator import Claim, Features, InUse, Inventory, NodeView
     from scheduler.offline import Given
@@ -21,7 +23,6 @@ _KINDS: Final = (
     *("ResourceSlice", "DeviceClass", "DeviceTaintRule", "Namespace", "Node"),
     *("ResourceClaim", "ResourceClaimTemplate"),
 )
-_ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 NOT_LOOKED_AT: Final = (
     "asked without a pod, so only devices are looked at: not whether nodes are cordoned, tainted, full or selected. "
     "Give the Pod as well to have the scheduler's answer"
@@ -179,9 +180,11 @@ def _refuse_admin_access(world: _World, asked: _Asked) -> None:
     if asked.refusal or not any(request.exactly and request.exactly.admin_access for request in claim.spec.requests):
         return
     labels = world.namespaces.get(claim.namespace)
-    if (labels or {}).get(_ADMIN_LABEL) != "true":
+    if (labels or {}).get(ADMIN_ACCESS_LABEL) != "true":
         known = "has not" if labels is not None else "is not among the objects, and is taken as one that has not"
-        asked.refusal = f"admin access needs the label {_ADMIN_LABEL}: true of its namespace; {claim.namespace} {known}"
+        asked.refusal = (
+            f"admin access needs the label {ADMIN_ACCESS_LABEL}: true of its namespace; {claim.namespace} {known}"
+        )
 
 
 def _with_defaults(spec: Mapping[str, Any]) -> dict[str, Any]:

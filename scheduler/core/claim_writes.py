@@ -44,7 +44,8 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
     WriteId,
 )
-from scheduler.model.claim import RESERVED_FOR_MAX, ResourceClaim
+from scheduler.model.api_rules import RESERVED_FOR_MAX
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 
 GONE: Final = 404

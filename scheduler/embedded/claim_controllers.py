@@ -25,7 +25,6 @@ import kopf
 import orjson
 
 from scheduler.embedded.pod_claims import (
-    POD_CLAIM_ANNOTATION,
     claim_names,
     generate_name,
     is_owned_by,
@@ -34,12 +33,11 @@ from scheduler.embedded.pod_claims import (
     uses_claims,
 )
 from scheduler.embedded.work_queue import Key, Obj, RequestError, Requests, WaitError, WorkQueue
+from scheduler.model.api_rules import FINALIZER, POD_CLAIM_NAME_ANNOTATION, RESERVED_FOR_MAX
 
 _LOG: Final = logging.getLogger("scheduler.embedded.claim_controllers")
 
 FIELD_MANAGER: Final = "ResourceClaimController"
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-RESERVED_FOR_MAX: Final = 256
 
 _CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims"
 _PODS: Final = "/api/v1/namespaces/{}/pods"
@@ -150,7 +148,7 @@ class ClaimController:
         pod_name, pod_uid = owning_pod(claim)
         if pod_name:
             # The index knows it now, or knows that it is gone.
-            self._generated.pop((pod_uid, (metadata.get("annotations") or {}).get(POD_CLAIM_ANNOTATION, "")), None)
+            self._generated.pop((pod_uid, (metadata.get("annotations") or {}).get(POD_CLAIM_NAME_ANNOTATION, "")), None)
             # A deleted claim is made again.
             self._queue.enqueue(("pod", metadata["namespace"], pod_name))
         # An allocated claim may lack the reservation of a pod that was bound without a scheduler.
@@ -261,7 +259,7 @@ class ClaimController:
         """A claim made for the pod whose name did not get into the pod's status."""
         uid = pod["metadata"]["uid"]
         for claim in self._claim_index.get((_OWNER, uid), ()):
-            if (claim["metadata"].get("annotations") or {}).get(POD_CLAIM_ANNOTATION) == reference:
+            if (claim["metadata"].get("annotations") or {}).get(POD_CLAIM_NAME_ANNOTATION) == reference:
                 found: Obj = claim
                 return found
         return self._generated.get((uid, reference))
@@ -282,7 +280,7 @@ class ClaimController:
         }
         claim_metadata: dict[str, Any] = {
             "generateName": generate_name(metadata["name"], reference),
-            "annotations": {**(copied.get("annotations") or {}), POD_CLAIM_ANNOTATION: reference},
+            "annotations": {**(copied.get("annotations") or {}), POD_CLAIM_NAME_ANNOTATION: reference},
             "ownerReferences": [owner],
         }
         if copied.get("labels"):

@@ -13,8 +13,8 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from allocator import RESULTS_MAX
 from scheduler.embedded.device_rules import (
-    CONFIG_MAX,
     check_binding_conditions,
     check_device_class,
     check_device_name,
@@ -45,19 +45,21 @@ from scheduler.embedded.statuses import (
     too_many,
 )
 from scheduler.embedded.strategy import ClusterView, Object, Strategy, set_default
-
-RESERVED_FOR_MAX: Final = 256
-RESULTS_MAX: Final = 32
-REQUESTS_MAX: Final = 32
-SUB_REQUESTS_MAX: Final = 8
-CONSTRAINTS_MAX: Final = 32
-TOLERATIONS_MAX: Final = 16
-ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
+from scheduler.model.api_rules import (
+    ADMIN_ACCESS_LABEL,
+    ALLOCATION_MODES,
+    CONDITIONS_MAX,
+    CONFIG_MAX,
+    CONSTRAINTS_MAX,
+    REQUESTS_MAX,
+    RESERVED_FOR_MAX,
+    SUB_REQUESTS_MAX,
+    TOLERATIONS_MAX,
+)
 
 _REFERENCE_TEXT: Final = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
-_MODES: Final = ("All", "ExactCount")
 
 RequestNames = Mapping[str, frozenset[str]]
 DeviceKey = tuple[str, str, str, str]
@@ -215,7 +217,7 @@ def _check_exact(request: Mapping[str, Json], path: str) -> list[FieldError]:
         if count <= 0:
             errors.append(invalid(f"{path}.count", count, "must be greater than zero"))
     else:
-        errors.append(not_supported(f"{path}.allocationMode", mode, _MODES))
+        errors.append(not_supported(f"{path}.allocationMode", mode, ALLOCATION_MODES))
     errors += check_items(request.get("tolerations") or (), TOLERATIONS_MAX, check_toleration, f"{path}.tolerations")
     wanted = (request.get("capacity") or {}).get("requests") or {}
     return errors + check_map(wanted, None, check_qualified_id, check_quantity, f"{path}.capacity.requests")
@@ -265,9 +267,9 @@ def _check_admin_requests(spec: Mapping[str, Json], namespace: str, cluster: Clu
 
 def _check_admin_namespace(path: str, namespace: str, cluster: ClusterView) -> list[FieldError]:
     found = cluster.find("namespaces", "", namespace) or {}
-    if ((found.get("metadata") or {}).get("labels") or {}).get(ADMIN_LABEL) == "true":
+    if ((found.get("metadata") or {}).get("labels") or {}).get(ADMIN_ACCESS_LABEL) == "true":
         return []
-    detail = f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
+    detail = f"admin access to devices requires the `{ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
     return [forbidden(path, detail)]
 
 
@@ -396,8 +398,8 @@ def _check_device_status(entry: Json, path: str, allocated: set[DeviceKey]) -> l
     if key not in allocated:
         errors.append(invalid(path, _device_text(key), "must be an allocated device in the claim"))
     conditions = entry.get("conditions") or []
-    if len(conditions) > 8:
-        errors.append(too_many(f"{path}.conditions", len(conditions), 8))
+    if len(conditions) > CONDITIONS_MAX:
+        errors.append(too_many(f"{path}.conditions", len(conditions), CONDITIONS_MAX))
     if entry.get("data") is not None:
         errors += check_raw_object(entry["data"], f"{path}.data")
     return errors + _check_network(entry.get("networkData") or {}, f"{path}.networkData")

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.embedded.names import check_text, dns_label, label_value, qualified_name
+from scheduler.embedded.names import check_text, dns_label, label_key, label_value
 from scheduler.embedded.statuses import FieldError, Json, forbidden, not_supported
 from scheduler.embedded.strategy import ClusterView, Object, Strategy, keep_all_but_status, set_default
 
@@ -52,7 +52,7 @@ class NodeStrategy(Strategy):
         errors: list[FieldError] = []
         for index, taint in enumerate(obj["spec"].get("taints") or ()):
             path = f"spec.taints[{index}]"
-            errors += check_text(qualified_name, taint.get("key", ""), f"{path}.key")
+            errors += check_text(label_key, taint.get("key", ""), f"{path}.key")
             errors += check_text(label_value, taint.get("value") or "", f"{path}.value")
             if taint.get("effect") not in _TAINT_EFFECTS:
                 errors.append(not_supported(f"{path}.effect", taint.get("effect", ""), _TAINT_EFFECTS))

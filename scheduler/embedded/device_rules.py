@@ -19,8 +19,8 @@ from scheduler.embedded.names import (
     check_text,
     dns_label,
     dns_subdomain,
+    label_key,
     label_value,
-    qualified_name,
 )
 from scheduler.embedded.selector_check import check_selector
 from scheduler.embedded.statuses import (
@@ -34,16 +34,16 @@ from scheduler.embedded.statuses import (
     too_long,
     too_many,
 )
-
-DRIVER_NAME_LENGTH_MAX: Final = 63
-POOL_NAME_LENGTH_MAX: Final = 253
-ID_LENGTH_MAX: Final = 32
-EXPRESSION_LENGTH_MAX: Final = 10 * 1024
-PARAMETERS_LENGTH_MAX: Final = 10 * 1024
-SELECTORS_MAX: Final = 32
-CONFIG_MAX: Final = 32
-BINDING_CONDITIONS_MAX: Final = 4
-TAINT_EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
+from scheduler.model.api_rules import (
+    BINDING_CONDITIONS_MAX,
+    DRIVER_NAME_LENGTH_MAX,
+    EXPRESSION_LENGTH_MAX,
+    ID_LENGTH_MAX,
+    PARAMETERS_LENGTH_MAX,
+    POOL_NAME_LENGTH_MAX,
+    SELECTORS_MAX,
+    TAINT_EFFECTS,
+)
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NODE_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -219,7 +219,7 @@ def check_toleration(toleration: Json, path: str) -> list[FieldError]:
     """A toleration of a request."""
     errors: list[FieldError] = []
     if toleration.get("key"):
-        errors += check_text(qualified_name, toleration["key"], f"{path}.key")
+        errors += check_text(label_key, toleration["key"], f"{path}.key")
     operator, value = toleration.get("operator"), toleration.get("value") or ""
     match operator:
         case "Exists":
@@ -238,7 +238,7 @@ def check_toleration(toleration: Json, path: str) -> list[FieldError]:
 
 def check_taint(taint: Json, path: str) -> list[FieldError]:
     """A device taint."""
-    errors = check_text(qualified_name, taint.get("key") or "", f"{path}.key")
+    errors = check_text(label_key, taint.get("key") or "", f"{path}.key")
     if taint.get("value"):
         errors += check_text(label_value, taint["value"], f"{path}.value")
     if not taint.get("effect"):
@@ -254,7 +254,7 @@ def check_binding_conditions(holder: Mapping[str, Json], path: str) -> list[Fiel
     errors: list[FieldError] = []
     for name, conditions in (("bindingConditions", wanted), ("bindingFailureConditions", failing)):
         errors += check_items(
-            conditions, BINDING_CONDITIONS_MAX, lambda text, at: check_text(qualified_name, text, at), f"{path}.{name}"
+            conditions, BINDING_CONDITIONS_MAX, lambda text, at: check_text(label_key, text, at), f"{path}.{name}"
         )
         for index, condition in enumerate(conditions):
             if condition in conditions[:index]:
@@ -311,7 +311,7 @@ def _check_node_requirement(requirement: Mapping[str, Json], path: str) -> list[
         errors.append(required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
     elif operator not in _NODE_OPERATORS:
         errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    errors += check_text(qualified_name, requirement.get("key") or "", f"{path}.key")
+    errors += check_text(label_key, requirement.get("key") or "", f"{path}.key")
     for index, value in enumerate(values):
         errors += check_text(label_value, value, f"{path}.values[{index}]")
     return errors

@@ -9,14 +9,14 @@ Source: k8s.io/kubernetes v1.36.3 pkg/apis/events/v1/conversion.go, pkg/apis/cor
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.embedded.names import check_text, qualified_name
+from scheduler.embedded.names import check_text, label_key
 from scheduler.embedded.statuses import FieldError, Json, invalid, required
 from scheduler.embedded.strategy import ClusterView, Object, Strategy
+from scheduler.model.api_rules import NOTE_LENGTH_MAX
 
 REPORTING_INSTANCE_LENGTH_MAX: Final = 128
 ACTION_LENGTH_MAX: Final = 128
 REASON_LENGTH_MAX: Final = 128
-NOTE_LENGTH_MAX: Final = 1024
 
 _RENAMED: Final = (
     # stored (core/v1), shown in events.k8s.io/v1
@@ -82,7 +82,7 @@ class CoreEventStrategy(Strategy):
         controller = event.get("reportingComponent") or ""
         if not controller:
             errors.append(required(self.controller_field))
-        errors += check_text(qualified_name, controller, self.controller_field)
+        errors += check_text(label_key, controller, self.controller_field)
         for field, limit in (
             ("reportingInstance", REPORTING_INSTANCE_LENGTH_MAX),
             ("action", ACTION_LENGTH_MAX),

@@ -10,7 +10,6 @@ from typing import Final
 
 from scheduler.embedded.work_queue import Obj
 
-POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 GENERATE_NAME_LENGTH_MAX: Final = 57
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from cel.quantity import Quantity
+from cel.semver import Semver
 from scheduler.embedded.device_rules import (
-    CONFIG_MAX,
     check_binding_conditions,
     check_device_name,
     check_driver,
@@ -26,7 +26,7 @@ from scheduler.embedded.device_rules import (
     check_taint,
     parse_quantity,
 )
-from scheduler.embedded.names import check_text, dns_subdomain, qualified_name
+from scheduler.embedded.names import check_text, dns_subdomain, label_key
 from scheduler.embedded.statuses import (
     FieldError,
     Json,
@@ -38,27 +38,24 @@ from scheduler.embedded.statuses import (
     too_many,
 )
 from scheduler.embedded.strategy import ClusterView, Object, Strategy
-
-DEVICES_MAX: Final = 128
-DEVICES_WITH_ADVANCED_FEATURES_MAX: Final = 64
-COUNTER_SETS_MAX: Final = 8
-COUNTERS_MAX: Final = 32
-CONSUMPTIONS_MAX: Final = 2
-ATTRIBUTES_AND_CAPACITIES_MAX: Final = 32
-ATTRIBUTE_VALUES_MAX: Final = 48
-ATTRIBUTE_VALUE_LENGTH_MAX: Final = 64
-TAINTS_MAX: Final = 16
-VALID_VALUES_MAX: Final = 10
-
-_LIST_MEMBERS: Final = ("bools", "ints", "strings", "versions")
-_SCALAR_MEMBERS: Final = ("bool", "int", "string", "version")
-_NODE_RESOURCES: Final = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.+")
-_SEMVER: Final = re.compile(
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
-    r"(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
-    r"(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
-    re.ASCII,
+from scheduler.model.api_rules import (
+    ADVANCED_DEVICES_MAX,
+    ATTRIBUTE_VALUE_LENGTH_MAX,
+    ATTRIBUTE_VALUES_MAX,
+    ATTRIBUTES_AND_CAPACITIES_MAX,
+    CONDITIONS_MAX,
+    CONFIG_MAX,
+    CONSUMPTIONS_MAX,
+    COUNTER_SETS_MAX,
+    COUNTERS_MAX,
+    DEVICES_MAX,
+    LIST_ATTRIBUTES,
+    SCALAR_ATTRIBUTES,
+    TAINTS_MAX,
+    VALID_VALUES_MAX,
 )
+
+_NODE_RESOURCES: Final = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.+")
 
 
 class SliceStrategy(Strategy):
@@ -125,7 +122,8 @@ class DeviceTaintRuleStrategy(Strategy):
 
     def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         conditions = (new.get("status") or {}).get("conditions") or []
-        return [too_many("status.conditions", len(conditions), 8)] if len(conditions) > 8 else []
+        is_long = len(conditions) > CONDITIONS_MAX
+        return [too_many("status.conditions", len(conditions), CONDITIONS_MAX)] if is_long else []
 
 
 def _default_taint(taint: Object, cluster: ClusterView) -> None:
@@ -167,7 +165,7 @@ def _check_slice(spec: Mapping[str, Json], old: Mapping[str, Json] | None) -> li
         errors.append(invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
     per_device = bool(spec.get("perDeviceNodeSelection"))
     devices = spec.get("devices") or []
-    limit = DEVICES_WITH_ADVANCED_FEATURES_MAX if any(map(_is_advanced, devices)) else DEVICES_MAX
+    limit = ADVANCED_DEVICES_MAX if any(map(_is_advanced, devices)) else DEVICES_MAX
     errors += check_set(
         devices,
         limit,
@@ -191,7 +189,7 @@ def _is_advanced(device: Mapping[str, Json]) -> bool:
         or any(
             attribute.get(member) is not None
             for attribute in (device.get("attributes") or {}).values()
-            for member in _LIST_MEMBERS
+            for member in LIST_ATTRIBUTES
         )
     )
 
@@ -288,7 +286,7 @@ def _check_sizes(attributes: Mapping[str, Json], capacity: Mapping[str, Json], p
         detail = f"the total number of attributes and capacities must not exceed {ATTRIBUTES_AND_CAPACITIES_MAX}"
         errors.append(invalid(path, entries, detail))
     values = sum(
-        sum(len(attribute.get(member) or ()) for member in _LIST_MEMBERS) or 1 for attribute in attributes.values()
+        sum(len(attribute.get(member) or ()) for member in LIST_ATTRIBUTES) or 1 for attribute in attributes.values()
     )
     if values > ATTRIBUTE_VALUES_MAX:
         detail = f"the total number of attribute values must not exceed {ATTRIBUTE_VALUES_MAX}"
@@ -302,7 +300,7 @@ def _check_attribute(attribute: Json, path: str) -> list[FieldError]:
         errors += _check_string(attribute["string"], f"{path}.string")
     if attribute.get("version") is not None:
         errors += _check_version(attribute["version"], f"{path}.version")
-    for member in _LIST_MEMBERS:
+    for member in LIST_ATTRIBUTES:
         values = attribute.get(member)
         if values is None:
             continue
@@ -311,7 +309,7 @@ def _check_attribute(attribute: Json, path: str) -> list[FieldError]:
         check = {"strings": _check_string, "versions": _check_version}.get(member)
         if check is not None:
             errors += check_items(values, None, check, f"{path}.{member}")
-    named = [member for member in (*_SCALAR_MEMBERS, *_LIST_MEMBERS) if attribute.get(member) is not None]
+    named = [member for member in (*SCALAR_ATTRIBUTES, *LIST_ATTRIBUTES) if attribute.get(member) is not None]
     if len(named) != 1:
         errors.append(invalid(path, attribute if named else "", "exactly one value must be specified"))
     return errors
@@ -323,10 +321,12 @@ def _check_string(value: Json, path: str) -> list[FieldError]:
 
 
 def _check_version(value: Json, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if not _SEMVER.fullmatch(value):
-        errors.append(invalid(path, value, "must be a string compatible with semver.org spec 2.0.0"))
-    return errors + _check_string(value, path)
+    try:
+        Semver.parse(value)
+    except ValueError:
+        error = invalid(path, value, "must be a string compatible with semver.org spec 2.0.0")
+        return [error, *_check_string(value, path)]
+    return _check_string(value, path)
 
 
 def _check_consumption(entry: Json, path: str) -> list[FieldError]:
@@ -500,4 +500,4 @@ def _check_class(spec: Mapping[str, Json], old: Mapping[str, Json]) -> list[Fiel
 
 def _is_extended_resource(name: str) -> bool:
     is_native = "/" not in name or "kubernetes.io/" in name
-    return not is_native and not name.startswith("requests.") and not qualified_name(f"requests.{name}")
+    return not is_native and not name.startswith("requests.") and not label_key(f"requests.{name}")

@@ -63,7 +63,8 @@ from scheduler.kube.requests import (
     Unknown,
 )
 from scheduler.kube.watch import Reporter
-from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, Consumer, ResourceClaim
+from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
+from scheduler.model.claim import Consumer, ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
 from scheduler.model.objects import ExtendedResourceClaimStatus, NodeAllocatableClaim
 

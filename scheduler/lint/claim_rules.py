@@ -10,17 +10,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 
+from allocator import RESULTS_MAX
 from scheduler.lint.context import Context
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import Severity
 from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
-
-PARAMETERS_BYTES_MAX: Final = 10 * 1024
-_DEVICES_WITH_MORE_MAX: Final = 64
-_LISTS: Final = ("strings", "ints", "bools", "versions")
+from scheduler.model.api_rules import (
+    ADVANCED_DEVICES_MAX,
+    ATTRIBUTES_AND_CAPACITIES_MAX,
+    LIST_ATTRIBUTES,
+    PARAMETERS_LENGTH_MAX,
+)
 
 
 def map_drivers(view: View, context: Context) -> None:
@@ -124,12 +127,12 @@ def _count(view: View, path: FieldPath, part: dict[str, Any]) -> None:
         )
     elif mode != "All" and count < 0:
         view.report("invalid-value", Severity.ERROR, (*path, "count"), "must be greater than 0")
-    elif mode != "All" and count > 32:
+    elif mode != "All" and count > RESULTS_MAX:
         view.report(
             "too-many",
             Severity.ERROR,
             (*path, "count"),
-            f"{count} devices: a claim can be allocated at most 32 (results)",
+            f"{count} devices: a claim can be allocated at most {RESULTS_MAX} (results)",
             "spread them over several claims",
         )
 
@@ -177,8 +180,8 @@ def _opaque(view: View, path: FieldPath, opaque: dict[str, Any]) -> None:
     if not isinstance(parameters, dict):
         view.report("invalid-value", Severity.ERROR, here, "must be an object")
         return
-    if len(json.dumps(parameters, separators=(",", ":")).encode("utf-8", "replace")) > PARAMETERS_BYTES_MAX:
-        view.report("too-many", Severity.ERROR, here, f"is longer than {PARAMETERS_BYTES_MAX} bytes as JSON")
+    if len(json.dumps(parameters, separators=(",", ":")).encode("utf-8", "replace")) > PARAMETERS_LENGTH_MAX:
+        view.report("too-many", Severity.ERROR, here, f"is longer than {PARAMETERS_LENGTH_MAX} bytes as JSON")
     missing = [name for name in ("apiVersion", "kind") if not text(parameters.get(name))]
     if missing:
         view.report(
@@ -192,20 +195,21 @@ def _opaque(view: View, path: FieldPath, opaque: dict[str, Any]) -> None:
 
 def _slice(view: View, spec: dict[str, Any]) -> None:
     devices = list(mappings(spec.get("devices")))
-    if len(devices) > _DEVICES_WITH_MORE_MAX and any(_is_heavy(device) for _, device in devices):
+    if len(devices) > ADVANCED_DEVICES_MAX and any(_is_heavy(device) for _, device in devices):
         view.report(
             "too-many",
             Severity.ERROR,
             ("spec", "devices"),
-            f"has {len(devices)} entries; at most {_DEVICES_WITH_MORE_MAX} are allowed where one has taints, "
+            f"has {len(devices)} entries; at most {ADVANCED_DEVICES_MAX} are allowed where one has taints, "
             "consumesCounters or list attributes",
         )
     per_device = spec.get("perDeviceNodeSelection") is True
     for index, device in devices:
         here: FieldPath = ("spec", "devices", index)
         total = len(mapping(device.get("attributes"))) + len(mapping(device.get("capacity")))
-        if total > 32:
-            view.report("too-many", Severity.ERROR, here, f"{total} attributes and capacities; at most 32 are allowed")
+        if total > ATTRIBUTES_AND_CAPACITIES_MAX:
+            text_ = f"{total} attributes and capacities; at most {ATTRIBUTES_AND_CAPACITIES_MAX} are allowed"
+            view.report("too-many", Severity.ERROR, here, text_)
         given = [name for name in ("nodeName", "nodeSelector", "allNodes") if device.get(name)]
         if len(given) != int(per_device):
             view.report(
@@ -239,5 +243,7 @@ def _device_problems(device: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
 
 def _is_heavy(device: dict[str, Any]) -> bool:
     return bool(device.get("taints") or device.get("consumesCounters")) or any(
-        name in mapping(attribute) for attribute in mapping(device.get("attributes")).values() for name in _LISTS
+        name in mapping(attribute)
+        for attribute in mapping(device.get("attributes")).values()
+        for name in LIST_ATTRIBUTES
     )

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
+from allocator.names import is_c_identifier
 from cel import syntax
 from cel.errors import CompileError
 from cel.frontend import parse
@@ -25,6 +26,7 @@ from cel.lexer import IDENT, Tokens, tokenize
 from cel.quantity import Quantity
 from cel.semver import Semver
 from cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, children
+from scheduler.model.api_rules import ID_LENGTH_MAX
 
 ACCESSORS: Final = ("string", "int", "bool", "version", "quantity", "list", "number", "double", "float")
 _ORDERINGS: Final = {
@@ -35,7 +37,6 @@ _ORDERINGS: Final = {
 }
 _COMPARISONS: Final = {**_ORDERINGS, syntax.EQUALS: syntax.EQUALS, syntax.NOT_EQUALS: syntax.NOT_EQUALS}
 _VERSION_TEXT: Final = re.compile(r"v?(\d+)(?:\.(\d+))(?:\.(\d+))?")
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_FIELD_NAMES: Final = ("in", "true", "false", "null")
 
 DomainOf: TypeAlias = Callable[[str, str], str | None]
@@ -169,7 +170,7 @@ def legal_id(name: str) -> str:
 
 def is_id(name: str) -> bool:
     """Whether an attribute can have this name."""
-    return _IDENTIFIER.fullmatch(name) is not None and len(name) <= 32
+    return is_c_identifier(name) and len(name) <= ID_LENGTH_MAX
 
 
 def version_of(value: str) -> str | None:

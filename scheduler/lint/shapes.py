@@ -7,19 +7,48 @@ Source: k8s.io/api resource/v1/types.go and k8s.io/kubernetes pkg/apis/resource/
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from allocator.names import (
+    LABEL_KEY_LENGTH_MAX,
+    LABEL_LENGTH_MAX,
+    SUBDOMAIN_LENGTH_MAX,
+    NameCheck,
+    is_c_identifier,
+    is_dns_label,
+    is_dns_subdomain,
+    is_label_key,
+    is_label_value,
+)
 from cel.quantity import Quantity
 from cel.semver import Semver
+from scheduler.model.api_rules import (
+    ALLOCATION_MODES,
+    ATTRIBUTE_VALUE_LENGTH_MAX,
+    ATTRIBUTES_AND_CAPACITIES_MAX,
+    BINDING_CONDITIONS_MAX,
+    CONFIG_MAX,
+    CONSTRAINTS_MAX,
+    CONSUMPTIONS_MAX,
+    COUNTER_SETS_MAX,
+    COUNTERS_MAX,
+    DEVICES_MAX,
+    DRIVER_NAME_LENGTH_MAX,
+    ID_LENGTH_MAX,
+    LIST_ATTRIBUTES,
+    POOL_NAME_LENGTH_MAX,
+    REQUESTS_MAX,
+    SCALAR_ATTRIBUTES,
+    SELECTORS_MAX,
+    SUB_REQUESTS_MAX,
+    TAINT_EFFECTS,
+    TAINTS_MAX,
+    TOLERATIONS_MAX,
+    VALID_VALUES_MAX,
+)
 
-_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_QUALIFIED: Final = re.compile(r"(?:(?P<prefix>[^/]+)/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_LABEL_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INT64: Final = 2**63
 
 Check: TypeAlias = Callable[[Any], str]
@@ -125,30 +154,31 @@ def only_true(value: Any) -> str:
     return boolean(value) or ("" if value else "must be true or left out")
 
 
-def _matching(pattern: re.Pattern[str], limit: int, what: str) -> Check:
+def _named(is_name: NameCheck, limit: int, what: str) -> Check:
     def check(value: Any) -> str:
         if problem := text(value):
             return problem
         if len(value) > limit:
             return f"must not be longer than {limit} characters"
-        return "" if pattern.fullmatch(value) else f"must be {what}"
+        return "" if is_name(value) else f"must be {what}"
 
     return check
 
 
-dns_label: Final = _matching(_LABEL, 63, "a DNS label: lower case letters, digits and '-'")
-class_name: Final = _matching(_SUBDOMAIN, 253, "a DNS subdomain: lower case letters, digits, '-' and '.'")
-label_value: Final = _matching(_LABEL_VALUE, 63, "a label value: letters, digits, '-', '_' and '.'")
-label_key: Final = _matching(_QUALIFIED, 317, "a label key: [domain/]name")
-identifier: Final = _matching(_IDENTIFIER, 32, "a C identifier: letters, digits and '_', no digit first")
+_SUBDOMAIN: Final = "a DNS subdomain: lower case letters, digits, '-' and '.'"
+dns_label: Final = _named(is_dns_label, LABEL_LENGTH_MAX, "a DNS label: lower case letters, digits and '-'")
+class_name: Final = _named(is_dns_subdomain, SUBDOMAIN_LENGTH_MAX, _SUBDOMAIN)
+label_value: Final = _named(is_label_value, LABEL_LENGTH_MAX, "a label value: letters, digits, '-', '_' and '.'")
+label_key: Final = _named(is_label_key, LABEL_KEY_LENGTH_MAX, "a label key: [domain/]name")
+identifier: Final = _named(is_c_identifier, ID_LENGTH_MAX, "a C identifier: letters, digits and '_', no digit first")
 
 
 def driver(value: Any) -> str:
     if problem := text(value):
         return problem
-    if len(value) > 63:
-        return "must not be longer than 63 characters"
-    if _SUBDOMAIN.fullmatch(value.lower()):
+    if len(value) > DRIVER_NAME_LENGTH_MAX:
+        return f"must not be longer than {DRIVER_NAME_LENGTH_MAX} characters"
+    if is_dns_subdomain(value.lower()):
         return ""
     if "/" in value:
         domain, _, resource = value.partition("/")
@@ -157,17 +187,15 @@ def driver(value: Any) -> str:
             "must be a driver's name, not an extended resource's"
             f"; perhaps {usual}: convert --driver-map {value}={usual} writes it"
         )
-    return "must be a DNS subdomain: lower case letters, digits, '-' and '.'"
+    return f"must be {_SUBDOMAIN}"
 
 
 def pool(value: Any) -> str:
     if problem := text(value):
         return problem
-    if len(value) > 253:
-        return "must not be longer than 253 characters"
-    return (
-        "" if all(_SUBDOMAIN.fullmatch(part) for part in value.split("/")) else "must be DNS subdomains joined by '/'"
-    )
+    if len(value) > POOL_NAME_LENGTH_MAX:
+        return f"must not be longer than {POOL_NAME_LENGTH_MAX} characters"
+    return "" if all(map(is_dns_subdomain, value.split("/"))) else "must be DNS subdomains joined by '/'"
 
 
 def qualified_name(value: Any) -> str:
@@ -201,11 +229,15 @@ def semantic_version(value: Any) -> str:
         Semver.parse(value)
     except ValueError:
         return f"must be a semantic version like 1.2.3, not {value!r}"
-    return "" if len(value) <= 64 else "must not be longer than 64 characters"
+    return short_text(value)
 
 
 def short_text(value: Any) -> str:
-    return text(value) or ("" if len(value) <= 64 else "must not be longer than 64 characters")
+    return text(value) or (
+        ""
+        if len(value) <= ATTRIBUTE_VALUE_LENGTH_MAX
+        else f"must not be longer than {ATTRIBUTE_VALUE_LENGTH_MAX} characters"
+    )
 
 
 def one_of(*choices: str) -> Check:
@@ -224,7 +256,7 @@ def some(value: Any) -> str:
 _TEXT: Final = Scalar(text)
 _TEXTS: Final = MapOf(_TEXT)
 _QUANTITY: Final = Scalar(quantity)
-_EFFECT: Final = Scalar(one_of("NoSchedule", "NoExecute", "None"))
+_EFFECT: Final = Scalar(one_of(*TAINT_EFFECTS))
 
 METADATA: Final = Object(
     {
@@ -246,7 +278,7 @@ METADATA: Final = Object(
     }
 )
 _SELECTORS: Final = ListOf(
-    Object({"cel": Object({"expression": Scalar(some)}, required=("expression",))}, required=("cel",)), 32
+    Object({"cel": Object({"expression": Scalar(some)}, required=("expression",))}, required=("cel",)), SELECTORS_MAX
 )
 _OPAQUE: Final = Object({"driver": Scalar(driver), "parameters": Anything()}, required=("driver", "parameters"))
 _TOLERATION: Final = Object(
@@ -261,9 +293,9 @@ _TOLERATION: Final = Object(
 _EXACT: Final[Mapping[str, Shape]] = {
     "deviceClassName": Scalar(class_name),
     "selectors": _SELECTORS,
-    "allocationMode": Scalar(one_of("ExactCount", "All")),
+    "allocationMode": Scalar(one_of(*ALLOCATION_MODES)),
     "count": Scalar(integer),
-    "tolerations": ListOf(_TOLERATION, 16),
+    "tolerations": ListOf(_TOLERATION, TOLERATIONS_MAX),
     "capacity": Object({"requests": MapOf(_QUANTITY, qualified_name)}),
 }
 _ALIASES: Final = {
@@ -292,7 +324,7 @@ CLAIM_SPEC: Final = Object(
                                 Object(
                                     {"name": Scalar(dns_label), **_EXACT}, ("name", "deviceClassName"), aliases=_ALIASES
                                 ),
-                                8,
+                                SUB_REQUESTS_MAX,
                                 "name",
                             ),
                         },
@@ -300,21 +332,23 @@ CLAIM_SPEC: Final = Object(
                         (("exactly", "firstAvailable"),),
                         aliases={"firstOf": "firstAvailable", "oneOf": "firstAvailable", "exact": "exactly"},
                     ),
-                    32,
+                    REQUESTS_MAX,
                     "name",
                 ),
                 "constraints": ListOf(
                     Object(
                         {
-                            "requests": ListOf(_TEXT, 32, ""),
+                            "requests": ListOf(_TEXT, REQUESTS_MAX, ""),
                             "matchAttribute": Scalar(full_name),
                             "distinctAttribute": Scalar(full_name),
                         },
                         one_of=(("matchAttribute", "distinctAttribute"),),
                     ),
-                    32,
+                    CONSTRAINTS_MAX,
                 ),
-                "config": ListOf(Object({"requests": ListOf(_TEXT, 32, ""), "opaque": _OPAQUE}, ("opaque",)), 32),
+                "config": ListOf(
+                    Object({"requests": ListOf(_TEXT, REQUESTS_MAX, ""), "opaque": _OPAQUE}, ("opaque",)), CONFIG_MAX
+                ),
             }
         )
     }
@@ -322,15 +356,14 @@ CLAIM_SPEC: Final = Object(
 _CLASS_SPEC: Final = Object(
     {
         "selectors": _SELECTORS,
-        "config": ListOf(Object({"opaque": _OPAQUE}, ("opaque",)), 32),
+        "config": ListOf(Object({"opaque": _OPAQUE}, ("opaque",)), CONFIG_MAX),
         "extendedResourceName": Scalar(label_key),
     },
     aliases={"selector": "selectors"},
 )
 
-_COUNTERS: Final = MapOf(Object({"value": _QUANTITY}, ("value",)), dns_label, 32)
-_CONDITIONS: Final = ListOf(Scalar(label_key), 4, "")
-_ATTRIBUTE_KINDS: Final = ("string", "int", "bool", "version", "strings", "ints", "bools", "versions")
+_COUNTERS: Final = MapOf(Object({"value": _QUANTITY}, ("value",)), dns_label, COUNTERS_MAX)
+_CONDITIONS: Final = ListOf(Scalar(label_key), BINDING_CONDITIONS_MAX, "")
 _DEVICE: Final = Object(
     {
         "name": Scalar(dns_label),
@@ -346,10 +379,10 @@ _DEVICE: Final = Object(
                     "bools": ListOf(Scalar(boolean)),
                     "versions": ListOf(Scalar(semantic_version)),
                 },
-                one_of=(_ATTRIBUTE_KINDS,),
+                one_of=((*SCALAR_ATTRIBUTES, *LIST_ATTRIBUTES),),
             ),
             qualified_name,
-            32,
+            ATTRIBUTES_AND_CAPACITIES_MAX,
         ),
         "capacity": MapOf(
             Object(
@@ -358,7 +391,7 @@ _DEVICE: Final = Object(
                     "requestPolicy": Object(
                         {
                             "default": _QUANTITY,
-                            "validValues": ListOf(_QUANTITY, 10),
+                            "validValues": ListOf(_QUANTITY, VALID_VALUES_MAX),
                             "validRange": Object({"min": _QUANTITY, "max": _QUANTITY, "step": _QUANTITY}, ("min",)),
                         }
                     ),
@@ -366,14 +399,14 @@ _DEVICE: Final = Object(
                 ("value",),
             ),
             qualified_name,
-            32,
+            ATTRIBUTES_AND_CAPACITIES_MAX,
         ),
         "consumesCounters": ListOf(
             Object(
                 {"counterSet": Scalar(dns_label), "counters": _COUNTERS, "compatibilityGroups": ListOf(_TEXT)},
                 ("counterSet", "counters"),
             ),
-            2,
+            CONSUMPTIONS_MAX,
             "counterSet",
         ),
         "nodeName": _TEXT,
@@ -384,7 +417,7 @@ _DEVICE: Final = Object(
                 {"key": Scalar(label_key), "value": Scalar(label_value), "effect": _EFFECT, "timeAdded": _TEXT},
                 ("key", "effect"),
             ),
-            16,
+            TAINTS_MAX,
         ),
         "bindsToNode": Scalar(boolean),
         "bindingConditions": _CONDITIONS,
@@ -406,9 +439,9 @@ _SLICE_SPEC: Final = Object(
         "nodeSelector": Anything(),
         "allNodes": Scalar(only_true),
         "perDeviceNodeSelection": Scalar(only_true),
-        "devices": ListOf(_DEVICE, 128, "name"),
+        "devices": ListOf(_DEVICE, DEVICES_MAX, "name"),
         "sharedCounters": ListOf(
-            Object({"name": Scalar(dns_label), "counters": _COUNTERS}, ("name", "counters")), 8, "name"
+            Object({"name": Scalar(dns_label), "counters": _COUNTERS}, ("name", "counters")), COUNTER_SETS_MAX, "name"
         ),
         "skipNodeOperations": Scalar(boolean),
         "partitionTypeAttribute": _TEXT,

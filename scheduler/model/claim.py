@@ -10,11 +10,6 @@ from allocator import Allocation, ClaimSpec
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 from scheduler.model.objects import OwnerReference
 
-FINALIZER = "resource.kubernetes.io/delete-protection"
-POD_CLAIM_NAME_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
-EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
-RESERVED_FOR_MAX = 256  # resource.k8s.io ResourceClaimReservedForMaxSize
-
 
 class Consumer(Struct, frozen=True):
     """One entry of `status.reservedFor`. Pods have an empty `api_group` and resource "pods"."""

@@ -16,12 +16,13 @@ pkg/labels/selector.go v0.36.3.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from allocator.names import is_label_key, is_label_value
+from allocator.node_match import parse_int64
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import (
     Node,
@@ -39,11 +40,6 @@ _EXISTENCE_OPERATORS: Final = frozenset({"Exists", "DoesNotExist"})
 _ORDER_OPERATORS: Final = frozenset({"Gt", "Lt"})
 _NODE_OPERATORS: Final = _SET_OPERATORS | _EXISTENCE_OPERATORS | _ORDER_OPERATORS
 _LABEL_OPERATORS: Final = _SET_OPERATORS | _EXISTENCE_OPERATORS
-_INT64: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_INT64_BOUND: Final = 2**63
-_LABEL_ID: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]", re.ASCII)
-_DNS_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-_DNS_SUBDOMAIN_MAX: Final = 253
 
 
 class LabelSelectorRequirement(Record, frozen=True):
@@ -235,14 +231,6 @@ def compile_label_selector(selector: LabelSelector, path: str = "labelSelector")
     return CompiledLabelSelector(tuple(requirements), tuple(problems))
 
 
-def parse_int64(text: str) -> int | None:
-    """Go's strconv.ParseInt(text, 10, 64): an optional sign and ASCII digits within int64, else None."""
-    if _INT64.fullmatch(text) is None or len(text) > 64:
-        return None
-    number = int(text)
-    return number if -_INT64_BOUND <= number < _INT64_BOUND else None
-
-
 def _is_empty(term: NodeSelectorTerm) -> bool:
     return not term.match_expressions and not term.match_fields
 
@@ -302,7 +290,7 @@ def _check(
 
 def _key_and_value_problems(key: str, values: Sequence[str], path: str) -> list[str]:
     problems = []
-    if not is_qualified_name(key):
+    if not is_label_key(key):
         problems.append(
             f'{path}.key: Invalid value: "{key}": not a label key: an optional DNS prefix and "/", then at most 63 '
             "characters of letters, digits, '-', '_' or '.', first and last a letter or digit"
@@ -311,7 +299,7 @@ def _key_and_value_problems(key: str, values: Sequence[str], path: str) -> list[
         f'{path}.values[{index}]: Invalid value: "{value}": not a label value: at most 63 characters of letters, '
         "digits, '-', '_' or '.', first and last a letter or digit"
         for index, value in enumerate(values)
-        if value and _LABEL_ID.fullmatch(value) is None
+        if not is_label_value(value)
     ]
     return problems
 
@@ -319,14 +307,6 @@ def _key_and_value_problems(key: str, values: Sequence[str], path: str) -> list[
 def label_problems(key: str, values: Sequence[str]) -> list[str]:
     """What is wrong with a label key and values that somebody typed."""
     return [problem.partition("Invalid value: ")[2] for problem in _key_and_value_problems(key, values, "")]
-
-
-def is_qualified_name(key: str) -> bool:
-    """Whether `key` is a label key: `[dns-subdomain/]name`."""
-    prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > _DNS_SUBDOMAIN_MAX or _DNS_SUBDOMAIN.fullmatch(prefix) is None):
-        return False
-    return _LABEL_ID.fullmatch(name) is not None
 
 
 def _unsupported(path: str, operator: str, operators: frozenset[str]) -> str:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, ResourceClaim
+from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 from scheduler.model.objects import Pod, PodSpec
 from scheduler.model.resources import is_served_resource, pod_amounts

@@ -25,7 +25,7 @@ from scheduler.embedded.faults import Faults
 from scheduler.embedded.field_validation import check_fields, is_known_elsewhere
 from scheduler.embedded.http_server import HttpServer, Incoming
 from scheduler.embedded.loading import apply_object, is_from_a_server, is_restored, kind_of, restore_object
-from scheduler.embedded.pod_claims import POD_CLAIM_ANNOTATION, generate_name, owning_pod
+from scheduler.embedded.pod_claims import generate_name, owning_pod
 from scheduler.embedded.pods import TERMINAL_PHASES
 from scheduler.embedded.reactors import Key, Reactor
 from scheduler.embedded.rest import Api, WriteOptions
@@ -35,6 +35,7 @@ from scheduler.embedded.statuses import ApiError
 from scheduler.embedded.store import Change, Store, Stored
 from scheduler.embedded.watches import Watches
 from scheduler.embedded.workloads import Workloads
+from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
 
 Obj = Mapping[str, Any]
 
@@ -223,7 +224,7 @@ class OfflineCluster:
         """What the resource claim controller does for pods that wait for claims from templates."""
         made: dict[tuple[str, str], str] = {}
         for claim in self.api.store.listed(CLAIM.kind_id):
-            entry = (claim.obj["metadata"].get("annotations") or {}).get(POD_CLAIM_ANNOTATION)
+            entry = (claim.obj["metadata"].get("annotations") or {}).get(POD_CLAIM_NAME_ANNOTATION)
             _, pod_uid = owning_pod(claim.obj)
             if entry and pod_uid:
                 made.setdefault((pod_uid, entry), claim.name)
@@ -265,7 +266,7 @@ class OfflineCluster:
         owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
         metadata: dict[str, Any] = {
             "generateName": generate_name(pod.name, entry),
-            "annotations": {**(copied.get("annotations") or {}), POD_CLAIM_ANNOTATION: entry},
+            "annotations": {**(copied.get("annotations") or {}), POD_CLAIM_NAME_ANNOTATION: entry},
             "ownerReferences": [owner],
         }
         if copied.get("labels"):

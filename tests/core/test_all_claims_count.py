@@ -8,7 +8,8 @@ import pytest
 
 from scheduler.core.inputs import ClaimObserved
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, WriteClaimStatus
-from scheduler.model.claim import FINALIZER, RESERVED_FOR_MAX, Consumer
+from scheduler.model.api_rules import FINALIZER, RESERVED_FOR_MAX
+from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins import default_plugins
 from tests import builders

@@ -19,7 +19,7 @@ from scheduler.core.inputs import (
 )
 from scheduler.framework.api import PreBindDone, PreBindWait
 from scheduler.framework.decisions import BindPod, ReadClaim, ReadPod, WriteClaimStatus
-from scheduler.model.claim import FINALIZER
+from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey
 from tests import builders
 from tests.core.plugins import Patience, Slots, TinyDevices

@@ -12,7 +12,7 @@ from cel.quantity import Quantity
 from scheduler.core.device_conflicts import Fate
 from scheduler.core.inputs import WriteOutcomeUnknown
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, RecordEvent, WriteClaimStatus
-from scheduler.model.claim import FINALIZER
+from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins import default_plugins
 from tests import builders

@@ -8,7 +8,7 @@ from scheduler.core.invariants import InvariantError
 from scheduler.core.queued_pod import Place
 from scheduler.framework.api import Held
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
-from scheduler.model.claim import FINALIZER
+from scheduler.model.api_rules import FINALIZER
 from tests import builders
 from tests.core.plugins import Slots, TinyDevices
 from tests.core.rig import Rig

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
-from scheduler.model.claim import FINALIZER, RESERVED_FOR_MAX
+from scheduler.model.api_rules import FINALIZER, RESERVED_FOR_MAX
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins import default_plugins
 from tests import builders

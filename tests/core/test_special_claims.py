@@ -20,7 +20,7 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
-from scheduler.model.claim import FINALIZER
+from scheduler.model.api_rules import FINALIZER
 from scheduler.model.special_claim import is_provisional, special_claim_key
 from scheduler.plugins import default_plugins
 from tests import builders

@@ -18,7 +18,7 @@ from scheduler.framework.decisions import (
     ReadPod,
     WriteClaimStatus,
 )
-from scheduler.model.claim import FINALIZER
+from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
 from tests import builders
 from tests.core.plugins import Slots, TinyDevices

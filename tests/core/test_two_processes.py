@@ -14,7 +14,7 @@ import pytest
 from scheduler.core.inputs import WriteOutcomeUnknown, WriteRejected
 from scheduler.core.taking_back import fence_of
 from scheduler.framework.decisions import BindPod, PatchPodStatus, ReadPod, WriteClaimStatus
-from scheduler.model.claim import FINALIZER
+from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins import default_plugins
 from tests import builders

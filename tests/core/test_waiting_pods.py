@@ -8,7 +8,7 @@ from scheduler.core.inputs import WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.api import Hint, PermitResult
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.framework.status import SUCCESS, WAIT
-from scheduler.model.claim import FINALIZER
+from scheduler.model.api_rules import FINALIZER
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.plugins import Slots, TinyDevices

@@ -170,7 +170,7 @@ def test_python_names_serve_in_code():
         ),
         pytest.param(
             HEAD + "leaderElection: {resourceName: No Good}\n",
-            "config.yaml:3:18: leaderElection.resourceName: string should match pattern",
+            "config.yaml:3:18: leaderElection.resourceName: a DNS subdomain is needed",
             id="lease-name",
         ),
         pytest.param(
@@ -195,7 +195,7 @@ def test_python_names_serve_in_code():
         ),
         pytest.param(
             HEAD + "profiles: [{schedulerName: 'No good'}]\n",
-            "config.yaml:3:13: profiles[0].schedulerName: string should match pattern",
+            "config.yaml:3:13: profiles[0].schedulerName: a DNS subdomain is needed",
             id="not-a-dns-name",
         ),
         pytest.param(

@@ -7,7 +7,8 @@ import logging
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.debug_log import DebugLog, describe
 from scheduler.framework.decisions import BindPod, PatchPodStatus, ReadClaim, RecordEvent, WriteClaimStatus, WriteId
-from scheduler.model.claim import FINALIZER, Consumer
+from scheduler.model.api_rules import FINALIZER
+from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
 from tests import builders
 from tests.core.plugins import TinyDevices

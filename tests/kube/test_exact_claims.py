@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.kube.exact_claims import ExactClaim, MalformedError
-from scheduler.model.claim import FINALIZER, Consumer
+from scheduler.model.api_rules import FINALIZER
+from scheduler.model.claim import Consumer
 from tests.kube.claim_bytes import PARAMETERS, field, protobuf_claim, varint
 
 

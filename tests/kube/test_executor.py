@@ -33,7 +33,8 @@ from scheduler.kube.event_records import EventSeries
 from scheduler.kube.exact_claims import PROTOBUF, ExactClaim
 from scheduler.kube.executor import Executor, Request, encode_decision
 from scheduler.kube.requests import ApiClient, Timeouts
-from scheduler.model.claim import FINALIZER, Consumer
+from scheduler.model.api_rules import FINALIZER
+from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import ContainerExtendedResource, ExtendedResourceClaimStatus, NodeAllocatableClaim
 from scheduler.model.special_claim import DeviceCount

@@ -65,7 +65,9 @@ def kubeconfig(folder: Path, server: str) -> str:
         pytest.param(["--health-port", "99999"], "99999 is not in the range", id="port-out-of-range"),
         pytest.param(["--config", "/nowhere.yaml"], "'/nowhere.yaml' does not exist", id="config-missing"),
         pytest.param(
-            ["--scheduler-name", "No Good"], "Invalid value for --scheduler-name: 'No Good': String", id="bad-name"
+            ["--scheduler-name", "No Good"],
+            "Invalid value for --scheduler-name: 'No Good': a DNS subdomain is needed",
+            id="bad-name",
         ),
         pytest.param(["--nodes", "pool=gpu,"], "Invalid value for '--nodes': 'pool=gpu,': cannot read", id="bad-nodes"),
         pytest.param(["--slices", "node=a"], "unknown key 'node': slices are selected by driver", id="bad-slices"),

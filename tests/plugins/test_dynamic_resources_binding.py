@@ -14,7 +14,8 @@ from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, Pre
 from scheduler.framework.decisions import AddClaimFinalizer, BindingWait, RecordEvent, WriteClaimStatus
 from scheduler.framework.status import SUCCESS, Code
 from scheduler.metrics import Metrics
-from scheduler.model.claim import FINALIZER, Consumer
+from scheduler.model.api_rules import FINALIZER
+from scheduler.model.claim import Consumer
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.dynamic_resources.binding_conditions import BindingState, Readiness, binding_state
 from tests.plugins.cluster import (

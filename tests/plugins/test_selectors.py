@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allocator.names import is_label_key
+from allocator.node_match import parse_int64
 from scheduler.model.objects import NodeSelector, PreferredSchedulingTerm, Taint, Toleration
 from scheduler.model.selectors import (
     LabelSelector,
     compile_label_selector,
     compile_node_selector,
     compile_preferred_terms,
-    is_qualified_name,
-    parse_int64,
     required_node_affinity,
     required_node_names,
 )
@@ -158,8 +158,8 @@ def test_label_value_that_no_node_can_have_is_reported(value) -> None:
         (f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 63}/x", False),
     ],
 )
-def test_is_qualified_name(key, want) -> None:
-    assert is_qualified_name(key) is want
+def test_is_label_key(key, want) -> None:
+    assert is_label_key(key) is want
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from allocator import Features, decode_class
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.decisions import DeleteClaim, RemoveClaimFinalizer, WriteClaimStatus
-from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
+from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.special_claim import provisional_uid, special_claim_key, stands_for
 from scheduler.plugins.dynamic_resources import DynamicResources

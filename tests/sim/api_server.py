@@ -49,7 +49,8 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
 )
 from scheduler.kube.clock import encode_time
-from scheduler.model.claim import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, ResourceClaim
+from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey
 from scheduler.model.objects import Node, OwnerReference, Pod, PodCondition, PodResourceClaimStatus

@@ -15,7 +15,7 @@ import msgspec
 from scheduler.core.inputs import ClaimDeleted, ClaimObserved, Input
 from scheduler.core.machine import Machine
 from scheduler.core.store import claims_of
-from scheduler.model.claim import FINALIZER
+from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey
 from tests import builders
 from tests.sim.api_server import FakeApiServer

@@ -39,7 +39,7 @@ from scheduler.core.settings import CoreSettings
 from scheduler.core.store import claims_of
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Answered, RecordEvent
-from scheduler.model.claim import FINALIZER
+from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.resources import node_allocatable, pod_requests
 from scheduler.model.special_claim import asks_extended_resources, is_special_claim_of, special_claim_key

@@ -71,7 +71,8 @@ from scheduler.framework.api import (
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.status import SKIP, SUCCESS, UNFINISHED, Status
-from scheduler.model.claim import RESERVED_FOR_MAX, ResourceClaim
+from scheduler.model.api_rules import RESERVED_FOR_MAX
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod

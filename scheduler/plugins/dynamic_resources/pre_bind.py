@@ -22,7 +22,8 @@ from msgspec import Struct
 
 from allocator import Allocation, NodeView, match_node_selector
 from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
-from scheduler.model.claim import FINALIZER, RESERVED_FOR_MAX, Consumer, ResourceClaim
+from scheduler.model.api_rules import FINALIZER, RESERVED_FOR_MAX
+from scheduler.model.claim import Consumer, ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for

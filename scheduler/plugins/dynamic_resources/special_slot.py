@@ -37,7 +37,8 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
 )
 from scheduler.framework.status import Status
-from scheduler.model.claim import FINALIZER, ResourceClaim
+from scheduler.model.api_rules import FINALIZER
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import ContainerExtendedResource, ExtendedResourceClaimStatus, Pod
