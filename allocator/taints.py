@@ -1,4 +1,4 @@
-"""Device taints against tolerations.
+"""Taints against tolerations; for nodes the rule is the same.
 
 Source: k8s.io/dynamic-resource-allocation resourceclaim/devicetoleration.go (`ToleratesTaint`) and
 `taintPreventsAllocation` of the incubating allocator, v0.36.3. Admin access does not bypass taints, and
@@ -8,11 +8,30 @@ Source: k8s.io/dynamic-resource-allocation resourceclaim/devicetoleration.go (`T
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from allocator.model import Taint, Toleration
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
+class TaintLike(Protocol):
+    """A taint of a device or of a node."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def effect(self) -> str: ...
+
+
+class TolerationLike(TaintLike, Protocol):
+    """A toleration of a request or of a pod; an empty `operator` means Equal, an empty `effect` or `key` means any."""
+
+    @property
+    def operator(self) -> str: ...
+
+
+def tolerates(toleration: TolerationLike, taint: TaintLike) -> bool:
     """Whether the toleration covers the taint. An unknown operator covers nothing."""
     if toleration.effect and toleration.effect != taint.effect:
         return False

@@ -29,18 +29,12 @@ from scheduler.framework.decisions import (
     RecordEvent,
     WriteId,
 )
+from scheduler.model.api_rules import cut_note
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.objects import Pod
 
 Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
 Waiter: TypeAlias = Callable[[Answer], None]
-
-NOTE_LENGTH_MAX: Final = 1024  # events.k8s.io NoteLengthLimit
-
-
-def _cut(note: str) -> str:
-    return note if len(note) <= NOTE_LENGTH_MAX else note[: NOTE_LENGTH_MAX - 4] + " ..."
-
 
 # A decision that is not answered yet: who waits, whose place it holds (None: none), and when it was sent. Not a class:
 # one is made for each request.
@@ -93,12 +87,12 @@ class Outbox:
     def tell_about_pod(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
         """An event about `pod`; `kind` is "Normal" or "Warning". Long notes are cut as upstream cuts them."""
         meta = pod.metadata
-        self.tell(RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, _cut(note)))
+        self.tell(RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, cut_note(note)))
 
     def tell_about_claim(self, claim: ResourceClaim, reason: str, action: str, note: str) -> None:
         """A warning about `claim`, cut likewise."""
         namespace, name = claim.key
-        self.tell(RecordEvent("ResourceClaim", namespace, name, claim.uid, "Warning", reason, action, _cut(note)))
+        self.tell(RecordEvent("ResourceClaim", namespace, name, claim.uid, "Warning", reason, action, cut_note(note)))
 
     def over(self, decision: Answered) -> None:
         """It is known what became of a request that had failed, or it is not needed any more."""

@@ -7,10 +7,11 @@ Source: k8s.io/kubernetes v1.36.3 pkg/printers/internalversion/printers.go (same
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from scheduler.embedded.statuses import Json
+from scheduler.model.timestamps import parse_rfc3339
 
 Cell = Callable[[Mapping[str, Json], datetime], Json]
 
@@ -33,12 +34,7 @@ class Column:
 
 def parse_time(text: Json) -> datetime | None:
     """A metav1.Time or MicroTime; None when absent or not a time."""
-    if not isinstance(text, str) or not text:
-        return None
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
-        return None
+    return parse_rfc3339(text) if isinstance(text, str) else None
 
 
 def human_duration(seconds: float) -> str:

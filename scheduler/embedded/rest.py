@@ -39,6 +39,7 @@ from scheduler.embedded.statuses import (
 )
 from scheduler.embedded.store import Store, Stored
 from scheduler.embedded.strategy import Object, keep_field
+from scheduler.model.timestamps import format_rfc3339
 
 NAMESPACES: Final = "namespaces"
 FINALIZER_ORPHAN: Final = "orphan"
@@ -74,7 +75,7 @@ DEFAULT_DELETE: Final = DeleteOptions()
 
 def format_time(moment: datetime) -> str:
     """RFC 3339 with seconds, UTC: metav1.Time."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_rfc3339(moment.timestamp())
 
 
 class Api:

@@ -22,8 +22,11 @@ from typing import Any, Final
 
 import kopf
 
+from allocator.model import Taint, Toleration
+from allocator.taints import tolerates
 from scheduler.embedded.pod_claims import claim_names_of_references, is_owned_by
 from scheduler.embedded.work_queue import Key, Obj, RequestError, Requests, WorkQueue
+from scheduler.model.timestamps import format_rfc3339, parse_rfc3339
 
 _LOG: Final = logging.getLogger("scheduler.embedded.taint_eviction")
 
@@ -52,14 +55,17 @@ class Eviction:
 
 def parse_time(text: str) -> datetime:
     """RFC 3339, as the API server writes it."""
-    return datetime.fromisoformat(text)
+    moment = parse_rfc3339(text)
+    if moment is None:
+        raise ValueError(f"{text!r} is no time")
+    return moment
 
 
 def tolerated_for(taint: Obj, tolerations: Iterable[Obj]) -> float | None:
     """Seconds for which an allocated device's taint is tolerated: 0 when it is not, None for ever."""
     seconds: list[float] = []
     for toleration in tolerations:
-        if toleration.get("effect") != NO_EXECUTE or not _matches(toleration, taint):
+        if toleration.get("effect") != NO_EXECUTE or not tolerates(_toleration(toleration), _taint(taint)):
             continue
         if toleration.get("tolerationSeconds") is None:
             return None
@@ -67,14 +73,13 @@ def tolerated_for(taint: Obj, tolerations: Iterable[Obj]) -> float | None:
     return min(seconds, default=0)
 
 
-def _matches(toleration: Obj, taint: Obj) -> bool:
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    match toleration.get("operator"):
-        case None | "" | "Equal":
-            return bool((toleration.get("value") or "") == (taint.get("value") or ""))
-        case operator:
-            return bool(operator == "Exists")
+def _toleration(toleration: Obj) -> Toleration:
+    key, operator, value, effect = (toleration.get(field) or "" for field in ("key", "operator", "value", "effect"))
+    return Toleration(key, operator, value, effect, toleration.get("tolerationSeconds"))
+
+
+def _taint(taint: Obj) -> Taint:
+    return Taint(taint["key"], taint.get("value") or "", taint["effect"], None)
 
 
 def rule_matches(rule: Obj, driver: str, pool: str, device: str) -> bool:
@@ -448,4 +453,4 @@ def _namespaces(count: int) -> str:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_rfc3339(datetime.now(UTC).timestamp())

@@ -17,6 +17,8 @@ from typing import Any, Final
 import aiohttp
 import orjson
 
+from scheduler.model.timestamps import format_rfc3339
+
 _LOG: Final = logging.getLogger("scheduler.embedded.work_queue")
 _RETRY_FIRST_S: Final = 0.05
 _RETRY_LAST_S: Final = 15.0
@@ -167,7 +169,7 @@ class Requests:
     async def record_event(self, pod: Obj, type_: str, reason: str, message: str, *, component: str) -> None:
         """An event about a pod; best effort."""
         metadata = pod["metadata"]
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = format_rfc3339(datetime.now(UTC).timestamp())
         target = {"apiVersion": "v1", "kind": "Pod", **{k: metadata[k] for k in ("namespace", "name", "uid")}}
         event = {
             "metadata": {"generateName": f"{metadata['name']}."},

@@ -1,4 +1,4 @@
-"""Time at the border: one millisecond clock for the machine, how long we may have slept, and RFC 3339 texts.
+"""Time at the border: one millisecond clock for the machine, how long we may have slept, and times as texts.
 
 The machine's clock is Unix time that never goes back: it is read once from the wall and then advanced by the event
 loop's monotonic clock, so a test that drives the loop's time drives the machine's too.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import datetime
 from typing import Final, TypeAlias
 
 from scheduler.model.timestamps import format_rfc3339
@@ -65,14 +64,3 @@ def encode_time(at_ms: int) -> str:
 def encode_micro_time(at_ms: int) -> str:
     """metav1.MicroTime: RFC 3339 in UTC with exactly six digits of a second."""
     return f"{encode_time(at_ms)[:-1]}.{at_ms % 1000:03d}000Z"
-
-
-def decode_time(text: str) -> int:
-    """Unix milliseconds of an RFC 3339 text with `Z` or a numeric offset; ValueError names what is wrong."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ValueError(f"{text!r} is no RFC 3339 time such as 2026-01-31T12:00:00Z") from error
-    if moment.tzinfo is None:
-        raise ValueError(f"{text!r} names no time zone: write 2026-01-31T12:00:00Z or an offset such as +01:00")
-    return int(moment.timestamp() * 1000)

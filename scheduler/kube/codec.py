@@ -51,6 +51,7 @@ from scheduler.core.inputs import (
     TaintRuleDeleted,
     TaintRuleObserved,
 )
+from scheduler.kube.requests import StatusReply
 from scheduler.model import pod_group
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
@@ -152,17 +153,6 @@ class Page:
     continue_token: str
 
 
-class _Details(Record, frozen=True):
-    retry_after_seconds: int | None = None
-
-
-class _Status(Record, frozen=True):
-    message: str = ""
-    reason: str = ""
-    code: int = 0
-    details: _Details | None = None
-
-
 class _Envelope(Record, frozen=True):
     type: str = ""
     object: msgspec.Raw = msgspec.Raw(b"null")
@@ -242,7 +232,6 @@ class _WirePodGroup(Record, frozen=True):
 
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
 _meta_decoder = msgspec.json.Decoder(_HasMeta)
-_status_decoder = msgspec.json.Decoder(_Status)
 _page_decoder = msgspec.json.Decoder(_Page)
 
 
@@ -372,11 +361,10 @@ def _decode_bookmark(raw: msgspec.Raw) -> Bookmark | Ignored:
 
 def _decode_error(raw: msgspec.Raw) -> ErrorEvent:
     try:
-        status = _status_decoder.decode(raw)
+        status = msgspec.json.decode(raw, type=StatusReply)
     except msgspec.DecodeError as error:
         return ErrorEvent(0, "", f"an ERROR event without a Status: {error}", None)
-    retry_after = status.details.retry_after_seconds if status.details else None
-    return ErrorEvent(status.code, status.reason, status.message, float(retry_after) if retry_after else None)
+    return ErrorEvent(status.code, status.reason, status.message, status.retry_after_s)
 
 
 def _broken(raw: bytes | msgspec.Raw, reason: str) -> Broken:

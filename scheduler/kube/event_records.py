@@ -26,9 +26,9 @@ import orjson
 from scheduler.framework.decisions import RecordEvent
 from scheduler.kube.clock import encode_micro_time
 from scheduler.kube.requests import JSON, MERGE_PATCH
+from scheduler.model.api_rules import cut_note
 
 SERIES_WINDOW_MS: Final = 6 * 60_000
-NOTE_BYTES_MAX: Final = 1024  # events.k8s.io/v1 refuses more
 _API_VERSION_BY_KIND: Final = {"Pod": "v1", "ResourceClaim": "resource.k8s.io/v1"}
 
 
@@ -168,7 +168,7 @@ class EventSeries:
                 "action": event.action,
                 "reason": event.reason,
                 "type": event.type,
-                "note": _shortened(event.note),
+                "note": cut_note(event.note),
                 "regarding": {
                     "apiVersion": _API_VERSION_BY_KIND.get(event.kind, "v1"),
                     "kind": event.kind,
@@ -188,10 +188,3 @@ class EventSeries:
 
 def _series(series: _Series) -> dict[str, object]:
     return {"count": series.count, "lastObservedTime": encode_micro_time(series.last_ms)}
-
-
-def _shortened(note: str) -> str:
-    encoded = note.encode()
-    if len(encoded) <= NOTE_BYTES_MAX:
-        return note
-    return encoded[: NOTE_BYTES_MAX - 3].decode("utf-8", "ignore") + "..."

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import json
 import os
 import signal
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scheduler.kube.kubeconfig import CredentialsError, ExecPlugin
+from scheduler.model.timestamps import parse_rfc3339
 
 _SAID_CHARS_MAX: Final = 500
 
@@ -120,7 +120,7 @@ def _read(output: bytes, plugin: ExecPlugin, where: str) -> ExecCredential:
 def _expiry(timestamp: object, where: str) -> float | None:
     if not timestamp:
         return None
-    try:
-        return datetime.datetime.fromisoformat(str(timestamp)).timestamp()
-    except ValueError as error:
-        raise CredentialsError(f"{where}: the plugin gave an expirationTimestamp that is no time: {error}") from error
+    moment = parse_rfc3339(str(timestamp))
+    if moment is None:
+        raise CredentialsError(f"{where}: the plugin gave an expirationTimestamp that is no time: {timestamp!r}")
+    return moment.timestamp()

@@ -67,6 +67,7 @@ from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import Consumer, ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
 from scheduler.model.objects import ExtendedResourceClaimStatus, NodeAllocatableClaim
+from scheduler.model.special_claim import special_claim_spec
 
 log = logging.getLogger(__name__)
 
@@ -166,17 +167,6 @@ def _special_claim(decision: CreateClaim) -> dict[str, Any]:
         "uid": decision.pod_uid,
         "controller": True,
     }
-    requests = [
-        {
-            "name": request.name,
-            "exactly": {
-                "deviceClassName": request.device_class,
-                "allocationMode": "ExactCount",
-                "count": request.count,
-            },
-        }
-        for request in decision.requests
-    ]
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -187,7 +177,7 @@ def _special_claim(decision: CreateClaim) -> dict[str, Any]:
             "finalizers": [FINALIZER],
             "ownerReferences": [owner],
         },
-        "spec": {"devices": {"requests": requests}},
+        "spec": special_claim_spec(decision.requests),
     }
 
 

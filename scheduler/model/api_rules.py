@@ -58,3 +58,12 @@ TAINT_EFFECTS: Final = ("NoSchedule", "NoExecute", "None")
 # -- events -----------------------------------------------------------------------------------------
 
 NOTE_LENGTH_MAX: Final = 1024  # bytes; events.k8s.io/v1 NoteLengthLimit
+_CUT: Final = " ..."
+
+
+def cut_note(note: str) -> str:
+    """`note` as long as an event's may be, cut as kube-scheduler cuts it."""
+    encoded = note.encode()
+    if len(encoded) <= NOTE_LENGTH_MAX:
+        return note
+    return encoded[: NOTE_LENGTH_MAX - len(_CUT)].decode("utf-8", "ignore") + _CUT

@@ -13,9 +13,10 @@ Differs from upstream on purpose: upstream lets the API server generate a name; 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION
 from scheduler.model.claim import ResourceClaim
@@ -35,6 +36,25 @@ class DeviceCount:
     name: str
     device_class: str
     count: int
+
+
+def special_claim_spec(requests: Iterable[DeviceCount]) -> dict[str, Any]:
+    """The special claim's spec, as JSON."""
+    return {
+        "devices": {
+            "requests": [
+                {
+                    "name": request.name,
+                    "exactly": {
+                        "deviceClassName": request.device_class,
+                        "allocationMode": "ExactCount",
+                        "count": request.count,
+                    },
+                }
+                for request in requests
+            ]
+        }
+    }
 
 
 def asks_extended_resources(pod: Pod) -> bool:

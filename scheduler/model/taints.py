@@ -1,8 +1,6 @@
 """Node taints and the tolerations of pods.
 
-Rules of this module
-  1. An empty toleration effect or key stands for all; an empty operator means Equal.
-  2. Unknown operators tolerate nothing. The operators Lt and Gt are behind an alpha gate upstream and not read here.
+The operators Lt and Gt are behind an alpha gate upstream and tolerate nothing here.
 
 Not here: device taints (the allocator's), and what an untolerated taint leads to (the plugins').
 
@@ -14,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from allocator.taints import tolerates
 from scheduler.model.objects import Node, Pod, Taint, Toleration
 
 REPELLING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -22,7 +21,7 @@ PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 
 def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     """Whether at least one toleration tolerates `taint`."""
-    return any(_tolerates(toleration, taint) for toleration in tolerations)
+    return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
 def find_untolerated(node: Node, pod: Pod) -> Taint | None:
@@ -35,13 +34,3 @@ def find_untolerated(node: Node, pod: Pod) -> Taint | None:
         ),
         None,
     )
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator in {"", "Equal"}:
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"

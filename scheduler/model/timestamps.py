@@ -1,4 +1,4 @@
-"""API timestamps (RFC 3339) as Unix time in milliseconds.
+"""API timestamps (RFC 3339), as a moment and as Unix time in milliseconds.
 
 Source: k8s.io/apimachinery meta/v1 Time and MicroTime; the API server prints UTC with a trailing Z.
 """
@@ -8,17 +8,21 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 
-def parse_rfc3339_ms(text: str) -> int | None:
-    """Unix time in ms, or None when `text` is no timestamp with a time zone. Anything finer than 1 ms is cut off."""
+def parse_rfc3339(text: str) -> datetime | None:
+    """The moment in UTC, or None when `text` is no timestamp with a time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    if moment.tzinfo is None:
-        return None
-    return int(moment.timestamp()) * 1000 + moment.microsecond // 1000
+    return None if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def format_rfc3339(seconds: int) -> str:
-    """Unix time as the API server prints it."""
+def parse_rfc3339_ms(text: str) -> int | None:
+    """Unix time in ms, or None when `text` is no timestamp with a time zone. Anything finer than 1 ms is cut off."""
+    moment = parse_rfc3339(text)
+    return None if moment is None else int(moment.timestamp()) * 1000 + moment.microsecond // 1000
+
+
+def format_rfc3339(seconds: float) -> str:
+    """Unix time as the API server prints it: whole seconds."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

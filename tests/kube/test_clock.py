@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.kube.clock import Clock, decode_time, encode_micro_time, encode_time
+from scheduler.kube.clock import Clock, encode_micro_time, encode_time
 
 
 def test_clock_advances_with_the_monotonic_clock_alone():
@@ -22,24 +22,3 @@ def test_texts():
     assert encode_time(1_767_323_045_999) == "2026-01-02T03:04:05Z"
     assert encode_micro_time(1_767_323_045_009) == "2026-01-02T03:04:05.009000Z"
     assert encode_micro_time(1_767_323_045_000) == "2026-01-02T03:04:05.000000Z"
-
-
-@pytest.mark.parametrize(
-    ("text", "at_ms"),
-    [
-        ("2026-01-02T03:04:05Z", 1_767_323_045_000),
-        ("2026-01-02T04:04:05+01:00", 1_767_323_045_000),
-        ("2026-01-02T03:04:05.250000Z", 1_767_323_045_250),
-    ],
-)
-def test_texts_are_read(text, at_ms):
-    assert decode_time(text) == at_ms
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [("yesterday", "no RFC 3339 time"), ("2026-01-02T03:04:05", "names no time zone"), ("", "no RFC")],
-)
-def test_texts_that_are_no_times(text, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        decode_time(text)

@@ -8,7 +8,8 @@ import re
 import pytest
 
 from scheduler.framework.decisions import RecordEvent
-from scheduler.kube.event_records import NOTE_BYTES_MAX, SERIES_WINDOW_MS, EventSeries
+from scheduler.kube.event_records import SERIES_WINDOW_MS, EventSeries
+from scheduler.model.api_rules import NOTE_LENGTH_MAX
 
 EVENT = RecordEvent("Pod", "default", "a", "uid-a", "Warning", "FailedScheduling", "Scheduling", "no node fits")
 NOW = 1_767_225_600_123
@@ -120,8 +121,8 @@ def test_long_notes_are_cut_to_what_the_api_takes():
     series.add(RecordEvent("ResourceClaim", "d", "c", "u", "Warning", "R", "A", "é" * 2000), NOW)
 
     ((_, _, body),) = sent(series, NOW)
-    assert len(body["note"].encode()) <= NOTE_BYTES_MAX
-    assert body["note"].endswith("é...")
+    assert len(body["note"].encode()) <= NOTE_LENGTH_MAX
+    assert body["note"].endswith("é ...")
     assert body["regarding"]["apiVersion"] == "resource.k8s.io/v1"
 
 

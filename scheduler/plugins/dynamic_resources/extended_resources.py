@@ -29,7 +29,7 @@ from weakref import WeakKeyDictionary
 from allocator import ClaimSpec, DeviceClass, Inventory, decode_claim_spec
 from scheduler.model.objects import Container, Pod
 from scheduler.model.resources import IMPLICIT_PREFIX, is_served_resource, parse_nano, pod_amounts
-from scheduler.model.special_claim import DeviceCount
+from scheduler.model.special_claim import DeviceCount, special_claim_spec
 
 _NANO: Final = 10**9
 
@@ -52,23 +52,7 @@ class SpecialRequests:
 
     def spec(self) -> ClaimSpec:
         """The special claim's spec; equal requests give the same object."""
-        return decode_claim_spec(
-            {
-                "devices": {
-                    "requests": [
-                        {
-                            "name": request.name,
-                            "exactly": {
-                                "deviceClassName": request.device_class,
-                                "allocationMode": "ExactCount",
-                                "count": request.count,
-                            },
-                        }
-                        for request in self.requests
-                    ]
-                }
-            }
-        )
+        return decode_claim_spec(special_claim_spec(self.requests))
 
 
 def class_by_resource(inventory: Inventory) -> Mapping[str, str]:
