@@ -114,7 +114,9 @@ class Machine:
             new_uid = partial(self._draw_uid, new_uid)
         view = CoreView(self.store, self.overlay, new_uid)
         self.feasibility: Final = Feasibility(self.store, settings, view)
-        self.queue: Final = SchedulingQueue(self.runners, settings, view, has_place=self.places.may_take)
+        self.queue: Final = SchedulingQueue(
+            self.runners, settings, view, has_place=self.places.may_take, has_others=self.places.has_others
+        )
         self.conflicts: Final = DeviceConflicts(self.store, self.overlay, self.outbox, self.runners)
         self.stranded: Final = StrandedClaims(self.store, self.outbox, self.timers, settings, self.runners)
         self.repartitioned: Final = RepartitionedPools(self.store, self.overlay, self.outbox, self.runners)
@@ -286,7 +288,7 @@ class Machine:
         self._has_searched = is_search_turn
         settings, feasibility = self.settings, self.feasibility
         asked_max = feasibility.asked + settings.verdicts_per_tick
-        steps_max = feasibility.steps + settings.steps_per_tick
+        steps_max = feasibility.steps + (settings.search_steps_per_turn if is_search_turn else settings.steps_per_tick)
         for _ in range(settings.cycles_per_tick):
             steps = steps_max - feasibility.steps
             if self._unlisted or feasibility.asked >= asked_max or steps <= 0:

@@ -72,8 +72,14 @@ class SchedulingQueue:
         view: ClusterView,
         *,
         has_place: Callable[[str], bool] = lambda _: True,
+        has_others: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Begin empty. `has_place` tells whether a namespace may have one more request under way."""
+        """Begin empty.
+
+        Args:
+            has_place: Whether a namespace may have one more request under way.
+            has_others: Whether other namespaces have any.
+        """
         self._settings: Final = settings
         self._has_place: Final = has_place
         self._view: Final = view
@@ -83,7 +89,7 @@ class SchedulingQueue:
         self._error_backoff: Final[list[Entry]] = []
         # Active pods that were passed by, for want of a place, by namespace.
         self._passed_by: Final[dict[str, list[Entry]]] = {}
-        self._lanes: Final = SearchLanes(has_place)
+        self._lanes: Final = SearchLanes(has_place, has_others)
         self._waiting_leaders: Final[dict[PodUid, QueuedPod]] = {}  # passed by, as all they lead
         self._ticket = 0
         self._groups: Final[dict[Shape, ShapeGroup]] = {}

@@ -8,7 +8,9 @@ Rules of this module
   1. A lane spends at most `_CREDIT_MAX_STEPS` at a stretch, and from then on what time gives it. Pods that took less
      than `_ALWAYS_STEPS` yet are tried whatever the lane has spent: most need little.
   2. Namespaces take turns by what they spent, so one with a thousand such pods gets no more than one with a single one.
-  3. Time is the caller's; nothing depends on hash order.
+  3. While other namespaces have requests under way, each turn is followed by a pause of about the same length: a pod is
+     bound in half a dozen steps, each of which would wait for a turn to end.
+  4. Time is the caller's; nothing depends on hash order.
 
 Not here: when a pod rests, and how long (`scheduling_queue`).
 
@@ -28,6 +30,9 @@ _CREDIT_MAX_STEPS: Final = 500_000
 """About 2 s of searching."""
 _CREDIT_STEPS_PER_MS: Final = 60
 """A quarter of a thread's time."""
+_NEVER_MS: Final = 2**62
+_PACE_STEPS_PER_MS: Final = 60
+"""How long the pause is: a step takes 4 to 9 us."""
 _ALWAYS_STEPS: Final = 20_000
 """About 80 ms."""
 
@@ -75,9 +80,16 @@ class _Lane:
 class SearchLanes:
     """The lanes of all namespaces that have such pods, or had some not long ago."""
 
-    def __init__(self, has_place: Callable[[str], bool]) -> None:
-        """`has_place` tells whether a namespace may have one more request under way; the pods of others wait."""
+    def __init__(self, has_place: Callable[[str], bool], has_others: Callable[[str], bool]) -> None:
+        """Begin empty.
+
+        Args:
+            has_place: Whether a namespace may have one more request under way; the pods of others wait.
+            has_others: Whether other namespaces have requests under way.
+        """
         self._has_place: Final = has_place
+        self._has_others: Final = has_others
+        self._paced_ms = 0
         self._lanes: Final[dict[str, _Lane]] = {}
         self._order = 0
 
@@ -108,7 +120,7 @@ class SearchLanes:
         ready: tuple[int, str, QueuedPod] | None = None
         for namespace, lane in self._lanes.items():
             queued = lane.first()
-            if queued is not None and lane.ready_ms(queued, now_ms) <= now_ms and self._has_place(namespace):
+            if queued is not None and self._ready_ms(namespace, lane, queued, now_ms) <= now_ms:
                 one = (lane.turn, namespace, queued)
                 if ready is None or one[:2] < ready[:2]:
                     ready = one
@@ -118,15 +130,24 @@ class SearchLanes:
         """When a pod may be tried, None when there is none."""
         return min(
             (
-                lane.ready_ms(queued, now_ms)
+                ready_ms
                 for namespace, lane in self._lanes.items()
-                if (queued := lane.first()) is not None and self._has_place(namespace)
+                if (queued := lane.first()) is not None
+                and (ready_ms := self._ready_ms(namespace, lane, queued, now_ms)) < _NEVER_MS
             ),
             default=None,
         )
 
+    def _ready_ms(self, namespace: str, lane: _Lane, queued: QueuedPod, now_ms: int) -> int:
+        """When the first pod of the lane may be tried; _NEVER_MS: not before a place is given back."""
+        if not self._has_place(namespace):
+            return _NEVER_MS
+        ready_ms = lane.ready_ms(queued, now_ms)
+        return max(ready_ms, self._paced_ms) if self._has_others(namespace) else ready_ms
+
     def charge(self, namespace: str, steps: int, now_ms: int) -> None:
         """The namespace's pod took so many steps."""
+        self._paced_ms = now_ms + steps // _PACE_STEPS_PER_MS
         lane = self._lanes.get(namespace)
         if lane is not None:
             lane.turn += steps

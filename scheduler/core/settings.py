@@ -21,6 +21,7 @@ class CoreSettings:
         verdicts_per_tick: Nodes looked at in one TimerFired; a pod that needs more goes on in the next.
         steps_per_tick: Steps of Filter and Reserve in one TimerFired, about 4 us each; the rest goes on in another.
         search_steps_first: Steps a pod may take before others have their turn, and those of its kind share one (lanes).
+        search_steps_per_turn: The same for a turn of the searches, each of which every other pod may have to wait for.
         search_steps_before_rest: Steps after which a pod rests, when they led to nothing.
         search_rest_ms_max: The longest rest.
         places: Requests of pods under way at once, shared by namespaces (`fair_places`); pods of a namespace that has
@@ -56,6 +57,7 @@ class CoreSettings:
     verdicts_per_tick: int = 400
     steps_per_tick: int = 2_000
     search_steps_first: int = 1_000
+    search_steps_per_turn: int = 500
     search_steps_before_rest: int = 250_000
     search_rest_ms_max: int = 300_000
     places: int = 256
@@ -91,6 +93,7 @@ class CoreSettings:
             "unallocated_ms_again",
             "steps_per_tick",
             "search_steps_first",
+            "search_steps_per_turn",
             "search_steps_before_rest",
             "search_rest_ms_max",
             "places",

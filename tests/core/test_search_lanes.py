@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from allocator import STEP
 from cel import ANSWER_WORK_MAX
 from scheduler.core.queued_pod import Place
+from scheduler.core.settings import CoreSettings
 from scheduler.model.keys import PodKey
 from scheduler.plugins import default_plugins
 from tests import builders
@@ -183,6 +185,9 @@ def test_a_rejection_that_took_long_is_not_tried_again_soon():
     assert queued.ready_ms - rig.now_ms > 1_000
 
 
+EASY = builders.claim_spec_object(builders.request_object(device_class="class-a"))
+
+
 def packed(rig: Rig, nodes: int) -> dict[str, Any]:
     """Nodes on which a search for the claim it returns takes very long."""
     case = hostile()
@@ -204,9 +209,55 @@ def test_twenty_searches_leave_every_other_tick_to_others():
     rig.watch()
     spent_by_input(rig, 3)
     for number in range(5):
-        easy = builders.claim_spec_object(builders.request_object(device_class="class-a"))
-        rig.server.put_claim(builders.claim(f"easy-{number}", namespace="good", spec=easy))
+        rig.server.put_claim(builders.claim(f"easy-{number}", namespace="good", spec=EASY))
         rig.add_pod(f"easy-{number}", claims=(f"easy-{number}",), namespace="good")
         rig.watch()
         spent_by_input(rig, 4)
         assert rig.node_of(f"easy-{number}", namespace="good")
+
+
+def test_searches_pause_after_each_turn_while_others_have_requests_under_way():
+    """A pod is bound in half a dozen steps, each of which waited for a turn to end: it took five times as long."""
+    rig = Rig(*default_plugins(), is_paranoid=False, checks_invariants=False)
+    rig.server.put_class(builders.device_class())
+    rig.server.put_claim(builders.claim("hostile", namespace="bad", spec=packed(rig, 1)))
+    rig.add_pod("hostile", claims=("hostile",), namespace="bad")
+    rig.watch()
+    meter = rig.machine.store.inventory.meter
+
+    def turns(ms: int) -> list[int]:
+        """When the search went on, in so many milliseconds of ticks, without an answer to anything."""
+        went_on = []
+        for passed in range(ms):
+            before = meter.spent
+            rig.tick(1)
+            if meter.spent > before:
+                went_on.append(passed)
+        return went_on
+
+    turns(3)
+    assert turns(20) == list(range(20)), "alone it goes on at once"
+    rig.add_pod("plain", namespace="good")
+    rig.watch()
+    turns(2)
+    assert rig.pending, "the other pod's binding is under way"
+    went_on = turns(60)
+    assert went_on, "it goes on all the same"
+    pauses = [later - earlier for earlier, later in itertools.pairwise(went_on)]
+    assert min(pauses) >= CoreSettings().search_steps_per_turn // 60
+    rig.execute()
+    assert rig.node_of("plain", namespace="good")
+    assert turns(10) == list(range(10))
+
+
+def test_a_turn_of_the_searches_is_shorter_than_one_of_the_active_pods():
+    rig = Rig(*default_plugins(), is_paranoid=False, checks_invariants=False)
+    rig.server.put_class(builders.device_class())
+    spec = packed(rig, 4)
+    for number in range(4):
+        rig.server.put_claim(builders.claim(f"hostile-{number}", namespace="bad", spec=spec))
+        rig.add_pod(f"hostile-{number}", claims=(f"hostile-{number}",), namespace="bad")
+    rig.watch()
+    spent_by_input(rig, 6)
+    longest = max(spent_by_input(rig, 40))
+    assert longest <= (CoreSettings().search_steps_per_turn + 20) * STEP
