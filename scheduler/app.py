@@ -20,10 +20,9 @@ import os
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from itertools import islice
 from typing import Any, Final, Self
 
 from scheduler.config import Config, ProfileConfig
@@ -45,14 +44,13 @@ from scheduler.kube.preflight import Preflight, PreflightError, check
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.kube.stages import DECIDING, StagedClient, StagedCodec, Stages
 from scheduler.kube.watch import Reflector, WatchLimits
-from scheduler.metrics import CONTENT_TYPE, Family, Metrics
+from scheduler.metrics import CONTENT_TYPE, Metrics, Observed
 from scheduler.plugins import default_plugins
 
 log = logging.getLogger(__name__)
 
 _TURN_S: Final = 0.005
 _ALIVE_S: Final = 30.0
-_TROUBLES_MAX: Final = 100  # time series
 _PREFLIGHT_PAUSE_S_MAX: Final = 10.0
 _TIMER: Final = TimerFired()
 _LEASE_NAMESPACE: Final = "kube-system"
@@ -134,7 +132,7 @@ class SchedulerApp:
             else StagedClient(stages, credentials, timeouts=timeouts, may_write=self._may_write)
         )
         self._clients.append(client)
-        self.metrics = Metrics(self._families)
+        self.metrics = Metrics(self._observed)
         if config.health_port is not None:
             # First of all: whoever waits for the API server is alive, and says what it waits for.
             self.health = await self._stack.enter_async_context(
@@ -459,122 +457,23 @@ class SchedulerApp:
             gc.set_threshold(50_000, 20, 100)
             gc.enable()
 
-    def _families(self) -> Iterator[Family]:
+    def _observed(self) -> Observed | None:
         """What `Metrics` reads when it is scraped."""
         if self._starting is not None:
-            return
-        now_s, kinds = self._loop.time(), {reflector.kind.name: reflector.stats for reflector in self.reflectors}
-
-        def by_kind(read: object) -> dict[tuple[str, ...], float]:
-            assert callable(read)
-            return {(name,): float(read(stats)) for name, stats in kinds.items()}
-
-        yield (
-            "dra_scheduler_watch_relists",
-            "Times a kind was listed.",
-            "counter",
-            ("kind",),
-            by_kind(lambda stats: stats.relists),
-        )
-        yield (
-            "dra_scheduler_watch_restarts",
-            "Watch requests begun.",
-            "counter",
-            ("kind",),
-            by_kind(lambda stats: stats.restarts),
-        )
-        yield (
-            "dra_scheduler_watch_events",
-            "Changes seen.",
-            "counter",
-            ("kind",),
-            by_kind(lambda stats: stats.events),
-        )
-        yield (
-            "dra_scheduler_undecodable_objects",
-            "Objects that could not be decoded.",
-            "counter",
-            ("kind",),
-            by_kind(lambda stats: stats.undecodable),
-        )
-        yield (
-            "dra_scheduler_watch_staleness_seconds",
-            "Since anything was last heard of a kind, a bookmark at least.",
-            "gauge",
-            ("kind",),
-            by_kind(lambda stats: now_s - stats.last_activity_s if stats.last_activity_s is not None else float("inf")),
-        )
-        yield (
-            "dra_scheduler_watch_last_sync_age_seconds",
-            "Since a kind was last listed completely.",
-            "gauge",
-            ("kind",),
-            by_kind(lambda stats: now_s - stats.last_sync_s if stats.last_sync_s is not None else float("inf")),
-        )
-        yield (
-            "dra_scheduler_longest_handle_seconds",
-            "Longest time one input took.",
-            "gauge",
-            (),
-            {(): self.longest_handle_s},
-        )
-        yield (
-            "scheduler_pending_pods",
-            "Number of pending pods, by the queue type.",
-            "gauge",
-            ("queue",),
-            {(queue,): float(count) for queue, count in self.machine.queue.counts().items()},
-        )
-        inventory, feasibility = self.machine.store.inventory, self.machine.feasibility
-        yield (
-            "dra_scheduler_remembered_entries",
-            "What is remembered and bounded by size: verdicts on nodes, entries for devices, plans of claims.",
-            "gauge",
-            ("what",),
-            {
-                ("verdicts",): float(feasibility.verdicts),
-                ("devices",): float(inventory.plans.entries),
-                ("plans",): float(len(inventory.plans)),
-            },
-        )
-        yield (
-            "dra_scheduler_device_conflicts",
-            "Devices, counters or capacity that two claims were given, by what became of ours.",
-            "counter",
-            ("kind", "outcome"),
-            {(kind, fate.value): float(count) for (kind, fate), count in self.machine.conflicts.counts.items()},
-        )
-        yield (
-            "dra_scheduler_claims_not_allocated",
-            "Pods on a node that have a claim which nobody will allocate.",
-            "gauge",
-            (),
-            {(): self.machine.stranded.count},
-        )
+            return None
         leases = self._election.leases if self._election is not None else ()
-        yield (
-            "leader_election_master_status",
-            "1 while this process holds the lease, 0 while it waits for it.",
-            "gauge",
-            ("name",),
-            {(lease.name,): float(lease.may_write()) for lease in leases},
+        return Observed(
+            machine=self.machine,
+            watches={reflector.kind.name: reflector.stats for reflector in self.reflectors},
+            writes=self._executor.stats,
+            is_leading={lease.name: lease.may_write() for lease in leases},
+            problems_count=len(self.problems()),
+            inputs_count=self._inputs_count,
+            events_dropped=self._events.dropped,
+            longest_handle_s=self.longest_handle_s,
+            monotonic_s=self._loop.time(),
+            now_ms=self.clock.now_ms(),
         )
-        writes = self._executor.stats
-        yield ("dra_scheduler_writes_in_flight", "Requests under way.", "gauge", (), {(): writes.in_flight})
-        yield ("dra_scheduler_writes_waiting", "Decisions not sent yet.", "gauge", (), {(): writes.waiting})
-        yield ("dra_scheduler_inputs", "Inputs handled.", "counter", (), {(): self._inputs_count})
-        yield ("dra_scheduler_events_dropped", "Events not recorded.", "counter", (), {(): self._events.dropped})
-        yield (
-            "dra_scheduler_request_failing_seconds",
-            "Since when requests of a kind fail in a namespace, as /readyz tells.",
-            "gauge",
-            ("request", "namespace"),
-            {
-                (trouble.request, trouble.namespace): (self.clock.now_ms() - trouble.since_ms) / 1000
-                for trouble in islice(self.machine.troubles.all(), _TROUBLES_MAX)
-            },
-        )
-        yield ("dra_scheduler_problems", "Why /readyz fails; 0 when ready.", "gauge", (), {(): len(self.problems())})
 
 
 def _profile(profile: ProfileConfig, config: Config) -> Profile:

@@ -1,40 +1,255 @@
 """Prometheus metrics: kube-scheduler's names where it has the metric, `dra_scheduler_*` for ours.
 
-Counters on the hot path are bound once, when the app starts; what can be read when scraped is read then (`_Observed`).
+Rules
+  1. All metrics are declared here. What can be read when somebody scrapes is a row of `OBSERVED`, and is read then.
+     What must be counted as it happens is a counter or histogram of `Metrics`, bound once, when the app starts.
+  2. The guide has a table of all of them, equal to these declarations (`tests/kube/test_metrics.py`).
 
-Not here: what is measured (`app`), how it is served (`kube.health`).
+Not here: where it happens (`app`), how it is served (`kube.health`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Literal, NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from scheduler.core.machine import Machine
 from scheduler.framework.decisions import BindingWait, BindPod, CreateClaim, Decision, PatchPodStatus, RecordEvent
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _WRITE_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 15)
 _HANDLE_BUCKETS_S: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3)
 _RESULT_BY_REASON: Final = {"Unschedulable": "unschedulable", "SchedulerError": "error"}
+_TROUBLES_MAX: Final = 100  # time series
 
-# Of one sample: metric name, help, kind ("gauge" or "counter"), label names, and values by label values.
-Family = tuple[str, str, str, tuple[str, ...], Mapping[tuple[str, ...], float]]
+Values = Mapping[tuple[str, ...], float]  # by the values of the labels
 
 
-class _Observed(Collector):
-    """Families that are computed when somebody looks."""
+class WatchStats(Protocol):
+    """What is counted of the watch of a kind; times are monotonic seconds, None for never."""
 
-    def __init__(self, read: Callable[[], Iterable[Family]]) -> None:
-        self._read = read
+    relists: int
+    restarts: int
+    events: int
+    undecodable: int
+    last_activity_s: float | None
+    last_sync_s: float | None
+
+
+class WriteStats(Protocol):
+    """Requests under way, and decisions not sent yet."""
+
+    in_flight: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What `OBSERVED` reads: a running app as it is when somebody scrapes."""
+
+    machine: Machine
+    watches: Mapping[str, WatchStats]  # by kind
+    writes: WriteStats
+    is_leading: Mapping[str, bool]  # by lease
+    problems_count: int
+    inputs_count: int
+    events_dropped: int
+    longest_handle_s: float
+    monotonic_s: float
+    now_ms: int
+
+
+class ObservedMetric(NamedTuple):
+    """A metric that is computed when somebody scrapes."""
+
+    name: str
+    text: str
+    kind: Literal["counter", "gauge"]
+    labels: tuple[str, ...]
+    read: Callable[[Observed], Values]
+
+
+def _by_kind(read: Callable[[WatchStats], float]) -> Callable[[Observed], Values]:
+    return lambda app: {(kind,): float(read(stats)) for kind, stats in app.watches.items()}
+
+
+def _since(read: Callable[[WatchStats], float | None]) -> Callable[[Observed], Values]:
+    """Seconds since what is read of each kind; infinite for never."""
+
+    def ages(app: Observed) -> Values:
+        times = {kind: read(stats) for kind, stats in app.watches.items()}
+        return {(kind,): app.monotonic_s - at_s if at_s is not None else float("inf") for kind, at_s in times.items()}
+
+    return ages
+
+
+def _alone(read: Callable[[Observed], float]) -> Callable[[Observed], Values]:
+    return lambda app: {(): float(read(app))}
+
+
+def _remembered(app: Observed) -> Values:
+    plans = app.machine.store.inventory.plans
+    counts = {"verdicts": app.machine.feasibility.verdicts, "devices": plans.entries, "plans": len(plans)}
+    return {(what,): float(count) for what, count in counts.items()}
+
+
+def _failing(app: Observed) -> Values:
+    return {
+        (trouble.request, trouble.namespace): (app.now_ms - trouble.since_ms) / 1000
+        for trouble in islice(app.machine.troubles.all(), _TROUBLES_MAX)
+    }
+
+
+OBSERVED: Final = (
+    ObservedMetric(
+        "dra_scheduler_watch_relists",
+        "Times a kind was listed.",
+        "counter",
+        ("kind",),
+        _by_kind(lambda stats: stats.relists),
+    ),
+    ObservedMetric(
+        "dra_scheduler_watch_restarts",
+        "Watch requests begun.",
+        "counter",
+        ("kind",),
+        _by_kind(lambda stats: stats.restarts),
+    ),
+    ObservedMetric(
+        "dra_scheduler_watch_events",
+        "Changes received by watches.",
+        "counter",
+        ("kind",),
+        _by_kind(lambda stats: stats.events),
+    ),
+    ObservedMetric(
+        "dra_scheduler_undecodable_objects",
+        "Objects that could not be decoded.",
+        "counter",
+        ("kind",),
+        _by_kind(lambda stats: stats.undecodable),
+    ),
+    ObservedMetric(
+        "dra_scheduler_watch_staleness_seconds",
+        "Seconds since anything was heard of a kind, a bookmark at least.",
+        "gauge",
+        ("kind",),
+        _since(lambda stats: stats.last_activity_s),
+    ),
+    ObservedMetric(
+        "dra_scheduler_watch_last_sync_age_seconds",
+        "Seconds since a kind was last listed completely.",
+        "gauge",
+        ("kind",),
+        _since(lambda stats: stats.last_sync_s),
+    ),
+    ObservedMetric(
+        "dra_scheduler_longest_handle_seconds",
+        "Longest time the machine took for one input.",
+        "gauge",
+        (),
+        _alone(lambda app: app.longest_handle_s),
+    ),
+    ObservedMetric(
+        "scheduler_pending_pods",
+        "Number of pending pods, by the queue type.",
+        "gauge",
+        ("queue",),
+        lambda app: {(queue,): float(count) for queue, count in app.machine.queue.counts().items()},
+    ),
+    ObservedMetric(
+        "dra_scheduler_remembered_entries",
+        "What is remembered and bounded by size: verdicts on nodes, entries for devices, plans of claims.",
+        "gauge",
+        ("what",),
+        _remembered,
+    ),
+    ObservedMetric(
+        "dra_scheduler_device_conflicts",
+        "Devices, counters or capacity that two claims were given, by what became of ours.",
+        "counter",
+        ("kind", "outcome"),
+        lambda app: {(kind, fate.value): float(count) for (kind, fate), count in app.machine.conflicts.counts.items()},
+    ),
+    ObservedMetric(
+        "dra_scheduler_claims_not_allocated",
+        "Pods on a node that have a claim which nobody will allocate.",
+        "gauge",
+        (),
+        _alone(lambda app: app.machine.stranded.count),
+    ),
+    ObservedMetric(
+        "leader_election_master_status",
+        "1 while this process holds the lease, 0 while it waits for it.",
+        "gauge",
+        ("name",),
+        lambda app: {(name,): float(is_ours) for name, is_ours in app.is_leading.items()},
+    ),
+    ObservedMetric(
+        "dra_scheduler_writes_in_flight",
+        "Requests under way.",
+        "gauge",
+        (),
+        _alone(lambda app: app.writes.in_flight),
+    ),
+    ObservedMetric(
+        "dra_scheduler_writes_waiting",
+        "Decisions not sent yet.",
+        "gauge",
+        (),
+        _alone(lambda app: app.writes.waiting),
+    ),
+    ObservedMetric(
+        "dra_scheduler_inputs",
+        "Inputs handled.",
+        "counter",
+        (),
+        _alone(lambda app: app.inputs_count),
+    ),
+    ObservedMetric(
+        "dra_scheduler_events_dropped",
+        "Events not recorded.",
+        "counter",
+        (),
+        _alone(lambda app: app.events_dropped),
+    ),
+    ObservedMetric(
+        "dra_scheduler_request_failing_seconds",
+        "Seconds for which requests of a kind have failed in a namespace, as in /readyz.",
+        "gauge",
+        ("request", "namespace"),
+        _failing,
+    ),
+    ObservedMetric(
+        "dra_scheduler_problems",
+        "Reasons why /readyz fails; 0 when ready.",
+        "gauge",
+        (),
+        _alone(lambda app: app.problems_count),
+    ),
+)
+
+
+class _Collector(Collector):
+    """`OBSERVED`, of an app that is running."""
+
+    def __init__(self, observe: Callable[[], Observed | None]) -> None:
+        self._observe = observe
 
     def collect(self) -> Iterator[Metric]:
-        for name, text, kind, labels, values in self._read():
-            family = (GaugeMetricFamily if kind == "gauge" else CounterMetricFamily)(name, text, labels=labels)
-            for label_values, value in values.items():
+        app = self._observe()
+        if app is None:
+            return
+        for metric in OBSERVED:
+            made = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
+            family = made(metric.name, metric.text, labels=metric.labels)
+            for label_values, value in metric.read(app).items():
                 family.add_metric(label_values, value)
             yield family
 
@@ -45,7 +260,8 @@ class _Observed(Collector):
 class Metrics:
     """All metrics of one app, in a registry of its own: several apps may live in one process."""
 
-    def __init__(self, observed: Callable[[], Iterable[Family]] = lambda: ()) -> None:
+    def __init__(self, observe: Callable[[], Observed | None] = lambda: None) -> None:
+        """`observe` is asked when somebody scrapes; None while the app is starting."""
         self.registry = CollectorRegistry()
         self._attempts = Counter(
             "scheduler_schedule_attempts_total",
@@ -90,7 +306,7 @@ class Metrics:
             buckets=_HANDLE_BUCKETS_S,
             registry=self.registry,
         )
-        self.registry.register(_Observed(observed))
+        self.registry.register(_Collector(observe))
 
     def count_decisions(self, decisions: Iterable[Decision]) -> None:
         """Attempts by their visible result."""

@@ -17,6 +17,7 @@ from scheduler.embedded import EmbeddedCluster
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.preflight import PreflightError
 from scheduler.kube.stages import DECIDING, DECODING, REPLIES, WRITING, Stages
+from tests.kube.test_metrics import rows_of_the_guide, served
 
 RESOURCE = "resource.k8s.io/v1"
 
@@ -257,6 +258,7 @@ async def test_health_and_metrics():
                 text = await response.text()
                 assert 'dra_scheduler_watch_relists_total{kind="Pod"} 1.0' in text
                 assert "dra_scheduler_problems 1.0" in text
+                assert served(text) == {row.split("`")[1] for row in rows_of_the_guide()}
 
 
 async def test_where_the_time_goes_is_counted():
