@@ -21,12 +21,10 @@ from scheduler.embedded.device_rules import (
     check_driver,
     check_fully_qualified_id,
     check_items,
-    check_map,
     check_node_selector,
     check_opaque_config,
     check_pool_name,
-    check_qualified_id,
-    check_quantity,
+    check_quantities,
     check_raw_object,
     check_selectors,
     check_set,
@@ -54,7 +52,6 @@ from scheduler.model.api_rules import (
     REQUESTS_MAX,
     RESERVED_FOR_MAX,
     SUB_REQUESTS_MAX,
-    TOLERATIONS_MAX,
 )
 
 _REFERENCE_TEXT: Final = (
@@ -71,7 +68,7 @@ class ClaimStrategy(Strategy):
     returns_deleted_object = True
 
     def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
-        default_claim_spec(obj.setdefault("spec", {}))
+        default_claim_spec(obj.setdefault("spec", {}), "ResourceClaim")
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         spec = obj["spec"]
@@ -79,7 +76,7 @@ class ClaimStrategy(Strategy):
         return errors + validate_claim_spec(spec, "spec")
 
     def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        default_claim_spec(new.setdefault("spec", {}))
+        default_claim_spec(new.setdefault("spec", {}), "ResourceClaim")
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         return check_immutable(new, old, "spec")
@@ -87,6 +84,8 @@ class ClaimStrategy(Strategy):
     def prepare_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
         super().prepare_status_update(new, old, cluster)
         status = new.setdefault("status", {})
+        consumed = (result.get("consumedCapacity") or {} for result in _results(status))
+        check_quantities("ResourceClaim", (value for each in consumed for value in each.values()))
         for field in ("reservedFor", "devices"):
             if field in status and not status[field]:
                 del status[field]
@@ -110,7 +109,7 @@ class ClaimTemplateStrategy(Strategy):
     returns_deleted_object = True
 
     def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
-        default_claim_spec(obj.setdefault("spec", {}).setdefault("spec", {}))
+        default_claim_spec(obj.setdefault("spec", {}).setdefault("spec", {}), "ResourceClaimTemplate")
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         spec = obj["spec"]["spec"]
@@ -123,7 +122,7 @@ class ClaimTemplateStrategy(Strategy):
         return errors + validate_claim_spec(spec, "spec.spec")
 
     def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        default_claim_spec(new.setdefault("spec", {}).setdefault("spec", {}))
+        default_claim_spec(new.setdefault("spec", {}).setdefault("spec", {}), "ResourceClaimTemplate")
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         return check_immutable(new, old, "spec")
@@ -139,12 +138,13 @@ def check_immutable(new: Mapping[str, Json], old: Mapping[str, Json], member: st
 # -- defaults --------------------------------------------------------------------------------------
 
 
-def default_claim_spec(spec: Object) -> None:
+def default_claim_spec(spec: Object, kind: str) -> None:
     """allocationMode ExactCount, count 1, toleration operator Equal."""
     for request in (spec.get("devices") or {}).get("requests") or ():
         for part in (request.get("exactly"), *(request.get("firstAvailable") or ())):
             if part is None:
                 continue
+            check_quantities(kind, ((part.get("capacity") or {}).get("requests") or {}).values())
             set_default(part, "allocationMode", "ExactCount")
             if part["allocationMode"] == "ExactCount" and not part.get("count"):
                 part["count"] = 1
@@ -218,9 +218,8 @@ def _check_exact(request: Mapping[str, Json], path: str) -> list[FieldError]:
             errors.append(invalid(f"{path}.count", count, "must be greater than zero"))
     else:
         errors.append(not_supported(f"{path}.allocationMode", mode, ALLOCATION_MODES))
-    errors += check_items(request.get("tolerations") or (), TOLERATIONS_MAX, check_toleration, f"{path}.tolerations")
-    wanted = (request.get("capacity") or {}).get("requests") or {}
-    return errors + check_map(wanted, None, check_qualified_id, check_quantity, f"{path}.capacity.requests")
+    # No limit, and no rule for the names in `capacity`: the API documents both, its server checks neither.
+    return errors + check_items(request.get("tolerations") or (), None, check_toleration, f"{path}.tolerations")
 
 
 def _check_constraint(constraint: Json, path: str, names: RequestNames) -> list[FieldError]:
@@ -374,8 +373,7 @@ def _check_result(result: Json, path: str, names: RequestNames) -> list[FieldErr
     errors += check_binding_conditions(result, path)
     if result.get("shareID") is not None:
         errors += check_uid(result["shareID"], f"{path}.shareID")
-    consumed = result.get("consumedCapacity") or {}
-    return errors + check_map(consumed, None, check_qualified_id, check_quantity, f"{path}.consumedCapacity")
+    return errors
 
 
 def _check_allocated_config(config: Json, path: str, names: RequestNames) -> list[FieldError]:

@@ -8,7 +8,7 @@ pkg/apis/resource/types.go.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import orjson
@@ -26,6 +26,7 @@ from scheduler.embedded.selector_check import check_selector
 from scheduler.embedded.statuses import (
     FieldError,
     Json,
+    bad_request,
     duplicate,
     forbidden,
     invalid,
@@ -159,19 +160,24 @@ def check_uid(uid: Json, path: str) -> list[FieldError]:
     return [invalid(path, uid, detail)]
 
 
-def check_quantity(value: Json, path: str) -> list[FieldError]:
-    """A resource quantity; the real server refuses others when it decodes the body."""
-    return [] if parse_quantity(value) is not None else [invalid(path, value, "must be a quantity, like 80Gi or 500m")]
+def check_quantities(kind: str, values: Iterable[Json]) -> None:
+    """Refuse an object of resource.k8s.io/v1 that holds a text which is no quantity.
 
+    The API server finds out when it decodes the body, before it looks at any rule.
 
-def parse_quantity(value: Json) -> Quantity | None:
-    """The quantity, or None when it is none."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
+    Raises:
+        ApiError: 400.
+    """
     try:
-        return Quantity.parse(str(value))
-    except ValueError:
-        return None
+        for value in values:
+            read_quantity(value)
+    except ValueError as error:
+        raise bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {error}') from error
+
+
+def read_quantity(value: Json) -> Quantity:
+    """A quantity as it is stored; absent means 0."""
+    return Quantity.parse("0" if value is None else str(value))
 
 
 def check_device_class(name: Json, path: str) -> list[FieldError]:
@@ -250,39 +256,28 @@ def check_taint(taint: Json, path: str) -> list[FieldError]:
 
 def check_binding_conditions(holder: Mapping[str, Json], path: str) -> list[FieldError]:
     """bindingConditions and bindingFailureConditions: both or neither, no overlap."""
-    wanted, failing = holder.get("bindingConditions") or [], holder.get("bindingFailureConditions") or []
-    errors: list[FieldError] = []
-    for name, conditions in (("bindingConditions", wanted), ("bindingFailureConditions", failing)):
-        errors += check_items(
-            conditions, BINDING_CONDITIONS_MAX, lambda text, at: check_text(label_key, text, at), f"{path}.{name}"
-        )
+    names = ("bindingConditions", "bindingFailureConditions")
+    wanted, failing = ((holder.get(name) or ()) for name in names)
+    errors = [
+        error
+        for name, conditions in zip(names, (wanted, failing), strict=True)
+        for error in check_items(conditions, BINDING_CONDITIONS_MAX, _check_condition, f"{path}.{name}")
+    ]
+    for name, conditions in zip(names, (wanted, failing), strict=True):
         for index, condition in enumerate(conditions):
             if condition in conditions[:index]:
                 errors.append(duplicate(f"{path}.{name}[{index}]", condition))
-    for index, condition in enumerate(failing):
-        if condition in wanted:
-            errors.append(
-                invalid(
-                    f"{path}.bindingFailureConditions[{index}]",
-                    condition,
-                    "bindingFailureConditions must not overlap with bindingConditions",
-                )
-            )
-    if failing and not wanted:
-        errors.append(
-            invalid(
-                f"{path}.bindingConditions", wanted, "bindingConditions are required to use bindingFailureConditions"
-            )
-        )
-    if wanted and not failing:
-        errors.append(
-            invalid(
-                f"{path}.bindingFailureConditions",
-                failing,
-                "bindingFailureConditions are required to use bindingConditions",
-            )
-        )
+            if name == "bindingFailureConditions" and condition in wanted:
+                text = "bindingFailureConditions must not overlap with bindingConditions"
+                errors.append(invalid(f"{path}.{name}[{index}]", condition, text))
+    for name, other in (names, names[::-1]):
+        if holder.get(other) and not holder.get(name):
+            errors.append(invalid(f"{path}.{name}", holder.get(name), f"{name} are required to use {other}"))
     return errors
+
+
+def _check_condition(condition: Json, path: str) -> list[FieldError]:
+    return check_text(label_key, condition, path)
 
 
 def check_node_selector(selector: Mapping[str, Json], path: str) -> list[FieldError]:
@@ -301,7 +296,7 @@ def check_node_selector(selector: Mapping[str, Json], path: str) -> list[FieldEr
 
 
 def _check_node_requirement(requirement: Mapping[str, Json], path: str) -> list[FieldError]:
-    operator, values = requirement.get("operator"), requirement.get("values") or []
+    operator, values = requirement.get("operator") or "", requirement.get("values") or []
     errors: list[FieldError] = []
     if operator in ("In", "NotIn") and not values:
         errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
@@ -319,15 +314,16 @@ def _check_node_requirement(requirement: Mapping[str, Json], path: str) -> list[
 
 def _check_node_field(requirement: Mapping[str, Json], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
+    operator, key = (requirement.get(field) or "" for field in ("operator", "key"))
     values = requirement.get("values") or []
-    if requirement.get("operator") not in ("In", "NotIn"):
-        errors.append(invalid(f"{path}.operator", requirement.get("operator"), "not a valid selector operator"))
+    if operator not in ("In", "NotIn"):
+        errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     elif len(values) != 1:
         errors.append(
             required(
                 f"{path}.values", "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
             )
         )
-    if requirement.get("key") != "metadata.name":
-        errors.append(invalid(f"{path}.key", requirement.get("key"), "not a valid field selector key"))
-    return errors
+    if key != "metadata.name":
+        return [*errors, invalid(f"{path}.key", key, "not a valid field selector key")]
+    return errors + check_items(values, None, lambda name, at: check_text(dns_subdomain, name, at), f"{path}.values")

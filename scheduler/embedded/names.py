@@ -61,7 +61,7 @@ def validate_metadata(metadata: Mapping[str, Json], *, namespaced: bool, rule: N
         errors += check_text(label_value, value, "metadata.labels")
     annotations = metadata.get("annotations") or {}
     for key in annotations:
-        errors += check_text(label_key, key.lower(), "metadata.annotations")
+        errors += [invalid("metadata.annotations", key, problem) for problem in label_key(key.lower())]
     if sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATIONS_SIZE_MAX:
         errors.append(too_long("metadata.annotations", ANNOTATIONS_SIZE_MAX))
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):

@@ -8,7 +8,7 @@ their users run into; what only a kubelet minds (volumes, probes) is kept as it 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scheduler.embedded.device_rules import parse_quantity
+from scheduler.embedded.device_rules import check_quantities, read_quantity
 from scheduler.embedded.names import check_text, dns_label, dns_subdomain
 from scheduler.embedded.statuses import FieldError, Json, duplicate, forbidden, invalid, not_supported, required
 from scheduler.embedded.strategy import ClusterView, Object, Strategy, keep_all_but_status, keep_field, set_default
@@ -166,12 +166,13 @@ def _validate_node_allocatable(status: Mapping[str, Json], spec: Mapping[str, Js
             errors.append(invalid(f"{path}.resourceClaimName", name, "no mapping found in pod reference"))
         missing = [field for field in ("containers", "resources") if not entry.get(field)]
         errors += [required(f"{path}.{field}", "must not be empty") for field in missing]
-        for resource, text in sorted((entry.get("resources") or {}).items()):
+        resources = entry.get("resources") or {}
+        check_quantities("Pod", resources.values())
+        for resource, text in sorted(resources.items()):
             where = f"{path}.resources[{resource}]"
             if "/" in resource and "kubernetes.io/" not in resource:
                 errors.append(invalid(where, resource, "must be a node allocatable resource name"))
-            amount = parse_quantity(text)
-            if amount is None or amount.sign() < 0:
+            if read_quantity(text).sign() < 0:
                 errors.append(invalid(where, text, "must be non-negative"))
     return errors
 

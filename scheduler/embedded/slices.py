@@ -5,7 +5,7 @@ pkg/apis/resource/v1/defaults.go, pkg/registry/resource/{resourceslice,devicecla
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from cel.quantity import Quantity
@@ -19,11 +19,11 @@ from scheduler.embedded.device_rules import (
     check_opaque_config,
     check_pool_name,
     check_qualified_id,
-    check_quantity,
+    check_quantities,
     check_selectors,
     check_set,
     check_taint,
-    parse_quantity,
+    read_quantity,
 )
 from scheduler.embedded.names import check_text, dns_subdomain, label_key
 from scheduler.embedded.statuses import (
@@ -138,6 +138,7 @@ def _default_taint(taint: Object, cluster: ClusterView) -> None:
 
 
 def _default_slice(spec: Object, cluster: ClusterView) -> None:
+    check_quantities("ResourceSlice", _quantities(spec))
     for device in spec.get("devices") or ():
         for taint in device.get("taints") or ():
             _default_taint(taint, cluster)
@@ -255,7 +256,7 @@ def _check_counter_set(counters: Json, path: str) -> list[FieldError]:
 def _check_counters(counters: Mapping[str, Json], path: str) -> list[FieldError]:
     if not counters:
         return [required(path)]
-    return check_map(counters, COUNTERS_MAX, check_device_name, lambda c, at: check_quantity(c.get("value"), at), path)
+    return check_map(counters, COUNTERS_MAX, check_device_name, lambda counter, at: [], path)
 
 
 # -- devices ---------------------------------------------------------------------------------------
@@ -366,8 +367,7 @@ def _check_node_resources(mappings: Mapping[str, Json], capacity: Mapping[str, J
         where, mapping = f"{path}[{name}]", mappings[name]
         if not _NODE_RESOURCES.fullmatch(name):
             errors.append(invalid(where, name, "must be a node allocatable resource name"))
-        multiplier = parse_quantity(mapping.get("allocationMultiplier", "1"))
-        if multiplier is None or multiplier.sign() <= 0:
+        if read_quantity(mapping.get("allocationMultiplier", "1")).sign() <= 0:
             errors.append(
                 invalid(f"{where}.allocationMultiplier", mapping.get("allocationMultiplier"), "must be positive")
             )
@@ -382,18 +382,27 @@ def _check_node_resources(mappings: Mapping[str, Json], capacity: Mapping[str, J
 # -- capacity --------------------------------------------------------------------------------------
 
 
+def _quantities(spec: Mapping[str, Json]) -> Iterator[Json]:
+    """Whatever is a quantity in a slice."""
+    devices = spec.get("devices") or ()
+    for holder in (*(spec.get("sharedCounters") or ()), *(c for d in devices for c in d.get("consumesCounters") or ())):
+        yield from ((counter or {}).get("value") for counter in (holder.get("counters") or {}).values())
+    for device in devices:
+        for mapping in (device.get("nodeAllocatableResourceMappings") or {}).values():
+            yield mapping.get("allocationMultiplier")
+        for capacity in (device.get("capacity") or {}).values():
+            policy = capacity.get("requestPolicy") or {}
+            yield from (capacity.get("value"), policy.get("default"), *(policy.get("validValues") or ()))
+            yield from ((policy.get("validRange") or {}).get(field) for field in ("min", "max", "step"))
+
+
 def _check_dedicated_capacity(capacity: Json, path: str) -> list[FieldError]:
-    errors = check_quantity(capacity.get("value"), f"{path}.value")
-    if capacity.get("requestPolicy") is not None:
-        errors.append(forbidden(f"{path}.requestPolicy", "allowMultipleAllocations must be true"))
-    return errors
+    is_sound = capacity.get("requestPolicy") is None
+    return [] if is_sound else [forbidden(f"{path}.requestPolicy", "allowMultipleAllocations must be true")]
 
 
 def _check_shared_capacity(capacity: Json, path: str) -> list[FieldError]:
-    errors = check_quantity(capacity.get("value"), f"{path}.value")
-    policy = capacity.get("requestPolicy")
-    if errors or policy is None:
-        return errors
+    policy = capacity.get("requestPolicy") or {}
     where = f"{path}.requestPolicy"
     values, valid_range = policy.get("validValues") or [], policy.get("validRange")
     if values and valid_range is not None:
@@ -401,90 +410,62 @@ def _check_shared_capacity(capacity: Json, path: str) -> list[FieldError]:
         return [forbidden(where, detail)]
     if not values and valid_range is None:
         return []
-    kind = "validValues" if values else "validRange"
     if policy.get("default") is None:
-        return [required(f"{where}.default", f"required when {kind} is defined")]
-    unreadable = check_quantity(policy["default"], f"{where}.default")
-    if unreadable:
-        return unreadable
-    if values:
-        return _check_valid_values(policy["default"], capacity["value"], values, f"{where}.validValues")
-    return _check_valid_range(policy["default"], capacity["value"], valid_range, f"{where}.validRange")
+        return [required(f"{where}.default", f"required when {'validValues' if values else 'validRange'} is defined")]
+    default, maximum = read_quantity(policy["default"]), read_quantity(capacity.get("value"))
+    if valid_range is None:
+        return _check_valid_values(default, maximum, [read_quantity(value) for value in values], f"{where}.validValues")
+    return _check_valid_range(default, maximum, valid_range, f"{where}.validRange")
 
 
-def _check_valid_values(default: Json, maximum: Json, values: list[Json], path: str) -> list[FieldError]:
-    errors = [error for index, value in enumerate(values) for error in check_quantity(value, f"{path}[{index}]")]
-    if errors:
-        return errors
-    largest, wanted = _quantity(maximum), _quantity(default)
-    parsed = [_quantity(value) for value in values]
-    errors += [
-        invalid(f"{path}[{index + 1}]", values[index + 1], "values must be sorted in ascending order")
-        for index in range(len(parsed) - 1)
-        if parsed[index] > parsed[index + 1]
+def _check_valid_values(default: Quantity, maximum: Quantity, values: list[Quantity], path: str) -> list[FieldError]:
+    errors = [
+        invalid(f"{path}[{index}]", str(value), "values must be sorted in ascending order")
+        for index, value in enumerate(values)
+        if index and values[index - 1] > value
     ]
 
-    def check_value(value: Json, at: str) -> list[FieldError]:
-        if _quantity(value) > largest:
-            return [invalid(at, value, f"option is larger than capacity value: {maximum}")]
-        return []
+    def check_value(value: Quantity, at: str) -> list[FieldError]:
+        text = f"option is larger than capacity value: {maximum}"
+        return [invalid(at, str(value), text)] if value > maximum else []
 
-    errors += check_set(values, VALID_VALUES_MAX, check_value, lambda value: str(_quantity(value).ceil_int()), path)
-    if all(value.compare_to(wanted) != 0 for value in parsed):
-        errors.append(invalid(path, default, "default value is not valid according to the requestPolicy"))
+    errors += check_set(values, VALID_VALUES_MAX, check_value, lambda value: str(value.ceil_int()), path)
+    if len(values) > VALID_VALUES_MAX or all(value.compare_to(default) != 0 for value in values):
+        errors.append(invalid(path, str(default), "default value is not valid according to the requestPolicy"))
     return errors
 
 
-def _check_valid_range(default: Json, maximum: Json, valid_range: Mapping[str, Json], path: str) -> list[FieldError]:
+def _check_valid_range(
+    default: Quantity, maximum: Quantity, valid_range: Mapping[str, Json], path: str
+) -> list[FieldError]:
     if valid_range.get("min") is None:
         return [required(f"{path}.min", "required when validRange is defined")]
-    unreadable = [
-        error
-        for field in ("min", "max", "step")
-        if valid_range.get(field) is not None
-        for error in check_quantity(valid_range[field], f"{path}.{field}")
-    ]
-    if unreadable:
-        return unreadable
     errors: list[FieldError] = []
-    low, largest, wanted = _quantity(valid_range["min"]), _quantity(maximum), _quantity(default)
-    if low > largest:
-        errors.append(invalid(f"{path}.min", valid_range["min"], f"min is larger than capacity value: {maximum}"))
-    if wanted < low:
-        errors.append(invalid(f"{path}.min", default, f"default is less than min: {valid_range['min']}"))
-    high = valid_range.get("max")
+    low = read_quantity(valid_range["min"])
+    high = None if valid_range.get("max") is None else read_quantity(valid_range["max"])
+    if low > maximum:
+        errors.append(invalid(f"{path}.min", str(low), f"min is larger than capacity value: {maximum}"))
+    if default < low:
+        errors.append(invalid(f"{path}.min", str(default), f"default is less than min: {low}"))
     if high is not None:
-        top = _quantity(high)
-        if low > top:
-            errors.append(invalid(f"{path}.max", valid_range["min"], f"min is larger than max: {high}"))
-        if top > largest:
-            errors.append(invalid(f"{path}.max", high, f"max is larger than capacity value: {maximum}"))
-        if wanted > top:
-            errors.append(invalid(f"{path}.max", default, f"default is more than max: {high}"))
+        if low > high:
+            errors.append(invalid(f"{path}.max", str(low), f"min is larger than max: {high}"))
+        if high > maximum:
+            errors.append(invalid(f"{path}.max", str(high), f"max is larger than capacity value: {maximum}"))
+        if default > high:
+            errors.append(invalid(f"{path}.max", str(default), f"default is more than max: {high}"))
     if valid_range.get("step") is not None:
-        errors += _check_step(default, maximum, valid_range, f"{path}.step")
+        step = read_quantity(valid_range["step"])
+        first = low.add(step)
+        if first > maximum:
+            text = f"one step {first} is larger than capacity value: {maximum}"
+            errors.append(invalid(f"{path}.step", str(step), text))
+        for value in (default,) if high is None else (default, high):
+            # The real server divides by a step of 0 and falls; here it is a step that no value is a multiple of.
+            if step.ceil_int() == 0 or (value.ceil_int() - low.ceil_int()) % step.ceil_int() != 0:
+                text = f"value is not a multiple of a given step ({step}) from ({low})"
+                errors.append(invalid(f"{path}.step", str(value), text))
     return errors
-
-
-def _check_step(default: Json, maximum: Json, valid_range: Mapping[str, Json], path: str) -> list[FieldError]:
-    low, step = _quantity(valid_range["min"]), _quantity(valid_range["step"])
-    errors: list[FieldError] = []
-    if step.ceil_int() <= 0:
-        return [invalid(path, valid_range["step"], "must be greater than zero")]
-    first = low.add(step)
-    if first > _quantity(maximum):
-        errors.append(invalid(path, valid_range["step"], f"one step {first} is larger than capacity value: {maximum}"))
-    for value in (default, valid_range.get("max")):
-        if value is not None and (_quantity(value).ceil_int() - low.ceil_int()) % step.ceil_int() != 0:
-            detail = f"value is not a multiple of a given step ({valid_range['step']}) from ({valid_range['min']})"
-            errors.append(invalid(path, value, detail))
-    return errors
-
-
-def _quantity(value: Json) -> Quantity:
-    parsed = parse_quantity(value)
-    assert parsed is not None, value
-    return parsed
 
 
 # -- classes ---------------------------------------------------------------------------------------
