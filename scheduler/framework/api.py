@@ -286,7 +286,8 @@ class PreFilterPlugin(Plugin, Protocol):
 class ShapedPlugin(Plugin, Protocol):
     """A Filter or Score plugin that says what its answers depend on, so that they can be remembered.
 
-    A Score plugin without these two methods is asked for every feasible node in every cycle.
+    A Score plugin without `shape` is asked for every feasible node in every cycle. Besides the shape, answers depend on
+    the node alone, unless the plugin is a `DependentPlugin`.
     """
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
@@ -297,8 +298,13 @@ class ShapedPlugin(Plugin, Protocol):
         """
         ...
 
+
+@runtime_checkable
+class DependentPlugin(ShapedPlugin, Protocol):
+    """A Filter or Score plugin whose answers depend on more than the shape and the node."""
+
     def dependence(self, cycle: Cycle) -> Dependence:
-        """What the answers depend on besides shape, itself a function of shape; NODE for nearly all."""
+        """What the answers depend on besides shape, itself a function of shape."""
         ...
 
 

@@ -27,6 +27,7 @@ from scheduler.framework.api import (
     ClusterEvent,
     ClusterView,
     Dependence,
+    DependentPlugin,
     FilterPlugin,
     Held,
     Hint,
@@ -148,7 +149,11 @@ class Runner:
         self._post_bind: Final = tuple(p for p in plugins if isinstance(p, PostBindPlugin))
         # Protocol checks are slow, so they are made once.
         self._asked: Final = tuple(
-            (plugin.name, plugin if isinstance(plugin, ShapedPlugin) else None)
+            (
+                plugin.name,
+                plugin if isinstance(plugin, ShapedPlugin) else None,
+                plugin if isinstance(plugin, DependentPlugin) else None,
+            )
             for plugin in plugins
             if isinstance(plugin, FilterPlugin | ScorePlugin)
         )
@@ -221,7 +226,7 @@ class Runner:
         dependences: list[Dependence | bool | None] = []
         shapes: list[Hashable] = [filtered.node_names]
         is_remembered = True
-        for name, plugin in self._asked:
+        for name, plugin, dependent in self._asked:
             if name in filtered.skipped:
                 dependences.append(None)
                 shapes.append(_SKIPPED)
@@ -230,7 +235,7 @@ class Runner:
                 dependences.append(_ON_CLUSTER)
                 continue
             try:
-                dependence = plugin.dependence(cycle)
+                dependence = dependent.dependence(cycle) if dependent is not None else ON_NODE
                 # Nearly all are this one, and a bool is hashed faster.
                 dependences.append(dependence is ON_NODE or dependence)
                 if dependence is ON_NODE or dependence.scope is not Scope.CLUSTER:
@@ -255,7 +260,7 @@ class Runner:
         filters: tuple[list[FilterPlugin], list[FilterPlugin]] = ([], [])
         scorers: tuple[list[ScorePlugin], list[ScorePlugin]] = ([], [])
         domains: dict[str, None] = {}
-        for (name, _), declared in zip(self._asked, dependences, strict=True):
+        for (name, _, _), declared in zip(self._asked, dependences, strict=True):
             if declared is None:
                 continue
             dependence = declared if isinstance(declared, Dependence) else ON_NODE

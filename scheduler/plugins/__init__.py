@@ -8,76 +8,64 @@ not here yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
 
 from scheduler.framework.api import Plugin
 from scheduler.model.selector_text import TextSelector
-from scheduler.plugins import (
-    dynamic_resources,
-    node_affinity,
-    node_name,
-    node_resources_fit,
-    node_unschedulable,
-    own_nodes,
-    scheduling_gates,
-    taint_toleration,
-    unsupported_fields,
+from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.node_affinity import NodeAffinity
+from scheduler.plugins.node_name import NodeName
+from scheduler.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.own_nodes import OwnNodes
+from scheduler.plugins.scheduling_gates import SchedulingGates
+from scheduler.plugins.taint_toleration import TaintToleration
+from scheduler.plugins.unsupported_fields import UnsupportedFields
+
+__all__ = ["default_plugins"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """What the configuration says to plugins, as in `default_plugins`."""
+
+    budget_steps: int
+    binding_timeout_ms: int
+    nodes: TextSelector | None
+    slices: TextSelector | None
+    ignored_fields: frozenset[str]
+
+
+# A plugin is one row here; that its methods are those of its extension points is tested for each row
+# (tests/plugins/test_registry.py).
+_IN_ORDER: Final[tuple[Callable[[_Arguments], Plugin | None], ...]] = (
+    lambda given: OwnNodes(given.nodes) if given.nodes is not None else None,
+    lambda _: SchedulingGates(),
+    lambda given: UnsupportedFields(given.ignored_fields),
+    lambda _: NodeUnschedulable(),
+    lambda _: NodeName(),
+    lambda _: TaintToleration(),
+    lambda _: NodeAffinity(),
+    lambda _: NodeResourcesFit(),
+    lambda given: DynamicResources(
+        budget_steps=given.budget_steps,
+        binding_timeout_ms=given.binding_timeout_ms,
+        slices=given.slices.text if given.slices is not None else "",
+    ),
 )
 
-if TYPE_CHECKING:
-    # Protocols are satisfied structurally and isinstance sees only names: here mypy compares the signatures.
-    from scheduler.framework.api import (
-        FilterPlugin,
-        PostFilterPlugin,
-        PreBindPlugin,
-        PreEnqueuePlugin,
-        PreFilterPlugin,
-        ReservePlugin,
-        ScorePlugin,
-        TargetedHints,
-    )
 
-    _devices = dynamic_resources.DynamicResources()
-    _fit = node_resources_fit.NodeResourcesFit()
-    _affinity = node_affinity.NodeAffinity()
-    _taints = taint_toleration.TaintToleration()
-    _name = node_name.NodeName()
-    _pre_enqueue: tuple[PreEnqueuePlugin, ...] = (scheduling_gates.SchedulingGates(), _devices)
-    _pre_filter: tuple[PreFilterPlugin, ...] = (
-        unsupported_fields.UnsupportedFields(),
-        _name,
-        _affinity,
-        _fit,
-        _devices,
-    )
-    _filter: tuple[FilterPlugin, ...] = (
-        node_unschedulable.NodeUnschedulable(),
-        _name,
-        _taints,
-        _affinity,
-        _fit,
-        _devices,
-        own_nodes.OwnNodes(TextSelector("", ())),
-    )
-    _post_filter: PostFilterPlugin = _devices
-    _score: tuple[ScorePlugin, ...] = (_taints, _affinity, _fit, _devices)
-    _reserve: ReservePlugin = _devices
-    _pre_bind: PreBindPlugin = _devices
-    _hints: TargetedHints = _devices
-
-__all__ = ["default_plugins", "plugin_factories"]
-
-
-def plugin_factories(
+def default_plugins(
     *,
     budget_steps: int = 200_000,
     binding_timeout_ms: int = 600_000,
     nodes: TextSelector | None = None,
     slices: TextSelector | None = None,
     ignored_fields: Iterable[str] = (),
-) -> Mapping[str, Callable[[], Plugin]]:
-    """Factories by plugin name, in upstream's default order, each with upstream's default weight.
+) -> tuple[Plugin, ...]:
+    """The plugins in upstream's default order, each with upstream's default weight.
 
     Args:
         budget_steps: DynamicResources' largest search per pod and node, in (request, device) trials, > 0.
@@ -93,39 +81,6 @@ def plugin_factories(
         raise ValueError(f"budget_steps: {budget_steps} must be at least 1")
     if binding_timeout_ms < 1_000:
         raise ValueError(f"binding_timeout_ms: {binding_timeout_ms} must be at least 1000 (1 s)")
-    own: dict[str, Callable[[], Plugin]] = {}
-    if nodes is not None:
-        own[own_nodes.NAME] = lambda: own_nodes.OwnNodes(nodes)
-    return own | {
-        scheduling_gates.NAME: scheduling_gates.SchedulingGates,
-        unsupported_fields.NAME: lambda: unsupported_fields.UnsupportedFields(frozenset(ignored_fields)),
-        node_unschedulable.NAME: node_unschedulable.NodeUnschedulable,
-        node_name.NAME: node_name.NodeName,
-        taint_toleration.NAME: taint_toleration.TaintToleration,
-        node_affinity.NAME: node_affinity.NodeAffinity,
-        node_resources_fit.NAME: node_resources_fit.NodeResourcesFit,
-        dynamic_resources.NAME: lambda: dynamic_resources.DynamicResources(
-            budget_steps=budget_steps,
-            binding_timeout_ms=binding_timeout_ms,
-            slices=slices.text if slices is not None else "",
-        ),
-    }
-
-
-def default_plugins(
-    *,
-    budget_steps: int = 200_000,
-    binding_timeout_ms: int = 600_000,
-    nodes: TextSelector | None = None,
-    slices: TextSelector | None = None,
-    ignored_fields: Iterable[str] = (),
-) -> tuple[Plugin, ...]:
-    """The plugins of `plugin_factories`, built, in upstream's default order."""
-    factories = plugin_factories(
-        budget_steps=budget_steps,
-        binding_timeout_ms=binding_timeout_ms,
-        nodes=nodes,
-        slices=slices,
-        ignored_fields=ignored_fields,
-    )
-    return tuple(build() for build in factories.values())
+    given = _Arguments(budget_steps, binding_timeout_ms, nodes, slices, frozenset(ignored_fields))
+    built = (build(given) for build in _IN_ORDER)
+    return tuple(plugin for plugin in built if plugin is not None)

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.framework.api import (
-    ON_NODE,
     PRE_FILTER_SKIPPED,
     Action,
     ClusterEvent,
     ClusterView,
-    Dependence,
     Hint,
     PreFilterResult,
     Resource,
@@ -77,9 +75,6 @@ class NodeAffinity:
             terms.required if terms is not None else None,
             terms.preferred if terms is not None else None,
         )
-
-    def dependence(self, cycle: Cycle) -> Dependence:
-        return ON_NODE
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         # A term that cannot be read matches nothing and is no error here: upstream ignores it too, for old objects.

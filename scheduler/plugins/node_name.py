@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.framework.api import (
-    ON_NODE,
     Action,
     ClusterEvent,
     ClusterView,
-    Dependence,
     Hint,
     PreFilterResult,
     Resource,
@@ -42,9 +40,6 @@ class NodeName:
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return cycle.pod.spec.node_name
-
-    def dependence(self, cycle: Cycle) -> Dependence:
-        return ON_NODE
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         wanted = cycle.pod.spec.node_name

@@ -18,12 +18,10 @@ from typing import Final
 
 from allocator import DeviceClass
 from scheduler.framework.api import (
-    ON_NODE,
     PRE_FILTERED,
     Action,
     ClusterEvent,
     ClusterView,
-    Dependence,
     Hint,
     PreFilterResult,
     Resource,
@@ -78,9 +76,6 @@ class NodeResourcesFit:
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         amounts = cycle.get(PodAmounts)
         return amounts.needed, tuple(amounts.scoring.get(name, 0) for name, _ in self.resources)
-
-    def dependence(self, cycle: Cycle) -> Dependence:
-        return ON_NODE
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         allocatable, requested = node.allocatable, node.requested

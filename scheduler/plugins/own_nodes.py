@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.framework.api import ON_NODE, Action, ClusterEvent, ClusterView, Dependence, Hint, Resource
+from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
@@ -31,9 +31,6 @@ class OwnNodes:
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return ()
-
-    def dependence(self, cycle: Cycle) -> Dependence:
-        return ON_NODE
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         if self.selector.matches(node.node.labels):

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.framework.api import ON_NODE, Action, ClusterEvent, ClusterView, Dependence, Hint, Resource
+from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.keys import NodeName
@@ -37,9 +37,6 @@ class TaintToleration:
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return cycle.pod.spec.tolerations or ()
-
-    def dependence(self, cycle: Cycle) -> Dependence:
-        return ON_NODE
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         return SUCCESS if find_untolerated(node.node, cycle.pod) is None else Status.unresolvable(REASON)

@@ -12,7 +12,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.registry import ProfileError, Registry, extension_points
 from scheduler.framework.runner import PreFiltered, Runner
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
-from scheduler.plugins import plugin_factories
+from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.plugins import ALL_CHANGES, Gate, Helper, Patience, Prefer, Reject, Slots, TinyDevices
 from tests.core.rig import Rig
@@ -207,5 +207,10 @@ def test_the_registry_builds_what_is_asked_for_in_that_order():
 
 
 def test_the_default_plugins_make_a_profile():
-    names = [plugin.name for plugin in Registry(plugin_factories()).profile(builders.SCHEDULER).plugins]
+    names = [
+        plugin.name
+        for plugin in Registry({plugin.name: lambda plugin=plugin: plugin for plugin in default_plugins()})
+        .profile(builders.SCHEDULER)
+        .plugins
+    ]
     assert names[-1] == "DynamicResources"

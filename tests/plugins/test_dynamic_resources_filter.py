@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Features
-from scheduler.framework.api import Scope
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
@@ -481,7 +480,6 @@ def shape_of(view: Cluster, one):
     plugin = DynamicResources()
     cycle = cycle_of(one)
     assert plugin.pre_filter(cycle, view).status.is_success
-    assert plugin.dependence(cycle).scope is Scope.NODE
     shape = plugin.shape(cycle, view)
     hash(shape)
     return shape

@@ -9,13 +9,19 @@ import sys
 
 import pytest
 
+from scheduler.framework import api
 from scheduler.framework.api import FilterPlugin, PostFilterPlugin, PreEnqueuePlugin, PreFilterPlugin, ScorePlugin
 from scheduler.model.selector_text import parse_node_selector
-from scheduler.plugins import default_plugins, plugin_factories
+from scheduler.plugins import default_plugins
 from scheduler.plugins.dynamic_resources import DynamicResources
 
 PLUGINS = default_plugins()
 OWN_NODES = default_plugins(nodes=parse_node_selector("pool=gpu"))[0]
+PROTOCOLS = [
+    one
+    for one in vars(api).values()
+    if isinstance(one, type) and api.Plugin in one.__mro__ and one.__module__ == api.__name__
+]
 plugins = pytest.mark.parametrize("plugin", [*PLUGINS, OWN_NODES], ids=lambda plugin: plugin.name)
 
 
@@ -30,7 +36,6 @@ def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> Non
         ("NodeResourcesFit", 1),
         ("DynamicResources", 2),
     ]
-    assert tuple(plugin_factories()) == tuple(plugin.name for plugin in PLUGINS)
 
 
 @pytest.mark.parametrize(("name", "value"), [("budget_steps", 0), ("binding_timeout_ms", 999)])
@@ -49,6 +54,20 @@ def test_arguments_reach_the_plugin() -> None:
 def test_whoever_can_reject_a_pod_says_what_wakes_it(plugin) -> None:
     if isinstance(plugin, PreEnqueuePlugin | PreFilterPlugin | FilterPlugin):
         assert plugin.wakes_on
+
+
+@plugins
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)
+def test_its_methods_are_those_of_the_extension_point(plugin, protocol) -> None:
+    """The runner sees names only: one method of two missing, and it never asks; an argument too many, and it breaks."""
+    methods = {name: method for name, method in vars(protocol).items() if inspect.isfunction(method) and name[0] != "_"}
+    found = {name: getattr(type(plugin), name) for name in methods if hasattr(plugin, name)}
+    if not found:
+        return
+    if protocol is not api.Plugin:
+        assert isinstance(plugin, protocol)
+    for name, method in found.items():
+        assert inspect.signature(method) == inspect.signature(methods[name]), name
 
 
 @plugins

@@ -50,14 +50,12 @@ from allocator import (
     match_node_selector,
 )
 from scheduler.framework.api import (
-    ON_NODE,
     PRE_BIND_DONE,
     PRE_FILTER_SKIPPED,
     PRE_FILTERED,
     Action,
     ClusterEvent,
     ClusterView,
-    Dependence,
     Held,
     Hint,
     PostFilterResult,
@@ -175,7 +173,11 @@ class DynamicResources:
         return PRE_FILTERED if only_hope is None else PreFilterResult(SUCCESS, only_hope=only_hope)
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
-        """The specs to allocate; of allocated claims which, where they can be used, and how much they please."""
+        """The specs to allocate; of allocated claims which, where they can be used, and how much they please.
+
+        Otherwise a verdict depends on the node alone. Devices that no single node owns are no exception: when they come
+        into use, every node that sees them changes.
+        """
         slot = cycle.get(ClaimsSlot)
         claims = tuple(
             claim.spec
@@ -196,10 +198,6 @@ class DynamicResources:
                 shape_of_node(cycle.pod, slot, view),
             )
         return claims if slot.special is None else (claims, slot.special.shape())
-
-    def dependence(self, cycle: Cycle) -> Dependence:
-        # Devices that no single node owns are no exception: their coming into use changes every node that sees them.
-        return ON_NODE
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         slot = cycle.get(ClaimsSlot)
