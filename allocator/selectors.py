@@ -22,7 +22,6 @@ from allocator.model import Attribute, Device, DeviceSelector
 from allocator.remembered import Total
 from cel import (
     ANSWER_WORK_MAX,
-    STAGES,
     CompileError,
     DeviceView,
     Environment,
@@ -31,10 +30,10 @@ from cel import (
     UnsupportedAttribute,
     answer_with_work,
     compile_in_stages,
-    compile_work,
     decode_attribute,
     device_view,
     environments,
+    stage_work,
 )
 
 T = TypeVar("T")
@@ -183,7 +182,7 @@ class Matcher:
         self.is_ready = True
 
     def _compile(self, expression: str) -> Selector | CompileError:
-        work = compile_work(expression) // STAGES
+        work = stage_work(expression)
         try:
             while True:
                 self._meter.check(work)

@@ -65,8 +65,8 @@ class HostileLoad:
 
 
 def expensive(value: str) -> str:
-    """308 characters, cost just below what an API server takes, true of every device but one; no two are equal."""
-    loops = f"[{DIGITS}].all(a,[{DIGITS}].all(b,[{DIGITS}].all(c,a+b+c+1>=0)))"
+    """242 characters, just below what one evaluation may take here, true of every device but one; no two are equal."""
+    loops = f"[{DIGITS}].all(a,[{DIGITS}].all(b,[0,1,2,3].all(c,a+b+c+1>=0)))"
     return f"{loops}&&device.attributes['{DRIVER}'].uuid!='{value}'"
 
 

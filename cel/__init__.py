@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from cel.errors import CelError as CelError
     from cel.errors import CompileError as CompileError
     from cel.errors import EvaluationError as EvaluationError
-    from cel.program import STAGES as STAGES
     from cel.program import Selector as Selector
     from cel.program import compile_in_stages as compile_in_stages
     from cel.program import compile_selector as compile_selector
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from cel.semver import Semver as Semver
     from cel.work import ANSWER_WORK_MAX as ANSWER_WORK_MAX
     from cel.work import answer_with_work as answer_with_work
-    from cel.work import compile_work as compile_work
+    from cel.work import stage_work as stage_work
 
 _MODULES: Final = {
     "ANSWER_WORK_MAX": "work",
@@ -43,7 +42,6 @@ _MODULES: Final = {
     "DeviceView": "device",
     "Environment": "environments",
     "EvaluationError": "errors",
-    "STAGES": "program",
     "Quantity": "quantity",
     "ReadSet": "readset",
     "Selector": "program",
@@ -54,11 +52,11 @@ _MODULES: Final = {
     "compile_cached": "cache",
     "compile_in_stages": "program",
     "compile_selector": "program",
-    "compile_work": "work",
     "decode_attribute": "device",
     "device_view": "device",
     "encode_value": "encoding",
     "evaluate": "program",
+    "stage_work": "work",
 }
 
 

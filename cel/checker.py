@@ -17,7 +17,7 @@ Source: cel-go checker/checker.go, checker/types.go at v0.29.2 (v0.26.0 where `E
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Final
 
 from cel import syntax
@@ -124,22 +124,79 @@ def check(parsed: Parsed, environment: Environment) -> Checked:
     return with_room(_check, parsed, environment)
 
 
+def check_in_parts(parsed: Parsed, environment: Environment) -> Generator[None, None, Checked]:
+    """As `check`, with breaks where it takes long.
+
+    Nodes are checked in the order in which `check` would, so all comes out the same.
+    """
+    if len(parsed.source) > PART_LENGTH:
+        try:
+            checker = _Checker(environment)
+            start = 0
+            for node in _apart(parsed.expr):
+                checker.check(node)
+                checker.done.add(node.id)
+                if node.offset > start + PART_LENGTH:
+                    start = node.offset
+                    yield
+            return _finished(checker, parsed)
+        except RecursionError:
+            pass
+    return check(parsed, environment)
+
+
+PART_LENGTH: Final = 2_000
+"""About how many characters are checked, or planned, without a break."""
+
+
+def _apart(expr: Expr) -> Iterator[Expr]:
+    """The nodes that can be checked before what they are part of, which comes last: those outside of loops.
+
+    No names: what they are may depend on what is done with them.
+    """
+    pending = [(expr, False)]
+    while pending:
+        node, is_opened = pending.pop()
+        if is_opened:
+            yield node
+            continue
+        parts: tuple[Expr, ...] = ()
+        if type(node) is Call:
+            parts = node.args if node.target is None else (*node.args, node.target)
+        elif type(node) is ListExpr:
+            parts = node.elements
+        elif type(node) is MapExpr:
+            parts = tuple(part for entry in node.entries for part in (entry.key, entry.value))
+        elif type(node) is Comprehension:
+            parts = (node.iter_range,)
+        elif node is not expr:
+            continue
+        pending.append((node, True))
+        pending += [(part, False) for part in reversed(parts)]
+
+
 def _check(parsed: Parsed, environment: Environment) -> Checked:
     checker = _Checker(environment)
     checker.check(parsed.expr)
+    return _finished(checker, parsed)
+
+
+def _finished(checker: _Checker, parsed: Parsed) -> Checked:
+    """What was found out about the tree, of which all is checked."""
     if checker.issues:
         raise compilation_failed(parsed.source, checker.issues)
     types = checker.types
     if checker.has_variables:
+        known: dict[Type, Type] = {}
         for node_id, type_ in types.items():
             if not type_.is_ground:
-                types[node_id] = checker.substitute(type_, to_dyn=True)
+                types[node_id] = checker.without_variables(type_, known)
     expr = parsed.expr
     if checker.replacements:
         from cel.resolution import with_replacements  # noqa: PLC0415 - most selectors have no names to resolve
 
         expr = with_replacements(expr, checker.replacements)
-    checked = Checked(parsed, expr, environment, types, checker.references, has_constants=checker.has_constants)
+    checked = Checked(parsed, expr, checker.environment, types, checker.references, has_constants=checker.has_constants)
     if checker.suspects:
         from cel.literals import literal_issues  # noqa: PLC0415 - most selectors have nothing it looks at
 
@@ -160,6 +217,7 @@ _LITERAL_TYPES: Final[dict[type, Type]] = {
 
 class _Checker(Unifier):
     __slots__ = (
+        "done",
         "environment",
         "has_constants",
         "issues",
@@ -177,6 +235,7 @@ class _Checker(Unifier):
         self.references: dict[int, tuple[str, ...]] = {}
         self.replacements: dict[int, Expr] = {}
         self.issues: list[Issue] = []
+        self.done: set[int] = set()
         self.scopes: list[dict[str, Type]] = []
         # Nodes `literals` has to look at: lists and maps that might mix types, calls of functions whose
         # literal arguments are checked.
@@ -184,6 +243,8 @@ class _Checker(Unifier):
         self.has_constants = False
 
     def check(self, node: Expr) -> Type:
+        if node.id in self.done:
+            return self.types[node.id]
         type_ = _CHECKS[type(node)](self, node)
         self.types[node.id] = type_
         return type_
@@ -380,10 +441,10 @@ class _Checker(Unifier):
                 fresh = {name: self.fresh_variable() for name in overload.parameters}
                 parameters = [instantiate(parameter, fresh) for parameter in parameters]
                 overload_result = instantiate(overload_result, fresh)
-            before = self.bindings.copy() if self.bindings else None
+            before = len(self.changes)
             for arg_type, parameter in zip(arg_types, parameters, strict=True):
                 if arg_type is not parameter and not self.assignable(arg_type, parameter):
-                    self.bindings = {} if before is None else before
+                    self.undo_to(before)
                     break
             else:
                 matched.append(overload.id)
@@ -396,7 +457,7 @@ class _Checker(Unifier):
         return tuple(matched), result
 
     def no_overload(self, node: Call, function: str, arg_types: list[Type], *, is_member: bool) -> Type:
-        shown = [self.substitute(type_, to_dyn=True).display() for type_ in arg_types]
+        shown = [self.without_variables(type_, {}).display() for type_ in arg_types]
         receiver = f"{shown.pop(0)}." if is_member else ""
         self.problem(
             node.offset,

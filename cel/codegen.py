@@ -18,9 +18,9 @@ Rules of this module
   3. `Code.kind` says what a value is known to be. The values of attributes are "attribute": bool, int,
      str, Semver or list, and nothing else (see `device`).
   4. What might run long (folds over lists that are no literals, texts that grow) is generated only when
-     the estimated cost is far below the limit, because generated code counts no cost, and only the effort of
-     what it calls (`values.spend`). Folds that call begin an evaluation, and give up at half of the limit:
-     `AFFORDABLE` and `AFFORDABLE_CALLS` are small enough for the rest to fit into the other half.
+     its estimate is far below the limit, because generated code counts no cost, and only the effort of what
+     it calls (`values.spend`). Folds that call begin an evaluation, and give up at a quarter of the limit:
+     `AFFORDABLE` is small enough for what else the exact evaluator counts to fit into the rest.
 
 `Unsupported` means: leave it to the exact evaluator.
 """
@@ -43,6 +43,7 @@ from cel.codegen_parts import (
     terms,
 )
 from cel.declarations import STRUCT_KIND
+from cel.effort import CALL_EFFORT, ITERATION_EFFORT, NODE_EFFORT
 from cel.errors import EvaluationError
 from cel.semver import Semver
 from cel.stdlib import Implementation
@@ -59,12 +60,10 @@ from cel.syntax import (
     MapExpr,
     Select,
 )
-from cel.values import MISSING, begin, make_map
+from cel.values import COST_EFFORT, EFFORT_LIMIT, MISSING, begin, make_map
 
-AFFORDABLE: Final = 10_000
-"""Estimated cost of what is generated with folds."""
-AFFORDABLE_CALLS: Final = 3_000
-"""The same, where something in it spends effort."""
+AFFORDABLE: Final = EFFORT_LIMIT // 2
+"""Estimated effort of what is generated with folds."""
 DEPTH_MAX: Final = 40
 NODES_MAX: Final = 500
 UNROLLED_MAX: Final = 32
@@ -125,8 +124,8 @@ class Generator:
         self.is_costly = False
         self.loops_cost = 0
         """What an evaluation costs at most, where there are loops."""
-        self.calls = False
-        """Whether something spends effort."""
+        self.calls = 0
+        """How many parts may spend effort."""
         self.reads_device = False
 
     # --- the function
@@ -135,7 +134,7 @@ class Generator:
         touch = "" if self.reads_device else "        d._driver\n"
         if self.is_costly and self.calls:
             touch += f"        {self.use('BEGIN')}()\n"
-            condition = f"{self.use('WITHIN')}({condition})"
+            condition = f"{self.use('END')}({condition})"
         return (
             f"def matches(d{self.parameters()}):\n    try:\n{touch}        return {condition}\n"
             "    except X:\n        return E(d)\n"
@@ -163,7 +162,9 @@ class Generator:
         from cel.cost import estimate  # noqa: PLC0415 - few selectors have loops
 
         self.loops_cost = estimate(self.checked).max
-        return self.loops_cost <= (AFFORDABLE_CALLS if self.calls else AFFORDABLE)
+        # An iteration costs 1 at least, so this is more than the exact evaluator can spend on all of them.
+        for_each = COST_EFFORT + ITERATION_EFFORT + NODE_EFFORT * self.emitted + CALL_EFFORT * self.calls
+        return self.loops_cost * for_each <= AFFORDABLE
 
     def use(self, name: str) -> str:
         self.used.add(name)
@@ -292,7 +293,7 @@ class Generator:
         operands = node.args if node.target is None else (node.target, *node.args)
         if node.function in _GROWING:
             self.is_costly = True
-        self.calls = True
+        self.calls += 1
         codes = [self.emit(operand, scope, depth) for operand in operands]
         if any(code.kind in ("device", *_INNER) for code in codes):
             raise Unsupported
@@ -403,7 +404,7 @@ class Generator:
             return Code(self.equal_to_constant(first, second.constant, is_left=True, wanted=wanted), "bool")
         if first.kind == "attribute" and second.kind == "string" and not wanted:
             return Code(f"({first.text} != {second.text})", "bool")
-        self.calls = True
+        self.calls += 1
         function = self.use("EQ" if wanted else "NE")
         return Code(f"{function}({first.text}, {second.text})", "bool")
 
@@ -441,7 +442,7 @@ class Generator:
                 return Code(f"({test} or {name}.__class__ is not {cls} and {self.use('R')}())", "bool")
         if {first.kind, second.kind} & {"device", *_INNER, *_VALUE}:
             raise Unsupported
-        self.calls = True
+        self.calls += 1
         name = self.constant(self.implementation(node, 2))
         return Code(f"{name}({first.text}, {second.text})", "bool")
 
@@ -467,7 +468,7 @@ class Generator:
         constant = self.folded(argument)
         if constant is MISSING:
             return None
-        self.calls = True
+        self.calls += 1
         code = self.emit(receiver, scope, depth)
         if code.kind not in ("attribute", "quantity", "semver"):
             return None
@@ -493,7 +494,7 @@ class Generator:
         value = self.folded(node)
         if value is MISSING:
             return None
-        self.calls = True  # each time, to the exact evaluator
+        self.calls += 1  # each time, to the exact evaluator
         return Code(self.constant(value), node.function, value)
 
     def membership(self, node: Call, scope: Scope, depth: int) -> Code:
@@ -510,7 +511,7 @@ class Generator:
             return Code(self.one_of(element, values), "bool")
         if values is not MISSING or self.is_constant_list(node.args[1]):
             raise Unsupported
-        self.calls = True
+        self.calls += 1
         return Code(f"{self.use('IN')}({element.text}, {collection.text})", "bool")
 
     def is_constant_list(self, node: Expr) -> bool:
@@ -564,7 +565,7 @@ class Generator:
     def pattern_test(self, code: Code, pattern: str) -> Code:
         from cel.regex import RegexError, compile_regex  # noqa: PLC0415 - many selectors have no pattern
 
-        self.calls = True
+        self.calls += 1
         try:
             regex = compile_regex(pattern)
         except RegexError:

@@ -1,6 +1,6 @@
 """What generated code is made of and runs with: `Code`, the run-time functions, shapes of macros.
 
-Not here: how expressions become code (`codegen`), loops that count (`hot_loops`).
+Not here: how expressions become code (`codegen`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from cel.errors import EvaluationError
 from cel.semver import Semver
 from cel.syntax import Call, Comprehension, Expr, Ident, Literal
 from cel.values import (
-    COST_LIMIT,
     EFFORT,
+    EFFORT_LIMIT,
     MAP_CLASSES,
     MISSING,
     NONE,
     AbortedError,
     Optional,
-    begin,
     contains,
     equal,
 )
@@ -115,16 +114,23 @@ def _get(value: Any, key: Any) -> Any:
     return qualified(value, key, tests=False)
 
 
-def _within(answer: Any) -> Any:
-    """An answer that did not take much effort."""
-    if 2 * EFFORT[0] > COST_LIMIT:
-        fail()
+_RESERVED: Final = EFFORT_LIMIT // 4 * 3
+"""What is left to the exact evaluator, which begins anew, of what an evaluation may take."""
+
+
+def _begin() -> None:
+    """Let what is called spend a quarter of the limit."""
+    EFFORT[0] = _RESERVED
+
+
+def _end(answer: Any) -> Any:
+    EFFORT[0] -= _RESERVED
     return answer
 
 
 RUNTIME: Final[dict[str, Any]] = {
-    "BEGIN": begin,
-    "WITHIN": _within,
+    "BEGIN": _begin,
+    "END": _end,
     "R": fail,
     "S": Semver,
     "M": MISSING,

@@ -16,7 +16,7 @@ from cel.errors import EvaluationError
 from cel.gotext import format_double, quote
 from cel.timestamps import format_duration, format_timestamp
 from cel.values import (
-    COST_EXCEEDED,
+    LIMIT_EXCEEDED,
     MAP_CLASSES,
     AbortedError,
     Duration,
@@ -111,7 +111,7 @@ def _read_precision(digits: str) -> int:
             'strconv.Atoi: parsing "": invalid syntax'
         )
     if len(digits.lstrip("0")) > 4 or int(digits) > PRECISION_MAX:
-        raise AbortedError(COST_EXCEEDED)
+        raise AbortedError(LIMIT_EXCEEDED)
     return int(digits)
 
 
@@ -196,10 +196,10 @@ def _text(value: Any) -> str:
     if value is None:
         return "null"
     if cls is list:
-        spend(50)
+        spend(180)
         return "[" + ", ".join(map(_nested, value)) + "]"
     if cls in MAP_CLASSES:
-        spend(50 + 10 * len(value))
+        spend(180 + 10 * len(value))
         entries = sorted((_key(key), _nested(element)) for key, element in value.items())
         return "{" + ", ".join(f"{key}:{element}" for key, element in entries) + "}"
     if cls is bytes:

@@ -188,6 +188,7 @@ def range_(count: int) -> list[int]:
         raise EvaluationError(f"lists.range: size must be non-negative, got {count}")
     if count > RANGE_MAX:
         raise EvaluationError(f"lists.range: size {count} exceeds maximum allowed ({RANGE_MAX})")
+    check_cost(count)
     return [*range(count)]
 
 

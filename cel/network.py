@@ -336,7 +336,7 @@ _CIDR_ERROR: Final = "network address parse error during conversion from string:
 
 
 def cidr(text: str) -> CIDR:
-    spend(160 + len(text))
+    spend(190 + len(text))
     try:
         block = _parse_prefix(text)
     except ValueError as error:

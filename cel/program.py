@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from cel import environments
-from cel.checker import Checked, check
+from cel.checker import Checked, check, check_in_parts
 from cel.codegen import generate
 from cel.device import DeviceView
 from cel.environments import Environment
@@ -22,9 +22,6 @@ from cel.readset import ReadSet, read_set
 
 if TYPE_CHECKING:
     from cel.walker import Plan
-
-
-STAGES: Final = 3
 
 
 class Selector:
@@ -65,6 +62,10 @@ class Selector:
         """Whether `matches` is generated code (else it is the exact evaluator)."""
         return self.matches != self._exact.matches
 
+    def plan_in_parts(self) -> Generator[None, None, None]:
+        """Prepare the exact evaluator, which otherwise is done when it is first needed."""
+        return self._exact.plan_in_parts()
+
     def matches_exactly(self, device: DeviceView) -> bool:
         """The answer of the exact evaluator."""
         return self._exact.matches(device)
@@ -98,6 +99,11 @@ class _ExactEvaluator:
 
             self._plan = plan(self._checked)
         return self._plan.evaluate({"device": device.fields})
+
+    def plan_in_parts(self) -> Generator[None, None, None]:
+        from cel.walker import plan_in_parts  # noqa: PLC0415 - most selectors never need it
+
+        self._plan = yield from plan_in_parts(self._checked)
 
 
 def _not_a_bool(value: Any) -> EvaluationError:
@@ -155,19 +161,23 @@ def compile_selector(expression: str, environment: Environment | None = None) ->
 
 
 def compile_in_stages(expression: str, environment: Environment | None = None) -> Generator[None, None, Selector]:
-    """As `compile_selector`, which can take milliseconds, with breaks between its `STAGES` stages."""
+    """As `compile_selector`, which can take milliseconds, with breaks."""
     if environment is None:
         environment = environments.get()
     try:
         parsed = parse(expression, options=environment.parse_options)
         yield
-        checked = check(parsed, environment)
+        checked = yield from check_in_parts(parsed, environment)
         yield
         problem = environment.result_problem(checked.output_type)
         if problem is not None:
             raise CompileError(problem)
         check_constants(checked)
-        return Selector(checked)
+        selector = Selector(checked)
+        if not selector.is_generated:
+            yield
+            yield from selector.plan_in_parts()
+        return selector
     except RecursionError:
         raise CompileError("compilation failed: expression nests too deeply to be compiled") from None
 

@@ -32,7 +32,7 @@ from cel.regex_syntax import (
     RegexError,
     parse_regex,
 )
-from cel.values import COST_EXCEEDED, AbortedError, spend
+from cel.values import LIMIT_EXCEEDED, AbortedError, spend
 
 __all__ = ["Regex", "RegexError", "compile_regex", "find", "find_all"]
 
@@ -105,7 +105,7 @@ class Regex:
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
         """Leftmost-first match at or after `start`: its begin and end."""
-        spend(10 + len(text) // 64)
+        spend(45 + len(text) // 64)
         if self.is_bounded or (self.is_tame and len(text) <= _SHORT_TEXT):
             found = self.python().search(text, start)
             return None if found is None else found.span()
@@ -143,7 +143,7 @@ def regex_at_run_time(pattern: str) -> Regex:
         RegexError: with Go's text.
         AbortedError: after too many in one evaluation.
     """
-    spend(2_500 + 70 * len(pattern))
+    spend(2_500 + 110 * len(pattern))
     return compile_regex(pattern)
 
 
@@ -413,7 +413,7 @@ class _Program:
 
     def emit(self, kind: int, argument: Any, first: int, second: int = 0) -> int:
         if len(self.kinds) > 3 * PROGRAM_MAX:
-            raise AbortedError(COST_EXCEEDED)
+            raise AbortedError(LIMIT_EXCEEDED)
         self.kinds.append(kind)
         self.arguments.append(argument)
         self.first.append(first)
@@ -556,7 +556,7 @@ class _Automaton:
             if end >= 0:
                 return begin, end
             if budget < 0:
-                raise AbortedError(COST_EXCEEDED)
+                raise AbortedError(LIMIT_EXCEEDED)
         return None
 
     def step(self, state: _State, character: str | None, *, restarts: bool) -> tuple[_State | None, bool]:

@@ -146,7 +146,7 @@ def substring(text: str, start: int, end: int | None = None) -> str:
 
 def join(parts: list[Any], separator: str = "") -> str:
     length = 0
-    spend(5 + 2 * len(parts))
+    spend(15 + 2 * len(parts))
     for part in parts:
         if part.__class__ is not str:
             raise EvaluationError(f"join: invalid input: {to_text(part)}")

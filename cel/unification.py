@@ -9,6 +9,7 @@ Source: cel-go checker/types.go at v0.29.2.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_
 from typing import Final
 
 from cel.declarations import (
@@ -36,13 +37,15 @@ class Unifier:
     """Type variables of one expression.
 
     bindings: what they stand for, by their names.
+    changes: what they stood for before each binding, to undo what failed.
     variables_made: how many there are; messages show the numbers.
     """
 
-    __slots__ = ("bindings", "has_variables", "variables_made")
+    __slots__ = ("bindings", "changes", "has_variables", "variables_made")
 
     def __init__(self) -> None:
         self.bindings: dict[str, Type] = {}
+        self.changes: list[tuple[str, Type | None]] = []
         self.variables_made = 0
         self.has_variables = False
 
@@ -53,11 +56,20 @@ class Unifier:
 
     def unify(self, left: Type, right: Type) -> bool:
         """Whether `left` is assignable to `right`; bindings change only if so."""
-        before = self.bindings.copy() if self.bindings else None
+        before = len(self.changes)
         if self.assignable(left, right):
             return True
-        self.bindings = {} if before is None else before
+        self.undo_to(before)
         return False
+
+    def undo_to(self, changes_count: int) -> None:
+        """Take back the bindings made since there were so many changes."""
+        while len(self.changes) > changes_count:
+            name, bound = self.changes.pop()
+            if bound is None:
+                del self.bindings[name]
+            else:
+                self.bindings[name] = bound
 
     def assignable(self, left: Type, right: Type) -> bool:
         """cel-go's internalIsAssignable; may leave bindings behind when it fails."""
@@ -95,10 +107,12 @@ class Unifier:
             if self.assignable(type_, bound):
                 general = most_general(type_, bound)
                 if self.is_absent(variable, general):
+                    self.changes.append((variable.name, bound))
                     self.bindings[variable.name] = general
                 return True, True
             return False, True
         if self.is_absent(variable, type_):
+            self.changes.append((variable.name, None))
             self.bindings[variable.name] = type_
             return True, False
         return False, False
@@ -114,17 +128,34 @@ class Unifier:
             return bound is None or self.is_absent(variable, bound)
         return all(self.is_absent(variable, parameter) for parameter in within.parameters)
 
-    def substitute(self, type_: Type, *, to_dyn: bool = False) -> Type:
-        """`type_` with variables replaced by what they stand for; free ones by `dyn` if asked."""
+    def substitute(self, type_: Type) -> Type:
+        """`type_` with variables replaced by what they stand for, as far as that is known."""
         if type_.is_ground:
             return type_
         if type_.kind == PARAM_KIND:
             bound = self.bindings.get(type_.name)
-            if bound is not None:
-                return self.substitute(bound, to_dyn=to_dyn)
-            return DYN if to_dyn else type_
-        parameters = tuple(self.substitute(parameter, to_dyn=to_dyn) for parameter in type_.parameters)
+            return type_ if bound is None else self.substitute(bound)
+        parameters = tuple(map(self.substitute, type_.parameters))
+        if all(map(is_, parameters, type_.parameters)):
+            return type_
         return Type(type_.kind, type_.name, parameters, nullable=type_.nullable)
+
+    def without_variables(self, type_: Type, known: dict[Type, Type]) -> Type:
+        """The same at the end, with `dyn` for what stands for nothing; `known` holds what was asked before.
+
+        Types of nodes are parts of each other, and a tree of them can be as deep as it has nodes.
+        """
+        if type_.is_ground:
+            return type_
+        found = known.get(type_)
+        if found is None:
+            if type_.kind == PARAM_KIND:
+                found = self.without_variables(self.bindings.get(type_.name, DYN), known)
+            else:
+                parameters = tuple(self.without_variables(parameter, known) for parameter in type_.parameters)
+                found = Type(type_.kind, type_.name, parameters, nullable=type_.nullable)
+            known[type_] = found
+        return found
 
 
 def _is_nullable(type_: Type) -> bool:

@@ -29,8 +29,15 @@ from cel.gotext import format_double
 from cel.quantity import Quantity
 from cel.semver import Semver
 
-COST_LIMIT: Final = 1_000_000
+EFFORT_LIMIT: Final = 375_000
+"""What one evaluation may take, in units of about 40 ns: 15 ms; see `spend`."""
+COST_EFFORT: Final = 4
+"""What a unit of cost takes in the closures of the exact evaluator."""
+COST_LIMIT: Final = EFFORT_LIMIT // COST_EFFORT
+"""kube-scheduler's is 1,000,000."""
 COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
+"""kube-scheduler's text at its limit."""
+LIMIT_EXCEEDED: Final = f"{COST_EXCEEDED} (this scheduler's, which is lower than kube-scheduler's)"
 LENGTH_MAX: Final = 5_000_000
 """Characters of a text, or five times the elements of a list; more ends the evaluation as the cost limit does."""
 
@@ -51,34 +58,34 @@ class AbortedError(EvaluationError):
 def check_cost(cost: int) -> None:
     """End the evaluation before a step whose cost is known to exceed the limit."""
     if cost > COST_LIMIT:
-        raise AbortedError(COST_EXCEEDED)
+        raise AbortedError(LIMIT_EXCEEDED)
 
 
 def check_length(length: int) -> None:
     """End the evaluation before a text of this length is built."""
     if length > LENGTH_MAX:
-        raise AbortedError(COST_EXCEEDED)
+        raise AbortedError(LIMIT_EXCEEDED)
 
 
 EFFORT: Final = [0]
-"""What this evaluation has spent beside its cost (one entry); see `spend`."""
+"""What this evaluation has spent (one entry); see `spend`."""
 
 
 def spend(effort: int) -> None:
     """Count work that takes longer here than its cost says: parsing, printing, copying, comparing, patterns.
 
-    A unit is about 40 ns, what a unit of cost may take. Cost and effort together are limited by `COST_LIMIT`:
-    more ends the evaluation as the cost limit does. What is spent depends on calls and sizes alone, never on
-    what is remembered or which evaluator runs. An evaluation begins with nothing spent (`begin`); generated
-    code that runs into the limit leaves the answer to the exact evaluator, as always.
+    A unit is about 40 ns. What is spent here and `COST_EFFORT` for each unit of cost are limited together, by
+    `EFFORT_LIMIT`: more ends the evaluation as the cost limit does. What is spent depends on calls and sizes
+    alone, never on what is remembered or which evaluator runs. An evaluation begins with nothing spent
+    (`begin`); generated code that runs into the limit leaves the answer to the exact evaluator, as always.
     """
     EFFORT[0] += effort
-    if EFFORT[0] > COST_LIMIT:
-        raise AbortedError(COST_EXCEEDED)
+    if EFFORT[0] > EFFORT_LIMIT:
+        raise AbortedError(LIMIT_EXCEEDED)
 
 
 WORK: Final = [0]
-"""Cost and effort of all exact evaluations there were (one entry); see `work`."""
+"""Effort of all exact evaluations there were (one entry); see `work`."""
 
 
 def begin() -> None:

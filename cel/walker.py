@@ -19,13 +19,13 @@ pkg/cel/library/cost.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from cel.checker import Checked
+from cel.checker import PART_LENGTH, Checked
 from cel.declarations import TYPE_KIND, Overload, Type
-from cel.effort import LARGE_SLOWNESS, LOOP_EFFORT, Extent, counted, is_binding
+from cel.effort import ERROR_EFFORT, LOOP_EFFORT, counted, iteration_effort
 from cel.errors import EvaluationError
 from cel.kube_library import implementations
 from cel.recursion import with_room
@@ -52,9 +52,10 @@ from cel.syntax import (
     StructExpr,
 )
 from cel.values import (
-    COST_EXCEEDED,
-    COST_LIMIT,
+    COST_EFFORT,
     EFFORT,
+    EFFORT_LIMIT,
+    LIMIT_EXCEEDED,
     MISSING,
     NONE,
     WORK,
@@ -63,13 +64,11 @@ from cel.values import (
     Optional,
     TypeValue,
     begin,
-    check_cost,
     equal,
     hashable_key,
     make_map,
     map_find,
     no_such_overload,
-    spend,
     to_text,
 )
 from cel.walker_literals import list_builder, map_builder, wrapper_builder
@@ -80,7 +79,6 @@ from cel.walker_steps import (
     Continued,
     Failed,
     Frame,
-    HotLoop,
     Part,
     Scope,
     Step,
@@ -123,7 +121,7 @@ _NOT_IN_RUNS: Final = CHAIN | {EQUALS, NOT_EQUALS, ADD, MAP_INSERT}
 _IN_PLACE: Final = frozenset(
     ("_+_", "_-_", "_*_", "_/_", "_%_", "!_", "_<_", "_<=_", "_>_", "_>=_", "dyn")
 )  # fmt: skip
-"""Calls that `hot_loops` makes without calling; what is slow of them spends itself."""
+"""Operators: what is slow of them spends itself."""
 RUN_MIN: Final = 4
 
 
@@ -157,25 +155,47 @@ class Plan:
         return frame.cost
 
     def _evaluate(self, variables: Mapping[str, Any]) -> tuple[Any, int]:
-        begin()
+        EFFORT[0] = 0
         frame = Frame(variables, self._planner.slots)
         try:
             value = self._run(frame)
         except AbortedError:
-            WORK[0] += COST_LIMIT  # a loop that is stopped has not told yet what it cost
+            WORK[0] += EFFORT_LIMIT
             raise
         except EvaluationError:
-            WORK[0] += frame.cost + EFFORT[0]
-            check_cost(frame.cost + EFFORT[0])
+            self._end(frame)
             raise
-        WORK[0] += frame.cost + EFFORT[0]
-        check_cost(frame.cost + EFFORT[0])
+        self._end(frame)
         return value, frame.cost
+
+    @staticmethod
+    def _end(frame: Frame) -> None:
+        """Spend the cost that no loop has, and end an evaluation that took too much."""
+        effort = EFFORT[0] = EFFORT[0] + COST_EFFORT * (frame.cost - frame.spent)
+        WORK[0] += effort
+        if effort > EFFORT_LIMIT:
+            raise AbortedError(LIMIT_EXCEEDED)
 
 
 def plan(checked: Checked) -> Plan:
     """Prepare a checked expression for evaluation."""
     return with_room(_plan, checked)
+
+
+def plan_in_parts(checked: Checked) -> Generator[None, None, Plan]:
+    """As `plan`, with breaks where it takes long: between the terms of a long `&&` or `||`."""
+    expr = checked.expr
+    if len(checked.source) > PART_LENGTH and type(expr) is Call and expr.function in (LOGICAL_AND, LOGICAL_OR):
+        planner = Planner(checked)
+        steps: list[Step] = []
+        start = 0
+        for term in terms_of(expr):
+            steps.append(with_room(planner.plan, term, {}))
+            if term.offset > start + PART_LENGTH:
+                start = term.offset
+                yield
+        return Plan(logical(steps, decisive=expr.function == LOGICAL_OR), planner)
+    return plan(checked)
 
 
 def _plan(checked: Checked) -> Plan:
@@ -197,14 +217,8 @@ class Planner:
         self.environment: Final = checked.environment
         self.implementations: Final = implementations(checked.environment.minor)
         self.slots = 0
-        self.loops = 0
-        """How many loops there are around what is planned."""
-        self.is_large = False
-        """Whether the outermost of them is too large for `hot_loops`."""
         self.continued: Final[set[int]] = set()
         """Branches of a conditional after which a chain goes on, as one chain with theirs."""
-        self.places: Final[dict[Step, tuple[int, bool]]] = {}
-        """Of what reads a name: its slot, and whether it is an accumulator."""
 
     def plan(self, node: Expr, scope: Scope) -> Step:
         """A closure for the node: the innermost left operand, then one step after the other."""
@@ -242,7 +256,7 @@ class Planner:
             return operands[0], self.equality(node.function, operands[1], scope)
         run = self.run_of(node)
         if run is not None:
-            return run[0], (run[1].continuation, run[1].failed)
+            return run[0], (run[1].run, run[1].failed)
         return operands[0], self.application(node, operands, scope)
 
     def run_of(self, node: Expr) -> tuple[Expr, UnaryRun] | None:
@@ -301,14 +315,11 @@ class Planner:
         if type(node) is Call and node.function in _CONVERSIONS and len(node.args) == 1 and node.target is None:
             value = self.constant(node.args[0])
             if value is not MISSING:
-                spent = EFFORT[0]  # a running evaluation's, which may be the one that has a loop made
                 begin()
                 try:
                     return self.implementation(node, 1)(value)
                 except EvaluationError:
                     return MISSING
-                finally:
-                    EFFORT[0] = spent
         return MISSING
 
     def ident(self, node: Expr, name: str, scope: Scope) -> Step:
@@ -464,7 +475,7 @@ class Planner:
         if len(operands) > 1 and node.function in _MATCHING:
             call = self.with_constant_pattern(node, operands, call)
         if node.function not in _IN_PLACE:
-            call = counted(call)
+            call = counted(call, len(operands))
         chosen = self.references.get(node.id, ())
         cost = OVERLOAD_COSTS.get(chosen[0]) if len(chosen) == 1 else None
         if self.environment.minor < 37 and node.function in ("startsWith", "endsWith") and cost is not None:
@@ -621,40 +632,24 @@ class Planner:
         accu_slot, first_slot, second_slot = range(self.slots, self.slots + 3)
         self.slots += 3
         outer = {**scope, node.accu_var: accumulator_reader(accu_slot, accu_init)}
-        self.places[outer[node.accu_var]] = (accu_slot, True)
         inner = {**outer, node.iter_var: slot_reader(first_slot)}
-        self.places[inner[node.iter_var]] = (first_slot, False)
         if node.iter_var2 is not None:
             inner[node.iter_var2] = slot_reader(second_slot)
-            self.places[inner[node.iter_var2]] = (second_slot, False)
         if node.accu_var in (node.iter_var, node.iter_var2):
             inner[node.accu_var] = outer[node.accu_var]
-        extent = Extent(node) if not self.loops and not is_binding(node) else None
-        is_large = extent is not None and extent.is_large
-        self.is_large = self.is_large or is_large
-        self.loops += not is_binding(node)
         condition = self.plan(node.loop_condition, inner)
         step = self.plan(node.loop_step, inner)
-        hot = HotLoop(self, node, scope, accu_slot)
-        self.loops -= not is_binding(node)
-        dear = LARGE_SLOWNESS if self.is_large else 0
-        self.is_large = self.is_large and not is_large
-        is_inner = self.loops > 0 and not is_binding(node)
         result = self.plan(node.result, outer)
         is_pair = node.iter_var2 is not None
+        effort = iteration_effort(node)
         goes_on = type(node.loop_condition) is Literal and node.loop_condition.value is True
 
         def fold(frame: Frame) -> Any:
             collection = iter_range(frame)
             slots = frame.slots
             slots[accu_slot] = UNSET
-            started = frame.cost
-            iterator = iterate(collection, is_pair=is_pair)
-            if is_inner:
-                EFFORT[0] += LOOP_EFFORT
-            elif dear:
-                frame.dear_from = started
-            for first in iterator:
+            EFFORT[0] += LOOP_EFFORT
+            for first in iterate(collection, is_pair=is_pair):
                 if is_pair:
                     slots[first_slot], slots[second_slot] = first
                 else:
@@ -666,20 +661,14 @@ class Planner:
                 except AbortedError:
                     raise
                 except EvaluationError as error:
+                    EFFORT[0] += ERROR_EFFORT
                     slots[accu_slot] = Failed(error.with_traceback(None))
-                if frame.cost + EFFORT[0] + dear * (frame.cost - frame.dear_from) > COST_LIMIT:
-                    raise AbortedError(COST_EXCEEDED)
-                if hot.heat + frame.cost - started > HEAT_MAX and hot.finishes(frame, iterator):
-                    break
-            hot.heat += frame.cost - started
-            if extent is not None:
-                spend(extent.effort(frame.cost - started))
+                EFFORT[0] += effort + COST_EFFORT * (frame.cost - frame.spent)
+                frame.spent = frame.cost
+                if EFFORT[0] > EFFORT_LIMIT:
+                    raise AbortedError(LIMIT_EXCEEDED)
             value = result(frame)
             slots[accu_slot] = slots[first_slot] = slots[second_slot] = None
             return make_map(value.items()) if value.__class__ is Map else value
 
         return fold
-
-
-HEAT_MAX: Final = 3_000
-"""The cost after which a fold goes on in code made for it (`hot_loops`); what is counted does not depend on it."""

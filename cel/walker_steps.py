@@ -8,10 +8,10 @@ Source: cel-go interpreter (interpretable.go, attributes.go).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from cel.declarations import DYN_KIND, LIST_KIND, MAP_KIND, PARAM_KIND, Type
-from cel.effort import CALL_EFFORT, counted
+from cel.effort import CALL_EFFORT, ERROR_EFFORT, FREE_EFFORT, counted
 from cel.errors import EvaluationError
 from cel.runtime_cost import CallCost, actual_size, equality_cost
 from cel.stdlib import Implementation
@@ -20,21 +20,21 @@ from cel.syntax import (
     OPTIONAL_INDEX,
     OPTIONAL_SELECT,
     Call,
-    Comprehension,
     Expr,
     Ident,
     Select,
 )
 from cel.values import (
-    COST_EXCEEDED,
     COST_LIMIT,
     EFFORT,
+    LIMIT_EXCEEDED,
     MAP_CLASSES,
     MISSING,
     AbortedError,
     Map,
     Optional,
     UInt,
+    check_cost,
     go_type,
     list_index,
     map_find,
@@ -43,22 +43,21 @@ from cel.values import (
     type_name,
 )
 
-if TYPE_CHECKING:
-    from cel.walker import Planner
-
 CHAIN: Final = frozenset((INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT))
 KEY_CLASSES: Final = frozenset((str, int, UInt, bool, float))
 
 
 class Frame:
-    """One evaluation: the cost so far, the variables, and a slot per variable of a macro."""
+    """One evaluation: the cost so far, the variables, and a slot per variable of a macro.
 
-    __slots__ = ("cost", "dear_from", "slots", "variables")
+    spent: How much of the cost is spent as effort.
+    """
+
+    __slots__ = ("cost", "slots", "spent", "variables")
 
     def __init__(self, variables: Mapping[str, Any], slots: int) -> None:
         self.cost = 0
-        self.dear_from = 0
-        """The cost when the loop began whose units count `LARGE_SLOWNESS` times."""
+        self.spent = 0
         self.variables: Final = variables
         self.slots: Final[list[Any]] = [None] * slots
 
@@ -84,7 +83,7 @@ class Failed:
 def charge(frame: Frame, cost: int) -> None:
     frame.cost += cost
     if frame.cost > COST_LIMIT:
-        raise AbortedError(COST_EXCEEDED)
+        raise AbortedError(LIMIT_EXCEEDED)
 
 
 class Continued:
@@ -131,10 +130,13 @@ def pair_steps(right: Step, call: Implementation, cost: CallCost, *, is_charged_
             if is_charged_before:
                 cost_now = cost([left, other], result)
                 if frame.cost + cost_now > COST_LIMIT:
-                    raise AbortedError(COST_EXCEEDED)
+                    raise AbortedError(LIMIT_EXCEEDED)
             result = call(left, other)
         finally:
-            charge(frame, cost([left, other], result))
+            charged = cost([left, other], result)
+            charge(frame, charged)
+            if not charged:
+                EFFORT[0] += FREE_EFFORT
         return result
 
     def failed(frame: Frame) -> None:
@@ -144,7 +146,7 @@ def pair_steps(right: Step, call: Implementation, cost: CallCost, *, is_charged_
         except AbortedError:
             raise
         except EvaluationError:
-            pass
+            EFFORT[0] += ERROR_EFFORT
         charge(frame, cost([FAILURE, other], FAILURE))
 
     return apply, failed
@@ -161,6 +163,7 @@ def spine(start: Step, parts: list[Part]) -> Step:
             except AbortedError:
                 raise
             except EvaluationError:
+                EFFORT[0] += ERROR_EFFORT
                 only_failed(frame)
                 raise
             return only(frame, value)
@@ -178,6 +181,7 @@ def spine(start: Step, parts: list[Part]) -> Step:
         except AbortedError:
             raise
         except EvaluationError:
+            EFFORT[0] += ERROR_EFFORT
             for _, failed in parts[begun:]:
                 failed(frame)
             raise
@@ -205,10 +209,18 @@ class UnaryRun:
             self._left.append(self._left[-1] + charged)
         self._left.reverse()
 
-    def __call__(self, value: Any) -> tuple[Any, int]:
-        """The value, or the error, and the cost."""
+    def run(self, frame: Frame, value: Any) -> Any:
+        value, cost = self._called(value)
+        charge(frame, cost)
         if value.__class__ is EvaluationError:
-            return value, self._left[0]
+            raise value.with_traceback(None)
+        return value
+
+    def failed(self, frame: Frame) -> None:
+        charge(frame, self._left[0])
+
+    def _called(self, value: Any) -> tuple[Any, int]:
+        """The value, or the error, and the cost."""
         EFFORT[0] += CALL_EFFORT
         cost = position = 0
         empty_at: list[tuple[tuple[int, bool], int, int]] = []
@@ -233,21 +245,10 @@ class UnaryRun:
                 break
             cost += cost_of([value, *constants], result)
             value = result
-            if cost > COST_LIMIT:
-                raise AbortedError(COST_EXCEEDED)
+            check_cost(cost)
         for place, before, effort in empty_at:
             self._known[place] = value, cost - before, EFFORT[0] - effort
         return value, cost
-
-    def failed(self, frame: Frame) -> None:
-        charge(frame, self._left[0])
-
-    def continuation(self, frame: Frame, value: Any) -> Any:
-        value, cost = self(value)
-        charge(frame, cost)
-        if value.__class__ is EvaluationError:
-            raise value.with_traceback(None)
-        return value
 
 
 def is_attribute(node: Expr) -> bool:
@@ -319,6 +320,7 @@ def continues(condition: Step, frame: Frame) -> bool:
     except AbortedError:
         raise
     except EvaluationError:
+        EFFORT[0] += ERROR_EFFORT
         return True
     return value is not False
 
@@ -361,6 +363,7 @@ def logical(terms: list[Step], *, decisive: bool) -> Step:
             except AbortedError:
                 raise
             except EvaluationError as error:
+                EFFORT[0] += ERROR_EFFORT
                 failure = failure or error.with_traceback(None)
                 continue
             if value is decisive:
@@ -376,7 +379,7 @@ def logical(terms: list[Step], *, decisive: bool) -> Step:
 
 def constant_call(call: Implementation) -> Step:
     """A function without arguments."""
-    call = counted(call)
+    call = counted(call, 0)
 
     def run(frame: Frame) -> Any:
         frame.cost += 1
@@ -405,6 +408,7 @@ def not_strictly_false(operand: Step) -> Step:
         except AbortedError:
             raise
         except EvaluationError:
+            EFFORT[0] += ERROR_EFFORT
             return True
         return value is not False
 
@@ -525,32 +529,3 @@ def member_set(constants: list[Any]) -> frozenset[tuple[type, Any]] | None:
             if 0 <= constant < 2.0**64:
                 members.add((UInt, UInt(int(constant))))
     return frozenset(members)
-
-
-class HotLoop:
-    """A fold's way to `hot_loops`; heat: what it has cost so far, over all evaluations."""
-
-    __slots__ = ("_accu_slot", "_is_made", "_loop", "_node", "_planner", "_scope", "heat")
-
-    def __init__(self, planner: Planner, node: Comprehension, scope: Scope, accu_slot: int) -> None:
-        self.heat = 0
-        self._is_made = planner.is_large  # then there is none
-        self._planner: Final = planner
-        self._node: Final = node
-        self._scope: Final = scope
-        self._accu_slot: Final = accu_slot
-        self._loop: Callable[[Frame, Any, Any], Any] | None = None
-
-    def finishes(self, frame: Frame, iterator: Any) -> bool:
-        """Run the rest of the fold; false when there is no code for it."""
-        if not self._is_made:
-            from cel.hot_loops import compile_loop  # noqa: PLC0415 - only for what runs long
-
-            self._is_made = True
-            self._loop = compile_loop(self._planner, self._node, self._scope, self._accu_slot)
-        start = frame.slots[self._accu_slot]
-        if self._loop is None or start is UNSET:
-            return False
-        value = self._loop(frame, iterator, start.error if start.__class__ is Failed else start)
-        frame.slots[self._accu_slot] = Failed(value) if value.__class__ is EvaluationError else value
-        return True

@@ -4,8 +4,8 @@ The unit is that of effort (`values.spend`), about 40 ns. What is counted follow
 meets, never from what is remembered, so equal questions count equally on any machine.
 
 Weights, measured on CPython 3.11: a generated selector takes `ANSWER_WORK` and what its
-code and the functions it calls take; the exact evaluator its cost and effort, the whole limit where it is stopped, and
-`CHARACTER_WORK` for each character, which costs nothing in CEL but takes time in closures;
+code and the functions it calls take; the exact evaluator its effort, and `CHARACTER_WORK` for each character,
+which costs nothing in CEL but takes time in closures;
 compiling `COMPILE_WORK` and so much for each character, which holds for the densest expressions but for a few.
 """
 
@@ -14,21 +14,21 @@ from __future__ import annotations
 from typing import Final
 
 import cel.cost
-import cel.hot_loops
 import cel.literals
 import cel.walker  # noqa: F401 - who counts does not want to pay for loading these with some evaluation
+from cel.checker import PART_LENGTH
 from cel.device import DeviceView
 from cel.errors import EvaluationError
 from cel.program import Selector
-from cel.values import COST_LIMIT, EFFORT, WORK, begin
+from cel.values import EFFORT, EFFORT_LIMIT, WORK, begin
 
 UNIT_NS: Final = 40
 ANSWER_WORK: Final = 15
 CHARACTER_WORK: Final = 2
 COMPILE_WORK: Final = 1_000
 COMPILE_CHARACTER_WORK: Final = 150
-ANSWER_WORK_MAX: Final = COST_LIMIT
-"""What one evaluation may take; generated code that gives up (at half of the limit) has been running besides."""
+ANSWER_WORK_MAX: Final = EFFORT_LIMIT
+"""What one evaluation may take; generated code that gives up (at a quarter of the limit) has been running besides."""
 
 
 def answer_with_work(selector: Selector, device: DeviceView) -> tuple[bool | EvaluationError, int]:
@@ -47,6 +47,7 @@ def answer_with_work(selector: Selector, device: DeviceView) -> tuple[bool | Eva
     return answer, ANSWER_WORK + selector.generated_work + EFFORT[0]
 
 
-def compile_work(expression: str) -> int:
-    """What compiling it takes."""
-    return COMPILE_WORK + COMPILE_CHARACTER_WORK * len(expression)
+def stage_work(expression: str) -> int:
+    """What a stage of compiling it takes: parsing, checking types, generating, planning; two of these in parts."""
+    stages = 4 + 2 * (len(expression) // PART_LENGTH)
+    return (COMPILE_WORK + COMPILE_CHARACTER_WORK * len(expression)) // stages

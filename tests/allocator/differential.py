@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
+from cel.values import COST_EXCEEDED, LIMIT_EXCEEDED
 from tests.allocator.cases import ask
 from tests.allocator.generator import Generator
 from tests.allocator.histories import BUDGET, LENGTH, History
@@ -41,7 +42,9 @@ def compare(case: Mapping[str, Any], ours: Mapping[str, Any], go: Mapping[str, A
         return "unsound"
     if "deadline" in go.get("error", ""):
         return "go-late"
-    if all(ours.get(key) == go.get(key) for key in ("outcome", "allocations", "error")):
+    error = ours.get("error")
+    same_error = error if error is None else error.replace(LIMIT_EXCEEDED, COST_EXCEEDED)
+    if all(ours.get(key) == go.get(key) for key in ("outcome", "allocations")) and same_error == go.get("error"):
         return "equal"
     if ours["outcome"] == "exhausted" and go.get("steps", 0) >= BUDGET:
         return "budget"

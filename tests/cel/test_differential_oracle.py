@@ -22,6 +22,7 @@ from cel import environments
 from cel.declarations import BOOL
 from cel.errors import CompileError
 from cel.program import check_expression
+from cel.values import COST_EXCEEDED, LIMIT_EXCEEDED
 from cel.walker import plan
 from scheduler.cli.cel_answers import answer
 from scheduler.cli.cel_inputs import find_environment, parse_gates, read_device
@@ -90,6 +91,8 @@ def normalized(reply: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
         kept.pop("max_cost", None)
     if kept.get("runtime_error", "").endswith(": unsupported attribute value"):
         kept["runtime_error"] = "unsupported attribute value"  # of which attribute, Go's map order decides
+    if kept.get("runtime_error") == LIMIT_EXCEEDED:
+        kept["runtime_error"] = COST_EXCEEDED
     value = flattened(kept.get("value"))
     if "value" in kept:
         kept["value"] = value

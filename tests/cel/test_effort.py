@@ -1,4 +1,4 @@
-"""Effort: hostile expressions end within the limit on cost and effort together, the same whoever evaluates them.
+"""Effort: hostile expressions end within the limit on effort, the same whoever evaluates them.
 
 Nothing here is measured in time: effort is counted, and calls are where the count itself is to be trusted.
 """
@@ -20,11 +20,10 @@ from cel.regex import compile_regex
 from tests.cel.expressions import Generator
 from tests.cel.test_hostile import count_calls
 
-LIMIT_TEXT = values.COST_EXCEEDED
-NEVER = 10**9
-CALLS_MAX = 900_000
-"""What counts as a call costs about 40 ns; half a million is what a unit of effort is meant to be."""
-SINGLE_MAX = 500_000
+LIMIT_TEXT = values.LIMIT_EXCEEDED
+CALLS_MAX = 350_000
+"""What counts as a call costs about 40 ns, as a unit of effort."""
+SINGLE_MAX = 100_000
 """How far one step may go beyond the limit before anybody looks."""
 
 LOOPS = {name: text for name, text in FAMILIES.items() if not name.startswith(("large", "medium", "more"))}
@@ -59,28 +58,19 @@ def test_hostile_families_end_within_the_limit_whoever_evaluates_them(name: str)
         assert name.startswith("large")
         return
     answer = outcome(selector.matches_exactly)
-    assert values.EFFORT[0] <= values.COST_LIMIT + SINGLE_MAX
     if answer != LIMIT_TEXT:
-        assert values.EFFORT[0] <= values.COST_LIMIT
+        assert values.EFFORT[0] <= values.EFFORT_LIMIT
         assert answer in (True, False) or name.startswith(("large", "medium")), answer
     assert outcome(selector.matches) == answer
-    # Again, with everything remembered: patterns, code of loops, empty texts.
+    # Again, with everything remembered: patterns, empty texts.
     assert outcome(selector.matches_exactly) == answer
 
 
-@pytest.mark.parametrize("name", sorted(LOOPS)[::7])
-def test_hostile_families_are_answered_the_same_by_closures_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walker, "HEAT_MAX", NEVER)
-    closures = outcome(cel.compile_selector(LOOPS[name], ENVIRONMENT).matches_exactly)
-    monkeypatch.undo()
-    assert outcome(cel.compile_selector(LOOPS[name], ENVIRONMENT).matches_exactly) == closures
-
-
-@pytest.mark.parametrize("name", sorted(LOOPS)[3::6])
+@pytest.mark.parametrize("name", LOOPS)
 def test_hostile_families_do_as_little_as_they_count(name: str) -> None:
     expression = LOOPS[name]
     selector = cel.compile_selector(expression, ENVIRONMENT)
-    outcome(selector.matches)  # imports and code of loops are not the expression's work
+    outcome(selector.matches)  # imports are not the expression's work
     assert count_calls(lambda: outcome(selector.matches)) < CALLS_MAX
 
 
@@ -94,6 +84,7 @@ def test_without_effort_they_do_much_more(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("cel.kube_library.spend", lambda effort: None)
     monkeypatch.setattr("cel.network.spend", lambda effort: None)
     monkeypatch.setattr("cel.effort.EFFORT", Nothing([0]))
+    monkeypatch.setattr("cel.walker.EFFORT", Nothing([0]))
     selector = cel.compile_selector(LOOPS["calls: ip"], ENVIRONMENT)
     outcome(selector.matches_exactly)
     assert count_calls(lambda: outcome(selector.matches_exactly)) > 1.5 * CALLS_MAX
@@ -152,26 +143,34 @@ def test_the_limit_is_on_cost_and_effort_together() -> None:
     """Without any loop around what spends; neither is above the limit alone."""
     spending = f'duration("{"1h" * 3000}" + "") > duration("0s")'
     costly = "lists.range({}).size() > 0"
-    assert outcome(cel.compile_selector(f"{spending} && {costly.format(900_000)}", ENVIRONMENT).matches) is True
+    assert outcome(cel.compile_selector(f"{spending} && {costly.format(70_000)}", ENVIRONMENT).matches) is True
+    assert outcome(cel.compile_selector(costly.format(90_000), ENVIRONMENT).matches) is True
     for expression in (
-        f"{costly.format(970_000)} && {spending}",
-        f"{costly.format(970_000)} && {spending} || true",
-        f"{costly.format(970_000)} && {spending} && 1 / (device.driver.size() - device.driver.size()) == 1",
+        f"{costly.format(90_000)} && {spending}",
+        f"{costly.format(90_000)} && {spending} || true",
+        f"{costly.format(90_000)} && {spending} && 1 / (device.driver.size() - device.driver.size()) == 1",
     ):
         assert outcome(cel.compile_selector(expression, ENVIRONMENT).matches) == LIMIT_TEXT
 
 
-def test_generated_folds_give_up_at_half_of_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codegen, "AFFORDABLE_CALLS", 10**6)
+def test_generated_folds_give_up_at_a_quarter_of_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codegen, "AFFORDABLE", 10**9)
     seen = set()
-    for count in range(320, 450, 3):
+    for count in (10, 25, 28, 31, 34, 37, 40, 60, 100, 110, 120, 130, 150):
         patterns = ", ".join(f"'{i}'" for i in range(1000, 1000 + count))
         selector = cel.compile_selector(f"[{patterns}].exists(p, device.driver.matches(p))", ENVIRONMENT)
         assert selector.is_generated
         answer = outcome(selector.matches)
+        did_give_up = walker_ran(selector)
         assert answer == outcome(selector.matches_exactly)
-        seen.add(answer)
-    assert seen == {False, LIMIT_TEXT}
+        seen.add((answer, did_give_up))
+    assert seen == {(False, False), (False, True), (LIMIT_TEXT, True)}
+
+
+def walker_ran(selector: cel.Selector) -> bool:
+    before = values.WORK[0]
+    outcome(selector.matches)
+    return values.WORK[0] > before
 
 
 @pytest.mark.parametrize("terms", range(1, 12))
@@ -246,11 +245,12 @@ def test_the_limit_on_effort_is_not_absorbed(expression: str) -> None:
         ('semver("1.2.3").major() == 1 && quantity("1Gi").isGreaterThan(quantity("1Mi"))', 600),
     ],
 )
-def test_real_selectors_spend_a_thousandth_of_the_limit(expression: str, most: int) -> None:
+def test_real_selectors_spend_a_three_hundredth_of_the_limit(expression: str, most: int) -> None:
     plan = walker.plan(check_expression(expression, ENVIRONMENT))
     value, cost = plan.evaluate_with_cost({"device": DEVICE.fields})
     assert value is True
-    assert cost + values.EFFORT[0] <= most <= values.COST_LIMIT // 1000
+    assert cost > 0
+    assert values.EFFORT[0] <= most <= values.EFFORT_LIMIT // 300
 
 
 @pytest.fixture
@@ -278,6 +278,7 @@ def spent(expression: str, plan: walker.Plan | None = None) -> tuple[object, int
         "optional.none().orValue(x) == -1",
         "{'a': x}.transformMap(k, v, v + 1) == {}",
         "[].exists(y, y == x)",
+        "cel.bind(y, x, y == 1)",
     ],
 )
 def test_what_is_remembered_does_not_matter(body: str) -> None:
@@ -293,9 +294,7 @@ def test_what_is_remembered_does_not_matter(body: str) -> None:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_effort_is_the_same_for_any_expression_evaluated_again_and_hot(
-    data: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_effort_is_the_same_for_any_expression_evaluated_again(data: Any) -> None:
     def choose(count: int) -> int:
         drawn: int = data.draw(st.integers(0, count - 1))
         return drawn
@@ -304,18 +303,66 @@ def test_effort_is_the_same_for_any_expression_evaluated_again_and_hot(
     body = generator.expression(generator.any_type(), 1 + choose(3))
     expression = f"[1, 2, 3].map(one, [dyn({body}), dyn(one)].size()).size()"
     found = set()
-    for heat in (NEVER, -1):
-        monkeypatch.setattr(walker, "HEAT_MAX", heat)
+    try:
+        plan = walker.plan(check_expression(expression, ENVIRONMENT))
+    except cel.CompileError:
+        return
+    for _ in range(3):
         try:
-            plan = walker.plan(check_expression(expression, ENVIRONMENT))
-        except cel.CompileError:
+            value: object = plan.evaluate({"device": DEVICE.fields})
+        except values.AbortedError:
             return
-        for _ in range(2):
-            try:
-                value: object = plan.evaluate({"device": DEVICE.fields})
-            except values.AbortedError:
-                return
-            except cel.EvaluationError as error:
-                value = str(error)
-            found.add((repr(value), values.EFFORT[0]))
+        except cel.EvaluationError as error:
+            value = str(error)
+        found.add((repr(value), values.EFFORT[0]))
     assert len(found) == 1, expression
+
+
+NAMES = ",".join(f"'n{i}'" for i in range(32))
+TEXTS = ",".join(f"'v{i}'" for i in range(48))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        # What a device may have at most: 32 attributes, 48 values in lists; each against each, and once more.
+        f"[{NAMES}].all(n, [{TEXTS}].all(t, n != t))",
+        f"[{NAMES}].all(n, [{TEXTS}].exists(t, t.endsWith('47') && n.startsWith('n')))",
+        f"[{TEXTS}].all(t, [{TEXTS}].exists(u, u == t) && t in {A}.texts + [{TEXTS}])",
+        f"[{TEXTS}].all(t, sets.contains([{TEXTS}], [t]))",
+        f"[{TEXTS}].map(t, t + 'x').distinct().size() == 48",
+        "!lists.range(3000).exists(x, x * x < 0)",
+    ],
+)
+def test_loops_over_all_that_a_device_may_have_are_answered(expression: str) -> None:
+    assert outcome(cel.compile_selector(expression, ENVIRONMENT).matches) is True
+
+
+DIGITS_28 = f"[{','.join(map(str, range(28)))}]"
+
+
+def test_loops_of_28_by_28_by_28_are_not_answered() -> None:
+    """cel-go answers, at a cost of about 500,000."""
+    expression = f"{DIGITS_28}.all(a, {DIGITS_28}.all(b, {DIGITS_28}.all(c, a + b + c + 1 >= 0)))"
+    assert outcome(cel.compile_selector(expression, ENVIRONMENT).matches) == LIMIT_TEXT
+    # Two of the three are.
+    assert outcome(cel.compile_selector(expression.replace(DIGITS_28, "[1]", 1), ENVIRONMENT).matches) is True
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        # 2**39 comparisons of a list with itself; a list of 131,072 joined 40,000 times; as many patterns.
+        "".join(f"cel.bind(v{i}, [v{i - 1}, v{i - 1}], " for i in range(1, 40)).replace("v0", "[1]") + "v39 == v39"
+        + ")" * 39,
+        "".join(f"cel.bind(v{i}, v{i - 1} + v{i - 1}, " for i in range(1, 18)).replace("v0", "[1]")
+        + "lists.range(40000).all(x, (v17 + [x]).size() > 0)" + ")" * 17,
+        "lists.range(10000).all(x, string(x).matches('(a+)+' + string(x)) || true)",
+        "lists.range(3000).all(x, string(x).find('')" + ".trim()" * 240 + " == 'x' || true)",
+    ],
+)  # fmt: skip
+def test_work_that_costs_nothing_is_bounded_too(expression: str) -> None:
+    selector = cel.compile_selector(expression, ENVIRONMENT)
+    answers = []
+    assert count_calls(lambda: answers.append(outcome(selector.matches_exactly))) < CALLS_MAX
+    assert answers == [LIMIT_TEXT]

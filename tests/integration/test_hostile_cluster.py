@@ -11,7 +11,7 @@ import cel
 from benchmarks.contenders import ContenderError
 from benchmarks.fleet import DRIVER
 from benchmarks.hostile_cluster import HEAD, Livez, Row, Stream, cells_of, main, parse, table, told
-from benchmarks.hostile_loads import LOADS, expensive
+from benchmarks.hostile_loads import DIGITS, LOADS, expensive
 from cel import environments
 from tests.controlplane.build import built_or_skip
 
@@ -24,8 +24,25 @@ def test_a_selector_near_the_limit_is_taken_and_true_of_every_device_but_one() -
         for uuid in ("x1", "x2")
     ]
 
-    assert len(text) == 308
+    assert len(text) == 242
     assert matches == [False, True]
+
+
+def test_no_device_may_take_longer_than_such_a_selector() -> None:
+    selector = cel.compile_selector(expensive("x1"), environments.get("1.36"))
+    device = cel.device_view(DRIVER, {"uuid": "x2"}, {}, allow_multiple_allocations=False)
+    answer, work = cel.answer_with_work(selector, device)
+
+    assert answer is True
+    assert work > 0.8 * cel.ANSWER_WORK_MAX
+
+
+def test_with_longer_loops_it_ends_with_an_error() -> None:
+    longer = expensive("x1").replace("[0,1,2,3]", f"[{DIGITS}]")
+    selector = cel.compile_selector(longer, environments.get("1.36"))
+
+    with pytest.raises(cel.EvaluationError, match="actual cost limit exceeded"):
+        selector.matches(cel.device_view(DRIVER, {"uuid": "x2"}, {}, allow_multiple_allocations=False))
 
 
 def test_the_loads_are_those_of_the_table() -> None:
