@@ -296,19 +296,6 @@ class Inventory:
         self.derived.pop(key, None)
         self.meter.spent += _FORGET_WORK * touched
 
-    def forget_derived(self) -> None:
-        """Drop everything that can be computed again (plans, masks, selector answers)."""
-        self.plans.clear()
-        self.derived.clear()
-        self.candidates.clear()
-        self._planner.forget()
-        self._nodes.clear()
-        self._shared_pools.clear()
-        for pool in self._pools.values():
-            for view in pool.views.values():
-                if view is not None:
-                    view.derived.clear()
-
     def node_pools(self, node: NodeView, features: Features) -> NodePools:
         """The pools of a node in the order they are tried.
 

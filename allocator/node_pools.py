@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from allocator.model import Device, NodeView, PoolId, ResourceSlice
+from allocator.model import Device, NodeView, PoolId
 from allocator.node_match import NodeSelectorError, match_node
 from allocator.pools import PoolView
 
@@ -94,8 +94,3 @@ class NodePools:
         """The device at a position."""
         _, view, index = self.locate(position)
         return view.devices[index]
-
-    def slice_of(self, position: int) -> ResourceSlice:
-        """The slice of the device at a position."""
-        _, view, index = self.locate(position)
-        return view.slices[index]

@@ -45,7 +45,6 @@ class PoolView:
         "__weakref__",
         "_index",
         "consumption",
-        "counter_ids",
         "counters",
         "counting",
         "derived",
@@ -80,7 +79,6 @@ class PoolView:
         self.derived: Final[dict[Any, Any]] = {}
         self._index: dict[str, int] | None = None
         known = counters or {}
-        self.counter_ids: Final = tuple(known)
         self.counters: Final = tuple(known.values())
         position = {counter: index for index, counter in enumerate(known)}
         self.consumption: Final[dict[int, tuple[tuple[int, int], ...]]] = {

@@ -87,13 +87,6 @@ class Plans:
         for key in tuple(self._plans):
             self._drop(key)
 
-    def clear(self) -> None:
-        """Everything is forgotten, by who calls this."""
-        self._plans.clear()
-        self._keys_of.clear()
-        self._idle.clear()
-        self._unused.clear()
-
     def _drop(self, key: PlanKey) -> None:
         plan = self._plans.pop(key)
         self._idle.pop(key, None)

@@ -190,13 +190,6 @@ class Planner:
         """What is remembered for slots, by their key."""
         self._serial = count()
 
-    def forget(self) -> None:
-        """Drop what is remembered. Slot keys are never given out twice."""
-        self._matchers.clear()
-        self._remembered.clear()
-        self.by_key.clear()
-        self.total.entries = 0
-
     def discount_masks(self, derived: Mapping[Any, object]) -> None:
         """What was kept with a pool is gone."""
         for key in derived:

@@ -34,7 +34,6 @@ class _Asked:
     """A claim, and why it would be allocated nowhere ("" when that must be found out)."""
 
     claim: Claim
-    is_template: bool
     refusal: str = ""
 
 
@@ -163,7 +162,7 @@ def _take_claim(world: _World, kind: str, obj: Mapping[str, Any]) -> None:
             if one is not None and one.allocation_mode != "All" and one.count < 1:
                 raise _ObjectError(f"{kind} {name}: request {request.name}: count must be at least 1")
     refusal = "it is being deleted" if metadata.get("deletionTimestamp") else ""
-    world.claims.append(_Asked(claim, kind == "ResourceClaimTemplate", refusal))
+    world.claims.append(_Asked(claim, refusal))
 
 
 def _part(obj: Mapping[str, Any], field: str) -> Mapping[str, Any]:

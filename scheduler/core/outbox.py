@@ -125,10 +125,6 @@ class Outbox:
         self._first_id = self._next_id
         return decisions
 
-    @property
-    def unanswered(self) -> frozenset[WriteId]:
-        return frozenset(self._asked)
-
     def oldest_unanswered(self) -> Iterator[tuple[Answered, int]]:
         """Requests that are not answered, and when they were sent, oldest first."""
         return ((decision, asked_ms) for decision, _, _, asked_ms in self._asked.values())

@@ -466,10 +466,6 @@ class Store:
 
     # For `invariants`
 
-    def counted_by_node(self) -> Mapping[NodeName, Mapping[PodUid, Pod]]:
-        """Which pods count where, nodes that do not exist (any more) included."""
-        return self._counted_by_node
-
     def claim_users(self) -> Mapping[ClaimKey, Mapping[PodUid, None]]:
         return self._pods_by_claim
 

@@ -165,11 +165,9 @@ class HttpServer:
         self._guard = guard
         self.lists = Lists(api)
         self._late: set[asyncio.Task[None]] = set()
-        self.requests_count = 0
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
-        self.requests_count += 1
         incoming = Incoming(
             method=request.method,
             path=request.path,

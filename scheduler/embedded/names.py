@@ -34,13 +34,6 @@ def c_identifier(text: str) -> list[str]:
     return [] if is_c_identifier(text) else [_C_IDENTIFIER_TEXT]
 
 
-def path_segment(text: str) -> list[str]:
-    """Anything that can be one segment of a URL path (names of Events, RBAC objects)."""
-    if text in (".", ".."):
-        return [f"may not be '{text}'"]
-    return [f"may not contain '{bad}'" for bad in ("/", "%") if bad in text]
-
-
 def check_text(rule: NameRule, text: str, path: str) -> list[FieldError]:
     """The problems of `text` as field errors at `path`."""
     return [invalid(path, text, problem) for problem in rule(text)]

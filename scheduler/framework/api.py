@@ -128,6 +128,8 @@ class Scope(Enum):
 
     NODE: this node only (`NodeInfo.generation`). DOMAIN: nodes sharing a label value with it (see `Dependence.domain`).
     CLUSTER: anything; never remembered across changes.
+
+    No plugin says DOMAIN or CLUSTER yet: PodTopologySpread and InterPodAffinity will.
     """
 
     NODE = "node"
@@ -355,6 +357,8 @@ class ReservePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PermitPlugin(Plugin, Protocol):
+    """No plugin has it yet: what binds the pods of a group together, or none, will."""
+
     def permit(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PermitResult: ...
 
 
@@ -372,6 +376,8 @@ class PreBindPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PostBindPlugin(Plugin, Protocol):
+    """No plugin has it yet: kept, with Permit, for upstream's plugins that are still to come."""
+
     def post_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]: ...
 
 

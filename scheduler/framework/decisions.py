@@ -129,7 +129,7 @@ class PatchPodStatus(Struct, frozen=True):
 
     pod: PodKey
     uid: PodUid
-    reason: str  # "Unschedulable", "SchedulerError" or "SchedulingGated"
+    reason: str  # "Unschedulable", "SchedulerError", or that of what it waits for
     message: str
     nominated_node: str | None = None
     expect_revision: int | None = None

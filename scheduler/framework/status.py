@@ -41,10 +41,6 @@ class Status:
         return self is SUCCESS or self.code is Code.SUCCESS
 
     @property
-    def is_skip(self) -> bool:
-        return self.code is Code.SKIP
-
-    @property
     def is_rejection(self) -> bool:
         return self.code in _REJECTIONS
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from scheduler.lint.context import Context
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID, Severity
-from scheduler.lint.view import View, mapping, mappings, request_parts, sequence, text
+from scheduler.lint.view import View, mapping, mappings, request_parts, text
 
 _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 _REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
@@ -278,8 +278,3 @@ def _preset_node(pod: PodSpec, context: Context) -> None:
             "leave nodeName out, and use nodeSelector: {kubernetes.io/hostname: ...}",
             served="" if name else NEVER_VALID,
         )
-
-
-def container_claims(pod: PodSpec) -> set[str]:
-    """Names of the pod's claims, as declared."""
-    return {text(entry.get("name")) for _, entry in mappings(sequence(pod.spec.get("resourceClaims")))}

@@ -35,8 +35,6 @@ class ObjectMeta(Record, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generate_name: str = ""
-    generation: int = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
@@ -55,7 +53,6 @@ class Toleration(Record, frozen=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
 
 
 class Taint(Record, frozen=True):
@@ -137,14 +134,11 @@ class ContainerClaim(Record, frozen=True):
 class ResourceRequirements(Record, frozen=True):
     # A quantity is usually a string; hand-made objects carry bare numbers, which the API server accepts too.
     requests: dict[str, str | int | float] | None = None
-    limits: dict[str, str | int | float] | None = None
     claims: tuple[ContainerClaim, ...] | None = None
 
 
 class ContainerPort(Record, frozen=True):
     host_port: int = 0
-    protocol: str = "TCP"
-    host_ip: str = msgspec.field(default="", name="hostIP")
 
 
 class ContainerRestartRule(Record, frozen=True):
@@ -153,7 +147,6 @@ class ContainerRestartRule(Record, frozen=True):
 
 class Container(Record, frozen=True):
     name: str = ""
-    image: str = ""
     restart_policy: str | None = None
     resources: ResourceRequirements | None = None
     ports: tuple[ContainerPort, ...] | None = None
@@ -189,8 +182,6 @@ class PodSpec(Record, frozen=True):
     resources: ResourceRequirements | None = None
     overhead: dict[str, str | int | float] | None = None
     priority: int | None = None
-    priority_class_name: str = ""
-    preemption_policy: str | None = None
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
     scheduling_group: SchedulingGroup | None = None
@@ -282,7 +273,6 @@ class NodeSpec(Record, frozen=True):
 
 class NodeStatus(Record, frozen=True):
     allocatable: dict[str, str | int | float] | None = None
-    capacity: dict[str, str | int | float] | None = None
 
 
 class Node(Record, frozen=True):

@@ -146,13 +146,8 @@ def asked_in_spec(pod: Pod) -> Asked:
     )
 
 
-def pod_requests(pod: Pod) -> Mapping[str, int]:
-    """`pod_amounts(pod).requests`."""
-    return pod_amounts(pod).requests
-
-
 def node_allocatable(node: Node) -> dict[str, int]:
-    """`status.allocatable` of counted resources and `pods`, in the units of `pod_requests`, rounded up too."""
+    """`status.allocatable` of counted resources and `pods`, in the units of `PodAmounts.requests`, rounded up too."""
     nano = {
         name: amount
         for name, text in (node.status.allocatable or {}).items()

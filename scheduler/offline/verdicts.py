@@ -181,7 +181,6 @@ class _Run:
             POD.kind_id: codec.pods,
         }
         self._inbox: deque[Input] = deque()
-        self._errors: dict[str, str] = {}  # the condition's reason, by uid
 
     def start(self) -> None:
         """Tell the machine everything there is."""

@@ -43,7 +43,7 @@ def filter_verdict(plugin, one, info):
     cycle = cycle_of(one)
     if hasattr(plugin, "pre_filter"):
         status = plugin.pre_filter(cycle, VIEW).status
-        if status.is_skip:
+        if status.code is Code.SKIP:
             return status
         assert status.is_success, status
     assert plugin.shape(cycle, VIEW) is not None
@@ -55,7 +55,7 @@ def scores(plugin, one, *infos):
     cycle = cycle_of(one)
     if hasattr(plugin, "pre_filter"):
         plugin.pre_filter(cycle, VIEW)
-    if plugin.pre_score(cycle, infos, VIEW).is_skip:
+    if plugin.pre_score(cycle, infos, VIEW).code is Code.SKIP:
         raw = {info.name: 0 for info in infos}
     else:
         raw = {info.name: plugin.score(cycle, info, VIEW) for info in infos}

@@ -14,7 +14,6 @@ from scheduler.model.resources import (
     is_extended_resource,
     node_allocatable,
     pod_amounts,
-    pod_requests,
 )
 from tests.plugins.objects import node, node_info, pod, requesting
 
@@ -90,7 +89,7 @@ def container(restart=None, **amounts):
     ],
 )
 def test_pod_requests(spec, want) -> None:
-    assert pod_requests(pod(**spec)) == want
+    assert pod_amounts(pod(**spec)).requests == want
 
 
 def test_scoring_assumes_amounts_for_containers_that_ask_for_none() -> None:
@@ -190,13 +189,14 @@ def slow_requests(model):
 @settings(deadline=None)
 @given(pods())
 def test_agrees_with_the_slow_rule(model) -> None:
-    assert pod_requests(as_json(model)) == slow_requests(model)
+    assert pod_amounts(as_json(model)).requests == slow_requests(model)
 
 
 @settings(deadline=None)
 @given(pods())
 def test_scoring_never_counts_less_than_is_requested(model) -> None:
-    wanted, scored = pod_requests(as_json(model)), pod_amounts(as_json(model)).scoring
+    amounts = pod_amounts(as_json(model))
+    wanted, scored = amounts.requests, amounts.scoring
     assert all(scored[name] >= amount for name, amount in wanted.items())
 
 

@@ -41,7 +41,7 @@ from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Answered, RecordEvent
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey
-from scheduler.model.resources import node_allocatable, pod_requests
+from scheduler.model.resources import node_allocatable, pod_amounts
 from scheduler.model.special_claim import asks_extended_resources, is_special_claim_of, special_claim_key
 from scheduler.plugins import default_plugins
 from tests import builders
@@ -721,7 +721,7 @@ class World(ForeignScheduler, TaintRuleActions):
 
         for name, node in self.server.nodes.items():
             running = [pod for pod in self.server.pods.values() if pod.node_name == name and not pod.is_terminal]
-            used = sum(pod_requests(pod).get("cpu", 0) for pod in running)
+            used = sum(pod_amounts(pod).requests.get("cpu", 0) for pod in running)
             # Two processes can fill one node at the same time: no binding conflicts with another pod's. The kubelet
             # refuses what does not fit, which no kubelet does with devices, so that alone is let pass.
             if used > node_allocatable(node)["cpu"] and not self.twins:
