@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from scheduler.config import Config, ProfileConfig
 from scheduler.core.inputs import Input, TimerFired
@@ -41,8 +41,8 @@ from scheduler.kube.freshness import Freshness, because
 from scheduler.kube.health import HealthServer
 from scheduler.kube.lease import Election, Lease, LeaseLostError, LeaseTimes
 from scheduler.kube.preflight import Preflight, PreflightError, check
+from scheduler.kube.profiling import DECIDING, Stages, unobserved
 from scheduler.kube.requests import ApiClient, Timeouts
-from scheduler.kube.stages import DECIDING, StagedClient, StagedCodec, Stages
 from scheduler.kube.watch import Reflector, WatchLimits
 from scheduler.metrics import CONTENT_TYPE, Metrics, Observed
 from scheduler.plugins import default_plugins
@@ -104,6 +104,9 @@ class SchedulerApp:
         self._troubles_seen = 0  # `Troubles.changes` when they were logged last
         self._logged_troubles: dict[tuple[str, str], str] = {}
         self._clients: list[ApiClient] = []
+        self._synced = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._failure: BaseException | None = None
 
     async def __aenter__(self) -> Self:
         try:
@@ -119,17 +122,18 @@ class SchedulerApp:
     async def _start(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
         self._loop = loop
-        self._failed: asyncio.Future[None] = loop.create_future()
-        self._synced = asyncio.Event()
         self._freshness = self._freshness_of(())
         self.clock = Clock(loop.time)
         credentials = await self._connection.open()
         timeouts = Timeouts(total_s=config.request_timeout)
         stages = self._stages
         client = await self._stack.enter_async_context(
-            ApiClient(credentials, timeouts=timeouts, may_write=self._may_write)
-            if stages is None
-            else StagedClient(stages, credentials, timeouts=timeouts, may_write=self._may_write)
+            ApiClient(
+                credentials,
+                timeouts=timeouts,
+                may_write=self._may_write,
+                observe=stages.timed_writing if stages is not None else None,
+            )
         )
         self._clients.append(client)
         self.metrics = Metrics(self._observed)
@@ -161,9 +165,9 @@ class SchedulerApp:
             new_uid=lambda: str(uuid.uuid4()),
             settings=replace(config.core_settings(), takes_notes=self._debug_log is not None),
         )
-        if stages is not None:
-            vars(self.machine)["handle"] = stages.timed(DECIDING, self.machine.handle)
-        codec = Codec(config.slice_selector) if stages is None else StagedCodec(stages, config.slice_selector)
+        observe = stages.timed if stages is not None else unobserved
+        self._handle = observe(DECIDING, self.machine.handle)
+        codec = Codec(config.slice_selector, observe=observe)
         name = config.scheduler_names[0]
         self._events = EventSeries(
             name, f"{name}-{os.uname().nodename}"[:128], per_second=config.events_per_second, burst=config.events_burst
@@ -219,8 +223,13 @@ class SchedulerApp:
 
     def _on_lease_lost(self, error: LeaseLostError) -> None:
         log.error("%s", error)
-        if not self._failed.done():
-            self._failed.set_exception(error)
+        self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """End; the first reason counts."""
+        if self._failure is None:
+            self._failure = error
+            self._ended.set()
 
     async def _begin(self) -> None:
         """Read the cluster, when it is our turn."""
@@ -275,10 +284,9 @@ class SchedulerApp:
             for handle in (self._next_turn, self._timer):
                 if handle is not None:
                     handle.cancel()
+            self._ended.set()
             if self.config.tune_gc:
                 gc.enable()
-            if hasattr(self, "_failed") and not self._failed.done():
-                self._failed.cancel()
 
     async def synced(self) -> None:
         """Wait until every kind has been listed and the machine has been told; raises what ended the machine."""
@@ -286,14 +294,14 @@ class SchedulerApp:
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Run until `stopped` is set; raises what ended the machine, if that comes first."""
-        waiting = asyncio.ensure_future(stopped.wait())
-        ends: set[asyncio.Future[Any]] = {waiting, self._failed}
+        waiting = [asyncio.ensure_future(event.wait()) for event in (stopped, self._ended)]
         try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if self._failed.done():
-                self._failed.result()
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if self._failure is not None:
+                raise self._failure
         finally:
-            waiting.cancel()
+            for one in waiting:
+                one.cancel()
 
     def problems(self) -> list[str]:
         """Why the scheduler is not ready: not its turn, caches not filled or stale, permissions, the machine's own."""
@@ -314,8 +322,7 @@ class SchedulerApp:
         return () if self._starting is not None else self.machine.troubles.texts(is_everywhere=False)
 
     def _problems_alive(self) -> list[str]:
-        if self._failed.done() and not self._failed.cancelled():
-            error = self._failed.exception()
+        if (error := self._failure) is not None:
             return [str(error) if isinstance(error, LeaseLostError) else f"the machine failed: {error}"]
         idle_s = self._loop.time() - self._last_turn_s
         if self._inbox and idle_s > _ALIVE_S:
@@ -368,7 +375,7 @@ class SchedulerApp:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._failed.done():
+        if self._ended.is_set():
             return
         begun_s = time.perf_counter()
         try:
@@ -378,7 +385,7 @@ class SchedulerApp:
             deadline_ms = self.machine.next_deadline_ms()
         except Exception as error:
             log.exception("the machine failed; this is a defect of the scheduler")
-            self._failed.set_exception(error)
+            self._fail(error)
             return
         if self._inbox:
             self._schedule_turn()
@@ -392,14 +399,14 @@ class SchedulerApp:
 
     def _take_inputs(self, begun_s: float) -> None:
         """Inputs, for as long as a turn may last, then the timer when it is due."""
-        machine, inbox, now_ms = self.machine, self._inbox, self.clock.now_ms()
+        handle, inbox, now_ms = self._handle, self._inbox, self.clock.now_ms()
         last_s = begun_s
         while inbox and last_s - begun_s < _TURN_S:
-            self._execute(machine.handle(inbox.popleft(), now_ms=now_ms))
+            self._execute(handle(inbox.popleft(), now_ms=now_ms))
             last_s = self._note_handle(last_s)
-        deadline_ms = machine.next_deadline_ms()
+        deadline_ms = self.machine.next_deadline_ms()
         if deadline_ms is not None and deadline_ms <= now_ms:
-            self._execute(machine.handle(_TIMER, now_ms=now_ms))
+            self._execute(handle(_TIMER, now_ms=now_ms))
             self._note_handle(last_s)
 
     def _log_troubles(self) -> None:
@@ -441,9 +448,9 @@ class SchedulerApp:
             self._timer = self._loop.call_at(self.clock.monotonic_s(deadline_ms + 1), self._turn)
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None and not self._failed.done():
+        if not task.cancelled() and (error := task.exception()) is not None and self._failure is None:
             log.error("%s ended, which is a defect of the scheduler", task.get_name(), exc_info=error)
-            self._failed.set_exception(error)
+            self._fail(error)
 
     async def _announce_sync(self) -> None:
         begun_s = self._loop.time()

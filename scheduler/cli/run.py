@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scheduler.app import SchedulerApp
     from scheduler.config import Config
     from scheduler.kube.credentials import Connection
-    from scheduler.kube.stages import Stages
+    from scheduler.kube.profiling import Stages
 
 log = logging.getLogger("scheduler")
 
@@ -221,7 +221,7 @@ def _run(connection: Connection, config: Config, profile_path: Path | None = Non
     from scheduler.kube.credentials import CredentialsError
     from scheduler.kube.lease import LeaseLostError
     from scheduler.kube.preflight import PreflightError
-    from scheduler.kube.stages import Stages
+    from scheduler.kube.profiling import Stages
 
     stages = Stages() if profile_path is not None else None
     try:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -51,6 +52,7 @@ from scheduler.core.inputs import (
     TaintRuleDeleted,
     TaintRuleObserved,
 )
+from scheduler.kube.profiling import DECODING, REPLIES, Observe, unobserved
 from scheduler.kube.requests import StatusReply
 from scheduler.model import pod_group
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
@@ -261,6 +263,7 @@ class Kind:
         withdraws_broken: Whether an object that becomes undecodable is told as deleted (its devices or its class must
             not be used any more) or left as last seen (a pod still uses its node).
         served_as: For a kind that a server may not have, or in one of several versions.
+        observe: Counts what decoding events takes.
     """
 
     def __init__(
@@ -273,6 +276,7 @@ class Kind:
         *,
         withdraws_broken: bool = False,
         served_as: ServedAs | None = None,
+        observe: Observe,
     ) -> None:
         self.name = name
         self.path = path
@@ -290,9 +294,10 @@ class Kind:
         self._deleted_event: type = events[2]
         # One step for the three events that matter; anything else fails here and is looked at in `_decode_other`.
         self._event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(events[0] | events[1] | events[2])
-
-    def decode_event(self, line: bytes) -> Event:
+        self.decode_event: Final[Callable[[bytes], Event]] = observe(DECODING, self._decode_event)
         """One line of a watch. Never raises: what is wrong with an object is in `Broken`."""
+
+    def _decode_event(self, line: bytes) -> Event:
         try:
             event = self._event_decoder.decode(line)
         except msgspec.DecodeError:
@@ -545,39 +550,43 @@ class Codec:
 
     Args:
         slices: The only ResourceSlices to tell of, None for all.
+        observe: Counts what decoding takes.
     """
 
-    def __init__(self, slices: TextSelector | None = None) -> None:
+    def __init__(self, slices: TextSelector | None = None, *, observe: Observe = unobserved) -> None:
         claims = ClaimDecoder()
-        self.pods = Kind(
+        self.decode_claim: Final[Callable[[bytes], ResourceClaim]] = observe(REPLIES, self._decode_claim)
+        """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""
+        kind = partial(Kind, observe=observe)
+        self.pods = kind(
             "Pod",
             "/api/v1/pods",
             Pod,
             _observed_pod,
             lambda n, uid, revision: PodDeleted(PodKey(*n), PodUid(uid), revision),
         )
-        self.nodes = Kind(
+        self.nodes = kind(
             "Node",
             "/api/v1/nodes",
             Node,
             _observed_node,
             lambda n, _, revision: NodeDeleted(NodeName(n.name), revision),
         )
-        self.namespaces = Kind(
+        self.namespaces = kind(
             "Namespace",
             "/api/v1/namespaces",
             Namespace,
             _observed_namespace,
             lambda n, _, revision: NamespaceDeleted(n.name, revision),
         )
-        self.claims = Kind(
+        self.claims = kind(
             "ResourceClaim",
             f"{RESOURCE_API}/resourceclaims",
             _WireClaim,
             claims.observed,
             lambda n, uid, revision: ClaimDeleted(ClaimKey(*n), ClaimUid(uid), revision),
         )
-        self.slices = Kind(
+        self.slices = kind(
             "ResourceSlice",
             f"{RESOURCE_API}/resourceslices",
             msgspec.Raw,
@@ -585,7 +594,7 @@ class Codec:
             lambda n, _, revision: SliceDeleted(n.name, revision),
             withdraws_broken=True,
         )
-        self.classes = Kind(
+        self.classes = kind(
             "DeviceClass",
             f"{RESOURCE_API}/deviceclasses",
             msgspec.Raw,
@@ -593,7 +602,7 @@ class Codec:
             lambda n, _, revision: ClassDeleted(n.name, revision),
             withdraws_broken=True,
         )
-        self.taint_rules = Kind(
+        self.taint_rules = kind(
             "DeviceTaintRule",
             "",
             _WireTaintRule,
@@ -603,7 +612,7 @@ class Codec:
             served_as=ServedAs(RESOURCE_GROUP, TAINT_RULE_VERSIONS, "devicetaintrules"),
         )
 
-        self.pod_groups = Kind(
+        self.pod_groups = kind(
             "PodGroup",
             "",
             _WirePodGroup,
@@ -619,8 +628,7 @@ class Codec:
             *(self.namespaces, self.pod_groups, self.claims, self.pods),
         )
 
-    def decode_claim(self, body: bytes) -> ResourceClaim:
-        """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""
+    def _decode_claim(self, body: bytes) -> ResourceClaim:
         decoded = self.claims.decode_object(body)
         if isinstance(decoded, Seen) and isinstance(decoded.input, ClaimObserved):
             return decoded.input.claim

@@ -204,6 +204,7 @@ class ApiClient:
 
     Args:
         may_write: Whether what may change something may be sent now; see `lease`.
+        observe: Counts what `send` takes, None for nobody.
     """
 
     def __init__(
@@ -214,7 +215,9 @@ class ApiClient:
         may_write: Callable[[], bool] = lambda: True,
         user_agent: str = "dra-scheduler",
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        observe: Callable[[Awaitable[Outcome]], Awaitable[Outcome]] | None = None,
     ) -> None:
+        self._observe = observe
         self._credentials = credentials
         self._timeouts = timeouts
         self._may_write = may_write
@@ -257,6 +260,10 @@ class ApiClient:
 
         `accept` is the form of the reply; refusals may come in that form as well.
         """
+        sending = self._send(method, path, body, content_type, accept)
+        return await (sending if self._observe is None else self._observe(sending))
+
+    async def _send(self, method: str, path: str, body: bytes | None, content_type: str, accept: str) -> Outcome:
         for attempt in range(_THROTTLED_RETRIES_MAX + 1):
             if method != "GET" and not self._may_write():
                 return _NOT_SENT

@@ -16,7 +16,7 @@ from scheduler.core.inputs import TimerFired
 from scheduler.embedded import EmbeddedCluster
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.preflight import PreflightError
-from scheduler.kube.stages import DECIDING, DECODING, REPLIES, WRITING, Stages
+from scheduler.kube.profiling import DECIDING, DECODING, REPLIES, WRITING, Stages
 from tests.kube.test_metrics import rows_of_the_guide, served
 
 RESOURCE = "resource.k8s.io/v1"
@@ -311,7 +311,7 @@ async def test_defect_of_the_machine_ends_the_app_and_liveness(caplog):
         def break_down(given, *, now_ms):
             raise RuntimeError("out of order")
 
-        app.machine.handle = break_down
+        app._handle = break_down
         app._deliver_one(TimerFired())
         with pytest.raises(RuntimeError, match="out of order"):
             await app.run_until(asyncio.Event())

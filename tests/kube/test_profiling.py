@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from scheduler.kube.stages import DECIDING, REPLIES, WRITING, Stages
+from scheduler.kube.profiling import DECIDING, REPLIES, WRITING, Stages
 
 
 class Clock:
@@ -73,7 +73,7 @@ async def test_what_a_coroutine_waits_for_is_not_charged(clock: Clock) -> None:
         return 7
 
     async def run() -> int:
-        return await stages.timed_steps(WRITING, request())
+        return await stages.timed_writing(request())
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0)
@@ -96,7 +96,7 @@ async def test_cancelling_reaches_the_coroutine(clock: Clock) -> None:
             raise
 
     async def run() -> None:
-        await stages.timed_steps(WRITING, request())
+        await stages.timed_writing(request())
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0)

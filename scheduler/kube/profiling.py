@@ -15,13 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Generator
 from types import coroutine
-from typing import Any, Final, ParamSpec, TypeVar
-
-from scheduler.kube.codec import Codec, Event, Kind
-from scheduler.kube.credentials import Credentials
-from scheduler.kube.requests import DEFAULT_TIMEOUTS, ApiClient, Outcome, Timeouts
-from scheduler.model.claim import ResourceClaim
-from scheduler.model.selector_text import TextSelector
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -39,6 +33,17 @@ _MEANINGS: Final = {
     WRITING: "handing requests to the HTTP client and taking its replies",
     _REST: "the loop, encryption, parsing HTTP, encoding requests, handing out decisions, metrics, all else",
 }
+
+
+class Observe(Protocol):
+    """What counts the calls of a function: given a stage and the function, the function to call instead."""
+
+    def __call__(self, stage: str, function: Callable[_P, _T], /) -> Callable[_P, _T]: ...
+
+
+def unobserved(_stage: str, function: Callable[_P, _T], /) -> Callable[_P, _T]:
+    """Nobody counts: the function itself."""
+    return function
 
 
 class Stages:
@@ -66,7 +71,7 @@ class Stages:
         self._switch()
         self._stack.pop()
 
-    def timed(self, stage: str, function: Callable[_P, _T]) -> Callable[_P, _T]:
+    def timed(self, stage: str, function: Callable[_P, _T], /) -> Callable[_P, _T]:
         """`function`, charged to `stage`."""
 
         def run(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -82,10 +87,10 @@ class Stages:
 
         return run
 
-    def timed_steps(self, stage: str, awaitable: Awaitable[_T]) -> Awaitable[_T]:
-        """`awaitable`, whose steps between its waits are charged to `stage`."""
-        self.calls[stage] += 1
-        return _steps(self, stage, awaitable.__await__())
+    def timed_writing(self, request: Awaitable[_T]) -> Awaitable[_T]:
+        """`request`, whose steps between its waits are charged to `WRITING`."""
+        self.calls[WRITING] += 1
+        return _steps(self, WRITING, request.__await__())
 
     def wrote(self, decision: str, outcome: str, duration_s: float) -> None:
         """A request was answered after `duration_s`."""
@@ -144,40 +149,3 @@ def _steps(stages: Stages, stage: str, steps: Generator[Any, Any, _T]) -> Genera
             given = yield waits_for
         except BaseException as thrown:
             error = thrown
-
-
-class StagedClient(ApiClient):
-    """An `ApiClient` whose requests are charged."""
-
-    def __init__(
-        self,
-        stages: Stages,
-        credentials: Credentials,
-        *,
-        timeouts: Timeouts = DEFAULT_TIMEOUTS,
-        may_write: Callable[[], bool] = lambda: True,
-    ) -> None:
-        super().__init__(credentials, timeouts=timeouts, may_write=may_write)
-        self._stages = stages
-
-    async def send(self, *arguments: Any, **options: Any) -> Outcome:
-        return await self._stages.timed_steps(WRITING, super().send(*arguments, **options))
-
-
-class StagedCodec(Codec):
-    """A `Codec` whose decoding is charged."""
-
-    def __init__(self, stages: Stages, slices: TextSelector | None = None) -> None:
-        super().__init__(slices)
-        self._decode_claim = stages.timed(REPLIES, super().decode_claim)
-        for kind in self.kinds:
-            _charge(kind, stages)
-
-    def decode_claim(self, body: bytes) -> ResourceClaim:
-        return self._decode_claim(body)
-
-
-def _charge(kind: Kind, stages: Stages) -> None:
-    """The kind's own `decode_event` for this one object: the reflectors hold the kind itself."""
-    decode: Callable[[bytes], Event] = stages.timed(DECODING, kind.decode_event)
-    vars(kind)["decode_event"] = decode
