@@ -6,7 +6,7 @@ and `InUse`, which no answer depends on. Imports `cel` and the standard library.
 
 from allocator.allocate import allocate, allocate_in_parts, explain
 from allocator.decode import decode_slice
-from allocator.decode_claims import decode_allocation, decode_claim_spec, decode_class
+from allocator.decode_claims import claim_spec_text, decode_allocation, decode_claim_spec, decode_class
 from allocator.decode_node_selector import decode_node_selector
 from allocator.encode import encode_allocation, encode_node_selector
 from allocator.explain import Census, Explanation, RequestExplanation
@@ -93,6 +93,7 @@ __all__ = [
     "allocate_in_parts",
     "candidate_nodes",
     "check_node_selector",
+    "claim_spec_text",
     "decode_allocation",
     "decode_claim_spec",
     "decode_class",

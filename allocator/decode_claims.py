@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from allocator.decode_node_selector import node_selector
 from allocator.json_fields import (
@@ -42,6 +42,7 @@ from allocator.model import (
 )
 
 _specs: Final[WeakValueDictionary[str, ClaimSpec]] = WeakValueDictionary()
+_texts: Final[WeakKeyDictionary[ClaimSpec, str]] = WeakKeyDictionary()
 
 
 def decode_class(obj: Json) -> DeviceClass:
@@ -64,7 +65,13 @@ def decode_claim_spec(spec: Json) -> ClaimSpec:
             bad = error.below("spec")
             raise DecodeError("ResourceClaim", "", bad.path, bad.problem) from None
         _specs[key] = known
+        _texts[known] = key
     return known
+
+
+def claim_spec_text(spec: ClaimSpec) -> str:
+    """The JSON for which `decode_claim_spec` gives this object. Raises KeyError for one that is not from there."""
+    return _texts[spec]
 
 
 def decode_allocation(obj: Json) -> Allocation:

@@ -27,9 +27,8 @@ from typing import Final, Self
 
 from scheduler.config import Config, ProfileConfig
 from scheduler.core.inputs import Input, TimerFired
-from scheduler.core.machine import Machine
+from scheduler.core.recording import Handle
 from scheduler.debug_log import DebugLog
-from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
@@ -45,7 +44,7 @@ from scheduler.kube.profiling import DECIDING, Stages, unobserved
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.kube.watch import Reflector, WatchLimits
 from scheduler.metrics import CONTENT_TYPE, Metrics, Observed
-from scheduler.plugins import default_plugins
+from scheduler.recorder import ProfileRecipe, Recipe, Recorder
 
 log = logging.getLogger(__name__)
 
@@ -74,14 +73,17 @@ class SchedulerApp:
         config: Config | None = None,
         *,
         stages: Stages | None = None,
+        recorder: Recorder | None = None,
         is_patient: bool = False,
     ) -> None:
         """Args:
         stages: Where to count what the time goes for, None to count nothing.
+        recorder: Takes what the machine is told and decides; closed by whoever opened it.
         is_patient: Wait for an API server that does not answer yet, instead of raising.
         """
         self.config = config or Config()
         self._stages = stages
+        self._recorder = recorder
         self.preflight: Preflight | None = None
         self.problems_by_subject: dict[str, str] = {}  # what the server refuses us, by right or kind
         self.longest_handle_s = 0.0
@@ -159,14 +161,14 @@ class SchedulerApp:
             for warning in (*self.preflight.warnings, *dropped_by(gates)):
                 log.warning("%s", warning)
             features = features_left(features, gates)
-        self.machine = Machine(
-            tuple(_profile(profile, config) for profile in config.profiles),
-            features=features,
-            new_uid=lambda: str(uuid.uuid4()),
-            settings=replace(config.core_settings(), takes_notes=self._debug_log is not None),
-        )
+        settings = replace(config.core_settings(), takes_notes=self._debug_log is not None)
+        recipe = Recipe(tuple(_recipe(profile, config) for profile in config.profiles), features, settings)
+        recording = self._recorder.begin(recipe, _new_uid) if self._recorder is not None else None
+        self.machine = recipe.machine(recording.new_uid if recording is not None else _new_uid)
         observe = stages.timed if stages is not None else unobserved
-        self._handle = observe(DECIDING, self.machine.handle)
+        self._handle: Handle = observe(DECIDING, self.machine.handle)
+        if recording is not None:
+            self._handle = recording.of(self._handle)
         codec = Codec(config.slice_selector, observe=observe)
         name = config.scheduler_names[0]
         self._events = EventSeries(
@@ -387,6 +389,9 @@ class SchedulerApp:
             log.exception("the machine failed; this is a defect of the scheduler")
             self._fail(error)
             return
+        finally:
+            if self._recorder is not None:
+                self._recorder.flush()  # before what was decided is sent: a life that is killed is recorded whole
         if self._inbox:
             self._schedule_turn()
         else:
@@ -483,13 +488,17 @@ class SchedulerApp:
         )
 
 
-def _profile(profile: ProfileConfig, config: Config) -> Profile:
+def _new_uid() -> str:
+    return str(uuid.uuid4())
+
+
+def _recipe(profile: ProfileConfig, config: Config) -> ProfileRecipe:
     args = profile.dynamic_resources
-    plugins = default_plugins(
+    return ProfileRecipe(
+        profile.scheduler_name,
         budget_steps=args.search_steps,
         binding_timeout_ms=int(args.binding_timeout * 1000),
-        nodes=config.node_selector,
-        slices=config.slice_selector,
+        nodes=config.nodes,
+        slices=config.slices,
         ignored_fields=config.ignored_pod_fields,
     )
-    return Profile(profile.scheduler_name, plugins)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scheduler.config import Config
     from scheduler.kube.credentials import Connection
     from scheduler.kube.profiling import Stages
+    from scheduler.recorder import Recorder
 
 log = logging.getLogger("scheduler")
 
@@ -107,6 +108,12 @@ def _writable(_context: click.Context, _parameter: click.Parameter, path: Path |
     help="Write a profile of all calls, for Python's pstats. Makes everything two to three times slower.",
 )
 @click.option(
+    "--record",
+    "record_path",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Append what is seen and decided to this file, for `dra-scheduler replay`. See the guide for what is in it.",
+)
+@click.option(
     "--leader-elect",
     type=bool,
     is_flag=False,
@@ -129,6 +136,7 @@ def run(
     log_level: str,
     profile_path: Path | None,
     calls_path: Path | None,
+    record_path: Path | None,
     leader_elect: bool | None,
     paranoid: bool,
 ) -> None:
@@ -157,8 +165,8 @@ def run(
         connection = Connection.find(kubeconfig, context)
     except CredentialsError as error:
         raise click.UsageError(str(error)) from error
-    with _calls_profiled(calls_path):
-        failure = _run(connection, config, profile_path)
+    with _calls_profiled(calls_path), _recorded(record_path) as recorder:
+        failure = _run(connection, config, profile_path, recorder)
     if failure is not None:
         raise click.ClickException(failure)
 
@@ -178,6 +186,29 @@ def _calls_profiled(path: Path | None) -> Iterator[None]:
     finally:
         profile.disable()
         profile.dump_stats(path)
+
+
+@contextmanager
+def _recorded(path: Path | None) -> Iterator[Recorder | None]:
+    """A recorder of this file, if one is given."""
+    if path is None:
+        yield None
+        return
+    from scheduler.recorder import LineError, Recorder
+
+    try:
+        recorder = Recorder(path)
+    except (OSError, LineError) as error:
+        problem = (
+            f"'{path}' cannot be written: {error.strerror or error}"
+            if isinstance(error, OSError)
+            else (f"'{path}' exists and {error}: name another file")
+        )
+        raise click.BadParameter(problem, param_hint="--record") from error
+    try:
+        yield recorder
+    finally:
+        recorder.close()
 
 
 def find_configuration(path: Path | None, given: dict[str, Any], scheduler_names: Sequence[str]) -> Config:
@@ -214,7 +245,9 @@ def _named_profiles(base: Config, names: Sequence[str]) -> tuple[dict[str, Any],
     return tuple({"scheduler_name": name, "plugin_config": by_name.get(name, only)} for name in names)
 
 
-def _run(connection: Connection, config: Config, profile_path: Path | None = None) -> str | None:
+def _run(
+    connection: Connection, config: Config, profile_path: Path | None = None, recorder: Recorder | None = None
+) -> str | None:
     """Run until stopped; what went wrong, if something did."""
     import uvloop
 
@@ -225,7 +258,7 @@ def _run(connection: Connection, config: Config, profile_path: Path | None = Non
 
     stages = Stages() if profile_path is not None else None
     try:
-        if uvloop.run(_serve(connection, config, stages)) == signal.SIGINT:
+        if uvloop.run(_serve(connection, config, stages, recorder)) == signal.SIGINT:
             raise KeyboardInterrupt
     except (CredentialsError, PreflightError) as error:
         return str(error)
@@ -245,7 +278,9 @@ def _run(connection: Connection, config: Config, profile_path: Path | None = Non
     return None
 
 
-async def _serve(connection: Connection, config: Config, stages: Stages | None) -> int | None:
+async def _serve(
+    connection: Connection, config: Config, stages: Stages | None, recorder: Recorder | None
+) -> int | None:
     """Run until a signal ends it; the signal that came before it had begun, if one did."""
     from scheduler.app import SchedulerApp
 
@@ -266,7 +301,9 @@ async def _serve(connection: Connection, config: Config, stages: Stages | None) 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     try:
-        async with SchedulerApp(connection, config, stages=stages, is_patient=connection.in_cluster) as app:
+        async with SchedulerApp(
+            connection, config, stages=stages, recorder=recorder, is_patient=connection.in_cluster
+        ) as app:
             has_begun = True
             # Not the loop's: it would come after what the loop had begun to send when we were stopped.
             signal.signal(signal.SIGCONT, lambda *_: _end_overslept(app))

@@ -17,7 +17,6 @@ See docs/adr/0001-synchronous-core.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 from allocator import Features
@@ -63,7 +62,6 @@ from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
-from scheduler.core.story import Entry, Story
 from scheduler.core.stranded_claims import StrandedClaims
 from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
@@ -108,10 +106,6 @@ class Machine:
         self.troubles: Final = Troubles(self.timers, settings)
         self.outbox: Final = Outbox(self.places, self.troubles, self.timers, takes_notes=settings.takes_notes)
         self._problems: Final = Problems()
-        self.story: Final = Story(settings.story_entries_max)
-        self._uids: Final[list[str]] = []
-        if settings.story_entries_max:
-            new_uid = partial(self._draw_uid, new_uid)
         view = CoreView(self.store, self.overlay, new_uid)
         self.feasibility: Final = Feasibility(self.store, settings, view)
         self.queue: Final = SchedulingQueue(
@@ -202,11 +196,7 @@ class Machine:
         self._dispatch(given)
         if self.settings.checks_invariants:
             self.check_invariants()
-        decisions = self.outbox.drain()
-        if self.settings.story_entries_max:
-            self.story.tell(Entry(now_ms, given, decisions, tuple(self._uids)))
-            self._uids.clear()
-        return decisions
+        return self.outbox.drain()
 
     def _dispatch(self, given: Input) -> None:  # noqa: C901, PLR0912 - one case for each kind of input
         observed = self._observed
@@ -300,11 +290,6 @@ class Machine:
                 steps = min(steps, settings.search_steps_first)
             self._cycles.run(popped, asked_max - feasibility.asked, steps)
         self.bindings.ask_permits()
-
-    def _draw_uid(self, new_uid: Callable[[], str]) -> str:
-        uid = new_uid()
-        self._uids.append(uid)
-        return uid
 
     def _claim_revision(self, uid: ClaimUid) -> int | None:
         claim = self.store.claims.get(uid)

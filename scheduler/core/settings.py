@@ -40,7 +40,6 @@ class CoreSettings:
             are told again after so long; it is over when nothing was heard of it for so long.
         waiting_ms_silent: A pod that waits for something in PreBind says so in its condition when it lasts so long.
         takes_notes: Note what became of each attempt, for a log (`Outbox.notes`); whoever sets it empties them.
-        story_entries_max: Inputs the story remembers, 0 for none.
         is_paranoid: Compare remembered verdicts and scores with fresh ones in every cycle (slow).
         checks_invariants: Check everything after every input (very slow).
         is_strict: Let exceptions of plugins out instead of failing the pod (tests).
@@ -75,7 +74,6 @@ class CoreSettings:
     trouble_ms_forgotten: int = 150_000
     waiting_ms_silent: int = 1_000
     takes_notes: bool = False
-    story_entries_max: int = 0
     is_paranoid: bool = False
     checks_invariants: bool = False
     is_strict: bool = False

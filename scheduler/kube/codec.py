@@ -58,7 +58,7 @@ from scheduler.model import pod_group
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
-from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodResourceClaim, Record
+from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodMeta, PodResourceClaim, Record
 from scheduler.model.pod_group import PodGroup
 from scheduler.model.selector_text import TextSelector, selects_slice
 
@@ -258,7 +258,7 @@ class Kind:
         name: "Pod", …, as in `RelistFinished.kind`.
         path: The collection over all namespaces; empty where it must be found out (`served_as`).
         wire: What msgspec decodes an object to; `msgspec.Raw` leaves it to `observed`.
-        observed: Its `ObjectMeta` and the input; ValueError (with the field in its text) when it cannot be decoded.
+        observed: Its metadata and the input; ValueError (with the field in its text) when it cannot be decoded.
         deleted: The input for a deletion: name, uid, and the revision at which it is known to be true (0: unknown).
         withdraws_broken: Whether an object that becomes undecodable is told as deleted (its devices or its class must
             not be used any more) or left as last seen (a pod still uses its node).
@@ -271,7 +271,7 @@ class Kind:
         name: str,
         path: str,
         wire: Any,
-        observed: Callable[[Any], tuple[ObjectMeta, Input]],
+        observed: Callable[[Any], tuple[PodMeta, Input]],
         deleted: Callable[[ObjectName, str, int], Input],
         *,
         withdraws_broken: bool = False,
@@ -434,7 +434,7 @@ class ClaimDecoder:
         self._specs: _DecodedOnce[ClaimSpec] = _DecodedOnce(decode_claim_spec, specs_max)
         self._allocations: _DecodedOnce[Allocation] = _DecodedOnce(decode_allocation, allocations_max)
 
-    def observed(self, wire: _WireClaim) -> tuple[ObjectMeta, Input]:
+    def observed(self, wire: _WireClaim) -> tuple[PodMeta, Input]:
         return _checked(wire.metadata), ClaimObserved(self.claim(wire))
 
     def claim(self, wire: _WireClaim) -> ResourceClaim:
@@ -481,29 +481,29 @@ def _device_conditions(wire: tuple[_WireDevice, ...] | None) -> tuple[DeviceCond
     )
 
 
-def _checked(meta: ObjectMeta) -> ObjectMeta:
+def _checked(meta: PodMeta) -> PodMeta:
     """The machine compares revisions as numbers; ValueError when this one is none."""
     if not meta.resource_version.isdecimal():
         raise ValueError(f"metadata.resourceVersion: {meta.resource_version!r} is not a number")
     return meta
 
 
-def _observed_pod(pod: Pod) -> tuple[ObjectMeta, Input]:
+def _observed_pod(pod: Pod) -> tuple[PodMeta, Input]:
     return _checked(pod.metadata), PodObserved(pod)
 
 
-def _observed_node(node: Node) -> tuple[ObjectMeta, Input]:
+def _observed_node(node: Node) -> tuple[PodMeta, Input]:
     return _checked(node.metadata), NodeObserved(node)
 
 
-def _observed_namespace(namespace: Namespace) -> tuple[ObjectMeta, Input]:
+def _observed_namespace(namespace: Namespace) -> tuple[PodMeta, Input]:
     return _checked(namespace.metadata), NamespaceObserved(namespace)
 
 
-def _slice_observer(selector: TextSelector | None) -> Callable[[msgspec.Raw], tuple[ObjectMeta, Input]]:
+def _slice_observer(selector: TextSelector | None) -> Callable[[msgspec.Raw], tuple[PodMeta, Input]]:
     """A slice that is not selected is told as gone: it may have been selected before."""
 
-    def observed(raw: msgspec.Raw) -> tuple[ObjectMeta, Input]:
+    def observed(raw: msgspec.Raw) -> tuple[PodMeta, Input]:
         meta = _checked(_meta_decoder.decode(raw).metadata)
         slice_ = decode_slice(orjson.loads(bytes(raw)))
         if selector is not None and not selects_slice(selector, slice_):
@@ -513,12 +513,12 @@ def _slice_observer(selector: TextSelector | None) -> Callable[[msgspec.Raw], tu
     return observed
 
 
-def _observed_class(raw: msgspec.Raw) -> tuple[ObjectMeta, Input]:
+def _observed_class(raw: msgspec.Raw) -> tuple[PodMeta, Input]:
     meta = _checked(_meta_decoder.decode(raw).metadata)
     return meta, ClassObserved(decode_class(orjson.loads(bytes(raw))), meta.revision)
 
 
-def _observed_taint_rule(wire: _WireTaintRule) -> tuple[ObjectMeta, Input]:
+def _observed_taint_rule(wire: _WireTaintRule) -> tuple[PodMeta, Input]:
     """Raises ValueError for a selector that this program cannot apply: half of it would taint too much."""
     meta, wanted, taint = _checked(wire.metadata), wire.spec.device_selector, wire.spec.taint
     selector = None
@@ -533,7 +533,7 @@ def _observed_taint_rule(wire: _WireTaintRule) -> tuple[ObjectMeta, Input]:
     return meta, TaintRuleObserved(rule, meta.revision)
 
 
-def _observed_pod_group(wire: _WirePodGroup) -> tuple[ObjectMeta, Input]:
+def _observed_pod_group(wire: _WirePodGroup) -> tuple[PodMeta, Input]:
     meta = _checked(wire.metadata)
     group = PodGroup(PodGroupKey(meta.namespace, meta.name), meta.uid, wire.spec.resource_claims or ())
     return meta, PodGroupObserved(group, meta.revision)

@@ -30,22 +30,27 @@ class OwnerReference(Record, frozen=True):
     controller: bool | None = None
 
 
-class ObjectMeta(Record, frozen=True):
+class PodMeta(Record, frozen=True):
+    """Metadata without annotations: nobody reads those of pods, and they can be long, and secret."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
-    finalizers: tuple[str, ...] | None = None
 
     @property
     def revision(self) -> int:
         """`resourceVersion` as a number: newer objects have larger ones (Kubernetes guarantees this since 1.35)."""
         return int(self.resource_version or 0)
+
+
+class ObjectMeta(PodMeta, frozen=True):
+    creation_timestamp: str | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] | None = None
 
 
 class Toleration(Record, frozen=True):
@@ -239,7 +244,7 @@ class PodStatus(Record, frozen=True):
 
 
 class Pod(Record, frozen=True):
-    metadata: ObjectMeta
+    metadata: PodMeta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 

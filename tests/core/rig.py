@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from allocator import Features
 from scheduler.core.inputs import Input, RelistFinished, TimerFired, WriteAccepted
 from scheduler.core.machine import KINDS, Machine
+from scheduler.core.recording import Recording
 from scheduler.core.settings import CoreSettings
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision, RecordEvent
@@ -32,16 +34,19 @@ class Rig:
         is_listed: bool = True,
         scheduler_name: str = builders.SCHEDULER,
         features: Features | None = None,
+        record: Callable[[bytes], object] | None = None,
         **settings: Any,
     ) -> None:
         uids = itertools.count(1)
+        recording = Recording(record, lambda: f"new-uid-{next(uids)}") if record is not None else None
         settings = {"checks_invariants": True, "is_strict": True, "is_paranoid": True, **settings}
         self.machine = Machine(
             [Profile(scheduler_name, plugins)],
             features=features or Features(),
-            new_uid=lambda: f"new-uid-{next(uids)}",
+            new_uid=recording.new_uid if recording is not None else lambda: f"new-uid-{next(uids)}",
             settings=CoreSettings(**settings),
         )
+        self._handle = recording.of(self.machine.handle) if recording is not None else self.machine.handle
         self.server = FakeApiServer()
         self.now_ms = START_MS
         self.pending: list[Decision] = []
@@ -54,7 +59,7 @@ class Rig:
 
     def tell(self, given: Input) -> tuple[Decision, ...]:
         """One input; its decisions are kept."""
-        decisions = self.machine.handle(given, now_ms=self.now_ms)
+        decisions = self._handle(given, now_ms=self.now_ms)
         for decision in decisions:
             self.decided.append(decision)
             if isinstance(decision, RecordEvent):

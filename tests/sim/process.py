@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from scheduler.core.inputs import Input
 from scheduler.core.machine import KINDS, Machine
+from scheduler.core.recording import Handle
 from scheduler.framework.decisions import Answered
 
 
@@ -32,6 +33,7 @@ class Process:
 
     number: int
     machine: Machine = field(init=False)
+    handle: Handle = field(init=False)
     queues: dict[object, deque[Answered]] = field(default_factory=dict)
     replies: list[tuple[object, Input]] = field(default_factory=list)
     late: list[Answered] = field(default_factory=list)

@@ -25,7 +25,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from allocator import Features
 from scheduler.core import machine as core_machine
 from scheduler.core.inputs import Input, RelistFinished, TimerFired, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.machine import KINDS
+from scheduler.core.recording import Recording
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import claims_of
 from scheduler.framework.api import Profile
@@ -111,13 +112,14 @@ class Conditions:
         steps: Before the faults end.
         focus: What is not left to chance: faults with their probabilities, actions with their weights, and "devices",
             "pods_max", "lateness", "cruelty".
+        record: Takes the lines of a recording of every machine, one after the other.
     """
 
     has_faults: bool = True
     steps: int = 400
     is_paranoid: bool = True
     checks_invariants: bool = True
-    story_entries_max: int = 0
+    record: Callable[[bytes], object] | None = None
     focus: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -180,15 +182,20 @@ class World(ForeignScheduler, TaintRuleActions):
     def start_machine(self) -> None:
         uids = self.uids
         process = self.process
+        record = self.conditions.record
+
+        def new_uid() -> str:
+            return f"00000000-0000-4000-8000-{next(uids):012}"
+
+        recording = Recording(record, new_uid) if record is not None else None
         process.machine = core_machine.Machine(
             [Profile(builders.SCHEDULER, default_plugins())],
             features=Features(),
-            new_uid=lambda: f"00000000-0000-4000-8000-{next(uids):012}",
+            new_uid=recording.new_uid if recording is not None else new_uid,
             settings=CoreSettings(
                 is_strict=True,
                 is_paranoid=self.conditions.is_paranoid,
                 checks_invariants=self.conditions.checks_invariants,
-                story_entries_max=self.conditions.story_entries_max,
                 feasible_nodes_enough=self.rnd.choice([1, 2, 100]),
                 places=self.rnd.choice([2, 100]),
                 cycles_per_tick=self.rnd.choice([1, 3, 16]),
@@ -197,6 +204,7 @@ class World(ForeignScheduler, TaintRuleActions):
                 unschedulable_ms_max=10**9,  # or a wake-up that was missed would go unnoticed
             ),
         )
+        process.handle = recording.of(process.machine.handle) if recording is not None else process.machine.handle
         process.queues.clear()
         process.replies.clear()
         process.known = {kind: {} for kind in KINDS}
@@ -206,7 +214,7 @@ class World(ForeignScheduler, TaintRuleActions):
     def tell(self, given: Input) -> None:
         who = f"[{self.process.number}] " if self.twins else ""
         self.trace.append(f"{who}{self.now_ms - START_MS} > {brief(given)}")
-        decisions = self.machine.handle(given, now_ms=self.now_ms)
+        decisions = self.process.handle(given, now_ms=self.now_ms)
         for decision in decisions:
             self.trace.append(f"    < {brief(decision)}")
             if isinstance(decision, RecordEvent):

@@ -1,0 +1,99 @@
+"""`dra-scheduler replay FILE`: whether a recorded run of the scheduler leads to the same decisions again.
+
+    $ dra-scheduler replay run.jsonl
+    run.jsonl: 18,211 inputs led to the same 5,320 decisions
+
+Exit codes: 0 the same, 1 not, or the file cannot be replayed, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from scheduler.core.recording import Entry
+    from scheduler.recorder import Difference, Replayed
+
+_NAMED_BY: Final = ("pod", "claim", "node", "namespace", "slice", "device_class", "rule", "group")
+_TEXT_MAX: Final = 400
+
+
+@click.command()
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def replay(path: Path) -> None:
+    """Tell a new scheduler what a recorded one was told, and compare what it decides.
+
+    FILE is written by `dra-scheduler run --record FILE`. Nothing is read from a cluster or written to one, and time is
+    the recorded one: hours are replayed in seconds. Ends at the first decision that differs.
+    """
+    from scheduler.recorder import LineError
+    from scheduler.recorder import replay as replay_lines
+
+    try:
+        with path.open("rb") as lines:
+            found = replay_lines(lines)
+    except LineError as error:
+        raise click.ClickException(f"{path}{f':{error.line}' if error.line else ''}: {error}") from error
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror or error}") from error
+    if found.difference is not None:
+        raise click.ClickException(_text_of(path, found, found.difference))
+    lives = f" of {found.lives} processes" if found.lives > 1 else ""
+    click.echo(f"{path}: {found.inputs:,} inputs{lives} led to the same {found.decisions:,} decisions")
+
+
+def _text_of(path: Path, found: Replayed, difference: Difference) -> str:
+    from scheduler.recorder import program_version
+
+    recorded, now = difference.recorded, difference.now
+    at = datetime.fromtimestamp(recorded.at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    lines = [
+        f"{path}:{difference.line}: other decisions than recorded, after {found.inputs:,} inputs with the same",
+        f"  input at {at}: {_brief(recorded.given)}",
+    ]
+    told = (_outcome(recorded, is_exact=False), _outcome(now, is_exact=False))
+    if told[0] == told[1]:
+        told = (_outcome(recorded, is_exact=True), _outcome(now, is_exact=True))
+    for word, texts in zip(("recorded", "now"), told, strict=True):
+        lines += [f"  {word + ':':<9} {text}" for text in texts]
+    if found.program != program_version():
+        lines.append(f"  recorded by dra-scheduler {found.program}, this is {program_version()}")
+    return "\n".join(lines)
+
+
+def _outcome(entry: Entry, *, is_exact: bool) -> list[str]:
+    """What came of it, a line each: an exception, decisions, or nothing."""
+    from scheduler.debug_log import describe
+
+    if entry.raised:
+        return [f"failed with {entry.raised}"]
+    described: list[str] = [_short(repr(one)) if is_exact else describe(one) for one in entry.decided]
+    return described or ["nothing"]
+
+
+def _brief(given: Any) -> str:
+    """An input's type, and the object it is about with its revision."""
+    about: Any = next((getattr(given, name) for name in _NAMED_BY if getattr(given, name, None) is not None), given)
+    key = getattr(about, "key", None) or getattr(about, "name", None)
+    if key is None and (metadata := getattr(about, "metadata", None)) is not None:
+        key = metadata.name
+    revision = getattr(given, "revision", 0) or getattr(about, "revision", 0)
+    if not revision and (metadata := getattr(about, "metadata", None)) is not None:
+        revision = metadata.revision
+    answers = f" #{given.id}" if hasattr(given, "id") else ""
+    kind = f" {given.kind}" if hasattr(given, "kind") else ""
+    return (
+        type(given).__name__
+        + kind
+        + answers
+        + (f" {key}" if key is not None else "")
+        + (f" at revision {revision}" if revision else "")
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…"
