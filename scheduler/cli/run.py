@@ -198,13 +198,12 @@ def _recorded(path: Path | None) -> Iterator[Recorder | None]:
 
     try:
         recorder = Recorder(path)
-    except (OSError, LineError) as error:
-        problem = (
-            f"'{path}' cannot be written: {error.strerror or error}"
-            if isinstance(error, OSError)
-            else (f"'{path}' exists and {error}: name another file")
-        )
-        raise click.BadParameter(problem, param_hint="--record") from error
+    except OSError as error:
+        text = f"'{path}' cannot be written: {error.strerror or error}"
+        raise click.BadParameter(text, param_hint="--record") from error
+    except LineError as error:
+        text = f"'{path}' exists and {str(error).partition(';')[0]}: name another file"
+        raise click.BadParameter(text, param_hint="--record") from error
     try:
         yield recorder
     finally:

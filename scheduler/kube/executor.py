@@ -323,7 +323,7 @@ class Executor:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        # Rule 1, for whoever reads the machine's story afterwards: what was never sent, or was cut, is unknown.
+        # Rule 1, for whoever reads a recording afterwards: what was never sent, or was cut, is unknown.
         for lane in self._lanes.values():
             for decision in lane.decisions:
                 self._deliver(WriteOutcomeUnknown(decision.id, "the scheduler stopped"))
