@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from allocator import Features, decode_claim_spec
-from scheduler.core.inputs import ClassObserved, SliceObserved, TimerFired
+from scheduler.core.inputs import ClassObserved, PodDeleted, SliceObserved, TimerFired
 from scheduler.core.machine import Machine
 from scheduler.core.recording import (
     Entry,
@@ -21,6 +21,7 @@ from scheduler.core.recording import (
     encode_entry,
 )
 from scheduler.framework.api import Profile
+from scheduler.model.keys import PodKey, PodUid
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.plugins import TinyDevices
@@ -141,6 +142,23 @@ def test_uids_are_given_out_again_for_the_input_they_were_drawn_for():
     for line in (lines[1], lines[0]):
         replay.tell(decode_entry(line))
     assert drawn == [("c", "d"), ("a", "b")]
+
+
+def test_uids_that_are_not_drawn_any_more_are_not_given_out_for_the_next_input():
+    def draw_once(new_uid):
+        return lambda given, *, now_ms: drawn.append(new_uid()) or ()
+
+    drawn: list[str] = []
+    replay = Replay(draw_once)
+    for uids in (("a", "b"), ("c",), ()):
+        replay.tell(Entry(1, TimerFired(), (), uids))
+    assert drawn == ["a", "c", "00000000-0000-0000-0000-000000000000"]
+
+
+def test_what_only_equals_a_default_is_written():
+    """False equals 0, and is another value."""
+    entry = decode_entry(encode_entry(Entry(1, PodDeleted(PodKey("a", "b"), PodUid("c"), False), ())))
+    assert entry.given.revision is False
 
 
 @pytest.mark.parametrize(
