@@ -162,7 +162,7 @@ class SchedulerApp:
                 log.warning("%s", warning)
             features = features_left(features, gates)
         settings = replace(config.core_settings(), takes_notes=self._debug_log is not None)
-        recipe = Recipe(tuple(_recipe(profile, config) for profile in config.profiles), features, settings)
+        recipe = Recipe(tuple(profile_recipe(profile, config) for profile in config.profiles), features, settings)
         recording = self._recorder.begin(recipe, _new_uid) if self._recorder is not None else None
         self.machine = recipe.machine(recording.new_uid if recording is not None else _new_uid)
         observe = stages.timed if stages is not None else unobserved
@@ -492,7 +492,8 @@ def _new_uid() -> str:
     return str(uuid.uuid4())
 
 
-def _recipe(profile: ProfileConfig, config: Config) -> ProfileRecipe:
+def profile_recipe(profile: ProfileConfig, config: Config) -> ProfileRecipe:
+    """What a configuration says of one scheduler name."""
     args = profile.dynamic_resources
     return ProfileRecipe(
         profile.scheduler_name,

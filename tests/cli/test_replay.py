@@ -199,7 +199,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_scheduler(path: Path, caplog
     recorder = Recorder(path)
     handle = recorder.begin(RECIPE, lambda: "uid").of(lambda given, *, now_ms: ())
     recorder.close()
-    recorder._file = Full()  # type: ignore[assignment]
+    recorder._file = Full()
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
             assert handle(TimerFired(), now_ms=1) == ()

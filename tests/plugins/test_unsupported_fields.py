@@ -183,10 +183,10 @@ def test_the_configuration_names_fields(tmp_path) -> None:
 
 
 def test_the_configuration_reaches_the_plugin() -> None:
-    from scheduler.app import _profile
+    from scheduler.app import profile_recipe
 
     config = Config(ignored_pod_fields=("hostPort",))
-    plugins = {plugin.name: plugin for plugin in _profile(config.profiles[0], config).plugins}
+    plugins = {plugin.name: plugin for plugin in profile_recipe(config.profiles[0], config).profile().plugins}
 
     plugin = plugins["UnsupportedFields"]
     assert isinstance(plugin, UnsupportedFields)
