@@ -229,7 +229,7 @@ class BindingCycles:
         binding = self._by_pod.get(uid)
         return None if binding is None or binding.is_given_up else binding.stage
 
-    def hold_back(self, uid: PodUid, failure: Status) -> bool:
+    def give_up_if_unsent(self, uid: PodUid, failure: Status) -> bool:
         """Give the pod up if its binding has not been sent; whether it is given up."""
         binding = self._by_pod.get(uid)
         if binding is None or binding.stage is _BIND:

@@ -235,7 +235,7 @@ class DeviceConflicts:
         """Ours is a claim that is not created yet, or of which that is not known: nothing is stored for it."""
         ours = hold.held
         against = Rival(seen.uid, rival.kind, rival.what)
-        self.bindings.hold_back(hold.pod, Status.error(self._text(ours.claim, against)))
+        self.bindings.give_up_if_unsent(hold.pod, Status.error(self._text(ours.claim, against)))
         self.counts[rival.kind, Fate.WITHDRAWN] += 1
 
     def _is_ours(self, claim: ResourceClaim) -> bool:
@@ -251,10 +251,10 @@ class DeviceConflicts:
             return Fate.BOUND
         is_given_up = False
         for pod in self._store.pods_using(claim.key):
-            is_given_up |= self.bindings.hold_back(pod.uid, Status.error(text))
+            is_given_up |= self.bindings.give_up_if_unsent(pod.uid, Status.error(text))
         hold = self._overlay.holds.get(claim.uid)
         if hold is not None:  # of a pod that is gone: its writes are awaited already
-            is_given_up |= self.bindings.hold_back(hold.pod, Status.error(text))
+            is_given_up |= self.bindings.give_up_if_unsent(hold.pod, Status.error(text))
         is_withdrawn = self.withdraw_idle((claim.key,))
         return Fate.WITHDRAWN if is_given_up or is_withdrawn else Fate.BOUND
 

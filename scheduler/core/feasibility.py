@@ -95,6 +95,9 @@ class ShapeRecord:
     )
 
     def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
         self.position = -1
         self.order: tuple[NodeName, ...] = ()
         self.cursor = 0
@@ -116,7 +119,7 @@ class ShapeRecord:
         return len(self.fits) + len(self.rejected)
 
     def start_over(self, order: tuple[NodeName, ...], cursor: int, position: int) -> None:
-        self.__init__()  # type: ignore[misc]
+        self._clear()
         self.order, self.cursor, self.left, self.position = order, cursor, len(order), position
 
     @property

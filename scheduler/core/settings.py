@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
 class CoreSettings:
-    """What can be set about the core. Times are milliseconds.
+    """What can be set about the core. Times are milliseconds; numbers are at least 1.
 
     Attributes:
         backoff_ms_initial, backoff_ms_max: Wait after a failed attempt; doubles with each attempt (upstream 1 s, 10 s).
@@ -79,38 +79,10 @@ class CoreSettings:
     is_strict: bool = False
 
     def __post_init__(self) -> None:
-        for name in (
-            "backoff_ms_initial",
-            "backoff_ms_max",
-            "unschedulable_ms_max",
-            "flush_interval_ms",
-            "gated_ms_silent",
-            "cycles_per_tick",
-            "verdicts_per_tick",
-            "unallocated_ms_silent",
-            "unallocated_ms_again",
-            "steps_per_tick",
-            "search_steps_first",
-            "search_steps_per_turn",
-            "search_steps_before_rest",
-            "search_rest_ms_max",
-            "places",
-            "permits_per_tick",
-            "feasible_nodes_enough",
-            "remembered_verdicts_max",
-            "remembered_shapes_max",
-            "write_retry_ms_initial",
-            "write_retry_ms_max",
-            "reserved_ms_patience",
-            "conflicts_max",
-            "configuration_retry_ms",
-            "trouble_ms_silent",
-            "waiting_ms_silent",
-            "trouble_ms_again",
-            "trouble_ms_forgotten",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"CoreSettings.{name}: {getattr(self, name)} must be at least 1")
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if type(value) is int and value < 1:
+                raise ValueError(f"CoreSettings.{one.name}: {value} must be at least 1")
 
 
 def backoff_ms(initial: int, largest: int, attempt: int) -> int:
