@@ -21,9 +21,10 @@ from scheduler.embedded.field_managers import (
 from scheduler.embedded.kinds import Kind
 from scheduler.embedded.list_rules import rules_of_kind
 from scheduler.embedded.rest import Api, WriteOptions
-from scheduler.embedded.statuses import ApiError, Json, apply_conflict, bad_request, not_found
+from scheduler.embedded.statuses import ApiError, apply_conflict, bad_request, not_found
 from scheduler.embedded.store import Stored
 from scheduler.embedded.strategy import Object
+from scheduler.validation.field_errors import Json
 
 KUBECTL: Final = "kubectl"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

@@ -37,10 +37,10 @@ from scheduler.embedded.reactors import Reactors
 from scheduler.embedded.rest import Api
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.set_workloads import SetWorkloads
-from scheduler.embedded.statuses import Json
 from scheduler.embedded.store import Store
 from scheduler.embedded.watches import Watches
 from scheduler.embedded.workloads import Workloads
+from scheduler.validation.field_errors import Json
 
 DEFAULT_WATCH_WINDOW: Final = 10_000
 """Changes of each kind that a watch can be resumed over."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from scheduler.embedded.statuses import Json
 from scheduler.model.timestamps import parse_rfc3339
+from scheduler.validation.field_errors import Json
 
 Cell = Callable[[Mapping[str, Json], datetime], Json]
 

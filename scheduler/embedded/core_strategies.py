@@ -9,9 +9,9 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.embedded.names import check_text, dns_label, label_key, label_value
-from scheduler.embedded.statuses import FieldError, Json, forbidden, not_supported
 from scheduler.embedded.strategy import ClusterView, Object, Strategy, keep_all_but_status, set_default
+from scheduler.validation.field_errors import FieldError, Json, forbidden, not_supported
+from scheduler.validation.names import check_text, dns_label, label_key, label_value
 
 _TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler.embedded.kinds import ALL_VERBS, STATUS_VERBS, Kind, Registry
 from scheduler.embedded.patches import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
-from scheduler.embedded.statuses import Json
+from scheduler.validation.field_errors import Json
 
 GIT_VERSION: Final = "v1.36.3+dra-scheduler-embedded"
 AGGREGATED_TYPE: Final = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"

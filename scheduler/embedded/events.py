@@ -9,10 +9,10 @@ Source: k8s.io/kubernetes v1.36.3 pkg/apis/events/v1/conversion.go, pkg/apis/cor
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.embedded.names import check_text, label_key
-from scheduler.embedded.statuses import FieldError, Json, invalid, required
 from scheduler.embedded.strategy import ClusterView, Object, Strategy
 from scheduler.model.api_rules import NOTE_LENGTH_MAX
+from scheduler.validation.field_errors import FieldError, Json, invalid, required
+from scheduler.validation.names import check_text, label_key
 
 REPORTING_INSTANCE_LENGTH_MAX: Final = 128
 ACTION_LENGTH_MAX: Final = 128

@@ -18,8 +18,8 @@ from typing import Final
 import orjson
 
 from scheduler.embedded.list_rules import ListRule
-from scheduler.embedded.statuses import Json
 from scheduler.embedded.strategy import Object
+from scheduler.validation.field_errors import Json
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 

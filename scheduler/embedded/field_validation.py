@@ -21,7 +21,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from scheduler.embedded.kinds import Kind
-from scheduler.embedded.statuses import Json, bad_request
+from scheduler.embedded.statuses import bad_request
+from scheduler.validation.field_errors import Json
 
 STRICT: Final = "Strict"
 

@@ -43,9 +43,7 @@ from scheduler.embedded.rest import Api, DeleteOptions, WriteOptions
 from scheduler.embedded.scales import read_scale, write_scale
 from scheduler.embedded.statuses import (
     ApiError,
-    Json,
     bad_request,
-    forbidden,
     forbidden_request,
     invalid_object,
     method_not_allowed,
@@ -57,6 +55,7 @@ from scheduler.embedded.store import Stored
 from scheduler.embedded.strategy import Object
 from scheduler.embedded.views import JSON_TYPE, Form, View, negotiate
 from scheduler.embedded.watches import Watches
+from scheduler.validation.field_errors import Json, forbidden
 from scheduler.yaml_reading import load as load_yaml
 
 REQUEST_SIZE_MAX: Final = 3 * 1024 * 1024

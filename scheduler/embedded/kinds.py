@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from scheduler.embedded.statuses import Json, qualified
+from scheduler.embedded.statuses import qualified
 from scheduler.embedded.strategy import Object, Strategy
+from scheduler.validation.field_errors import Json
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 STATUS_VERBS: Final = ("get", "patch", "update")

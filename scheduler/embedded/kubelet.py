@@ -21,9 +21,10 @@ from scheduler.embedded.pod_requests import set_condition
 from scheduler.embedded.pods import TERMINAL_PHASES
 from scheduler.embedded.reactors import Key
 from scheduler.embedded.rest import Api, DeleteOptions, WriteOptions
-from scheduler.embedded.statuses import ApiError, Json
+from scheduler.embedded.statuses import ApiError
 from scheduler.embedded.store import Change
 from scheduler.embedded.strategy import Object
+from scheduler.validation.field_errors import Json
 
 ANNOTATION_RUN_SECONDS: Final = "embedded.dra-scheduler/run-seconds"
 LEASE_NAMESPACE: Final = "kube-node-lease"

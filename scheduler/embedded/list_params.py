@@ -9,7 +9,8 @@ from typing import Final
 
 from scheduler.embedded.kinds import Kind
 from scheduler.embedded.selectors import LabelPredicate, ObjectPredicate, parse_field_selector, parse_label_selector
-from scheduler.embedded.statuses import FieldError, bad_request, forbidden, invalid_object, not_supported
+from scheduler.embedded.statuses import bad_request, invalid_object
+from scheduler.validation.field_errors import FieldError, forbidden, not_supported
 
 EXACT: Final = "Exact"
 NOT_OLDER_THAN: Final = "NotOlderThan"

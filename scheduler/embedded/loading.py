@@ -17,9 +17,10 @@ from scheduler.embedded.field_validation import check_fields
 from scheduler.embedded.http_server import drop_nulls
 from scheduler.embedded.kinds import Kind
 from scheduler.embedded.rest import Api, WriteOptions
-from scheduler.embedded.statuses import Json, bad_request
+from scheduler.embedded.statuses import bad_request
 from scheduler.embedded.store import Stored
 from scheduler.embedded.strategy import Object
+from scheduler.validation.field_errors import Json
 
 _APPLY_MANAGER: Final = "embedded-apply"
 _RESTORED_KINDS: Final = frozenset(

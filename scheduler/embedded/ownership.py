@@ -8,9 +8,9 @@ from typing import Final
 
 from scheduler.embedded.reactors import Key
 from scheduler.embedded.rest import FINALIZER_FOREGROUND, FINALIZER_ORPHAN, NAMESPACES, Api, DeleteOptions, WriteOptions
-from scheduler.embedded.statuses import Json
 from scheduler.embedded.store import Change, ChangeType, Stored
 from scheduler.embedded.strategy import Object
+from scheduler.validation.field_errors import Json
 
 _OPTIONS: Final = WriteOptions(manager="garbage-collector")
 _BACKGROUND: Final = DeleteOptions(propagation="Background")

@@ -15,9 +15,10 @@ from typing import Final
 
 from scheduler.embedded.list_params import EXACT, ListParams
 from scheduler.embedded.rest import Api
-from scheduler.embedded.statuses import Json, bad_request, expired, too_large_resource_version
+from scheduler.embedded.statuses import bad_request, expired, too_large_resource_version
 from scheduler.embedded.store import Stored
 from scheduler.embedded.views import View
+from scheduler.validation.field_errors import Json
 
 UNFINISHED_LISTS_MAX: Final = 64
 

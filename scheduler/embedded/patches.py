@@ -18,7 +18,8 @@ import jsonpatch
 import jsonpointer
 
 from scheduler.embedded.list_rules import ListRule
-from scheduler.embedded.statuses import ApiError, Json, bad_request
+from scheduler.embedded.statuses import ApiError, bad_request
+from scheduler.validation.field_errors import Json
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"

@@ -5,8 +5,9 @@ Source: k8s.io/kubernetes v1.36.3 pkg/registry/core/pod/storage/{storage,evictio
 
 from scheduler.embedded.catalog import POD
 from scheduler.embedded.rest import Api, DeleteOptions, WriteOptions
-from scheduler.embedded.statuses import ApiError, Json, bad_request, conflict, invalid_object, not_supported, required
+from scheduler.embedded.statuses import ApiError, bad_request, conflict, invalid_object
 from scheduler.embedded.strategy import Object
+from scheduler.validation.field_errors import Json, not_supported, required
 
 
 def bind_pod(api: Api, namespace: str, name: str, binding: Object, options: WriteOptions) -> None:

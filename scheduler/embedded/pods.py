@@ -8,10 +8,11 @@ their users run into; what only a kubelet minds (volumes, probes) is kept as it 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scheduler.embedded.device_rules import check_quantities, read_quantity
-from scheduler.embedded.names import check_text, dns_label, dns_subdomain
-from scheduler.embedded.statuses import FieldError, Json, duplicate, forbidden, invalid, not_supported, required
+from scheduler.embedded.decoding import check_quantities
 from scheduler.embedded.strategy import ClusterView, Object, Strategy, keep_all_but_status, keep_field, set_default
+from scheduler.validation.device_rules import read_quantity
+from scheduler.validation.field_errors import FieldError, Json, duplicate, forbidden, invalid, not_supported, required
+from scheduler.validation.names import check_text, dns_label, dns_subdomain
 
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})

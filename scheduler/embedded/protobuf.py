@@ -12,7 +12,8 @@ Source: protobuf wire format; k8s.io/api v0.36.3 and k8s.io/apimachinery v0.36.3
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scheduler.embedded.statuses import ApiError, Json, bad_request, unsupported_media_type
+from scheduler.embedded.statuses import ApiError, bad_request, unsupported_media_type
+from scheduler.validation.field_errors import Json
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 

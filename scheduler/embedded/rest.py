@@ -22,24 +22,21 @@ from typing import Final
 from scheduler.embedded.field_managers import record_update
 from scheduler.embedded.kinds import Kind, Registry
 from scheduler.embedded.list_rules import rules_of_kind
-from scheduler.embedded.names import validate_metadata
 from scheduler.embedded.selectors import LabelPredicate, ObjectPredicate
 from scheduler.embedded.statuses import (
     ApiError,
-    FieldError,
-    Json,
     already_exists,
     bad_request,
     conflict,
-    forbidden,
     forbidden_request,
-    invalid,
     invalid_object,
     not_found,
 )
 from scheduler.embedded.store import Store, Stored
 from scheduler.embedded.strategy import Object, keep_field
 from scheduler.model.timestamps import format_rfc3339
+from scheduler.validation.field_errors import FieldError, Json, forbidden, invalid
+from scheduler.validation.names import validate_metadata
 
 NAMESPACES: Final = "namespaces"
 FINALIZER_ORPHAN: Final = "orphan"

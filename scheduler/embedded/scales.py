@@ -3,9 +3,10 @@
 from scheduler.embedded.columns import format_selector
 from scheduler.embedded.kinds import Kind
 from scheduler.embedded.rest import Api, WriteOptions
-from scheduler.embedded.statuses import Json, invalid, invalid_object
+from scheduler.embedded.statuses import invalid_object
 from scheduler.embedded.store import Stored
 from scheduler.embedded.strategy import Object
+from scheduler.validation.field_errors import Json, invalid
 
 
 def read_scale(api: Api, kind: Kind, namespace: str, name: str) -> dict[str, Json]:

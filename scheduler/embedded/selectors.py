@@ -14,7 +14,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from scheduler.embedded.statuses import Json, bad_request
+from scheduler.embedded.statuses import bad_request
+from scheduler.validation.field_errors import Json
 
 Labels = Mapping[str, str]
 LabelPredicate = Callable[[Labels], bool]

@@ -16,13 +16,13 @@ from scheduler.embedded.catalog import DAEMON_SET, NODE, POD, STATEFUL_SET
 from scheduler.embedded.kinds import Kind
 from scheduler.embedded.reactors import Key
 from scheduler.embedded.rest import Api, DeleteOptions, WriteOptions
-from scheduler.embedded.statuses import Json
 from scheduler.embedded.store import Change, ChangeType, Stored
 from scheduler.embedded.strategy import Object
 from scheduler.embedded.workloads import controller_of, is_active, is_ready, owner_reference
 from scheduler.model.objects import Node, Pod
 from scheduler.model.selectors import required_node_affinity
 from scheduler.model.taints import find_untolerated
+from scheduler.validation.field_errors import Json
 
 _OPTIONS: Final = WriteOptions(manager="kube-controller-manager")
 _NODE_NAME_FIELD: Final = "metadata.name"

@@ -23,7 +23,7 @@ from typing import Final
 
 import orjson
 
-from scheduler.embedded.statuses import Json
+from scheduler.validation.field_errors import Json
 
 ANNOTATION_INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 

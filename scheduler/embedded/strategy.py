@@ -15,8 +15,8 @@ Rules of this module
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from scheduler.embedded.names import NameRule, dns_subdomain
-from scheduler.embedded.statuses import FieldError, Json
+from scheduler.validation.field_errors import FieldError, Json
+from scheduler.validation.names import NameRule, dns_subdomain
 
 Object = dict[str, Json]
 

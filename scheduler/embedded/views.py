@@ -16,8 +16,9 @@ import orjson
 
 from scheduler.embedded.columns import Column, columns_of
 from scheduler.embedded.kinds import Kind
-from scheduler.embedded.statuses import ApiError, Json
+from scheduler.embedded.statuses import ApiError
 from scheduler.embedded.store import Stored
+from scheduler.validation.field_errors import Json
 
 JSON_TYPE: Final = "application/json"
 

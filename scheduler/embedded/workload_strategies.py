@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from scheduler.embedded.pods import default_pod_spec, validate_pod_spec
 from scheduler.embedded.selectors import match_label_selector
-from scheduler.embedded.statuses import FieldError, Json, invalid, required
 from scheduler.embedded.strategy import ClusterView, Object, Strategy, set_default
+from scheduler.validation.field_errors import FieldError, Json, invalid, required
 
 
 def _default_template(spec: Object) -> None:

@@ -1,6 +1,7 @@
-"""Rules across the fields of a claim, class or slice, and values that are legal and will not do.
+"""Rules across the fields of a claim or class, and values that are legal and will not do.
 
-Not here: single fields (`schema`), expressions (`selectors`).
+Not here: single fields (`schema`), expressions (`selectors`), and all that the API server says well enough itself
+(`server_rules`).
 
 Source: k8s.io/kubernetes pkg/apis/resource/validation/validation.go v1.36.3.
 """
@@ -8,7 +9,6 @@ Source: k8s.io/kubernetes pkg/apis/resource/validation/validation.go v1.36.3.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -19,9 +19,6 @@ from scheduler.lint.findings import Severity
 from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
 from scheduler.model.api_rules import (
-    ADVANCED_DEVICES_MAX,
-    ATTRIBUTES_AND_CAPACITIES_MAX,
-    LIST_ATTRIBUTES,
     PARAMETERS_LENGTH_MAX,
 )
 
@@ -73,8 +70,6 @@ def check_rules(view: View, context: Context) -> None:
     if view.kind == "DeviceClass":
         for index, entry in mappings(mapping(view.obj.get("spec")).get("config")):
             _opaque(view, ("spec", "config", index, "opaque"), mapping(entry.get("opaque")))
-    if view.kind == "ResourceSlice":
-        _slice(view, mapping(view.obj.get("spec")))
 
 
 def _claim(view: View, context: Context, path: FieldPath, spec: dict[str, Any]) -> None:
@@ -125,8 +120,6 @@ def _count(view: View, path: FieldPath, part: dict[str, Any]) -> None:
             "allocationMode All takes no count",
             "leave count out, or use ExactCount",
         )
-    elif mode != "All" and count < 0:
-        view.report("invalid-value", Severity.ERROR, (*path, "count"), "must be greater than 0")
     elif mode != "All" and count > RESULTS_MAX:
         view.report(
             "too-many",
@@ -191,59 +184,3 @@ def _opaque(view: View, path: FieldPath, opaque: dict[str, Any]) -> None:
             f"parameters without {' and '.join(missing)}: legal, but most drivers refuse them",
             "parameters: {apiVersion: <the driver's group>/<version>, kind: <its configuration>, ...}",
         )
-
-
-def _slice(view: View, spec: dict[str, Any]) -> None:
-    devices = list(mappings(spec.get("devices")))
-    if len(devices) > ADVANCED_DEVICES_MAX and any(_is_heavy(device) for _, device in devices):
-        view.report(
-            "too-many",
-            Severity.ERROR,
-            ("spec", "devices"),
-            f"has {len(devices)} entries; at most {ADVANCED_DEVICES_MAX} are allowed where one has taints, "
-            "consumesCounters or list attributes",
-        )
-    per_device = spec.get("perDeviceNodeSelection") is True
-    for index, device in devices:
-        here: FieldPath = ("spec", "devices", index)
-        total = len(mapping(device.get("attributes"))) + len(mapping(device.get("capacity")))
-        if total > ATTRIBUTES_AND_CAPACITIES_MAX:
-            text_ = f"{total} attributes and capacities; at most {ATTRIBUTES_AND_CAPACITIES_MAX} are allowed"
-            view.report("too-many", Severity.ERROR, here, text_)
-        given = [name for name in ("nodeName", "nodeSelector", "allNodes") if device.get(name)]
-        if len(given) != int(per_device):
-            view.report(
-                "one-of",
-                Severity.ERROR,
-                here,
-                "with perDeviceNodeSelection exactly one of nodeName, nodeSelector, allNodes is needed"
-                if per_device
-                else f"{', '.join(given)} is allowed only where the slice has perDeviceNodeSelection",
-            )
-        for path, message in _device_problems(device):
-            view.report("invalid-value", Severity.ERROR, (*here, *path), message)
-
-
-def _device_problems(device: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
-    wanted, failing = (sequence(device.get(name)) for name in ("bindingConditions", "bindingFailureConditions"))
-    if bool(wanted) != bool(failing):
-        yield ("bindingConditions",), "bindingConditions and bindingFailureConditions are needed together"
-    for condition in failing:
-        if condition in wanted:
-            yield ("bindingFailureConditions",), f"{condition} is in bindingConditions, too"
-    for name, capacity in mapping(device.get("capacity")).items():
-        policy = mapping(mapping(capacity).get("requestPolicy"))
-        if policy and device.get("allowMultipleAllocations") is not True:
-            yield ("capacity", name, "requestPolicy"), "needs allowMultipleAllocations: true"
-        if policy.get("validValues") and policy.get("validRange"):
-            yield ("capacity", name, "requestPolicy"), "validValues and validRange exclude each other"
-        if (policy.get("validValues") or policy.get("validRange")) and not policy.get("default"):
-            yield ("capacity", name, "requestPolicy"), "default is needed with validValues or validRange"
-
-
-def _is_heavy(device: dict[str, Any]) -> bool:
-    return bool(device.get("taints") or device.get("consumesCounters")) or any(
-        name in mapping(attribute)
-        for attribute in mapping(device.get("attributes")).values()
-        for name in LIST_ATTRIBUTES
-    )

@@ -28,6 +28,7 @@ from scheduler.lint.published import Published
 from scheduler.lint.repartitioned import check_repartitioned
 from scheduler.lint.schema import check_fields
 from scheduler.lint.selectors import check_selectors
+from scheduler.lint.server_rules import check_server_rules
 from scheduler.lint.view import View
 from scheduler.lint.workloads import check_workload, complete_selector, separate_templates
 from scheduler.yaml_reading import without_collector
@@ -141,6 +142,7 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
             check_fields(view)
             check_workload(view)
             check_rules(view, context)
+            check_server_rules(view)
             check_gates(view, context)
     specs = pod_specs(context)
     check_pods(context, specs)

@@ -353,6 +353,15 @@ CLAIM_SPEC: Final = Object(
         )
     }
 )
+_REQUIREMENT: Final = Object({"key": _TEXT, "operator": _TEXT, "values": ListOf(_TEXT)}, ("key", "operator"))
+_NODE_SELECTOR: Final = Object(
+    {
+        "nodeSelectorTerms": ListOf(
+            Object({"matchExpressions": ListOf(_REQUIREMENT), "matchFields": ListOf(_REQUIREMENT)})
+        )
+    },
+    ("nodeSelectorTerms",),
+)
 _CLASS_SPEC: Final = Object(
     {
         "selectors": _SELECTORS,
@@ -410,7 +419,7 @@ _DEVICE: Final = Object(
             "counterSet",
         ),
         "nodeName": _TEXT,
-        "nodeSelector": Anything(),
+        "nodeSelector": _NODE_SELECTOR,
         "allNodes": Scalar(only_true),
         "taints": ListOf(
             Object(
@@ -423,7 +432,7 @@ _DEVICE: Final = Object(
         "bindingConditions": _CONDITIONS,
         "bindingFailureConditions": _CONDITIONS,
         "allowMultipleAllocations": Scalar(boolean),
-        "nodeAllocatableResourceMappings": Anything(),
+        "nodeAllocatableResourceMappings": MapOf(Object({"capacityKey": _TEXT, "allocationMultiplier": _QUANTITY})),
         "nodeAllocatableResources": Anything(),
     },
     ("name",),
@@ -436,7 +445,7 @@ _SLICE_SPEC: Final = Object(
             ("name", "resourceSliceCount"),
         ),
         "nodeName": Scalar(some),
-        "nodeSelector": Anything(),
+        "nodeSelector": _NODE_SELECTOR,
         "allNodes": Scalar(only_true),
         "perDeviceNodeSelection": Scalar(only_true),
         "devices": ListOf(_DEVICE, DEVICES_MAX, "name"),

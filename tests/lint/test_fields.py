@@ -102,7 +102,7 @@ def many(count: int, item: str) -> str:
         pytest.param(
             SLICE
             + f"  devices: [{', '.join(f'{{name: d{i}, taints: [{{key: k, effect: None}}]}}' for i in range(65))}]\n",
-            "at most 64",
+            "Too many: 65: must have at most 64 items",
             id="devices-with-taints",
         ),
         pytest.param(
@@ -168,10 +168,14 @@ def test_a_limit_is_told(text: str, message: str) -> None:
             "names are C identifiers",
             id="attribute-name",
         ),
-        pytest.param(SLICE + "  devices: [{name: d, bindingConditions: [a]}]\n", "needed together", id="conditions"),
+        pytest.param(
+            SLICE + "  devices: [{name: d, bindingConditions: [a]}]\n",
+            "bindingFailureConditions are required to use bindingConditions",
+            id="conditions",
+        ),
         pytest.param(
             SLICE + "  devices: [{name: d, capacity: {m: {value: 1, requestPolicy: {default: 1}}}}]\n",
-            "needs allowMultipleAllocations",
+            "allowMultipleAllocations must be true",
             id="policy",
         ),
     ],

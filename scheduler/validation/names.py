@@ -10,7 +10,7 @@ from typing import Final
 
 from allocator.names import is_c_identifier
 from cel.formats import FORMATS
-from scheduler.embedded.statuses import FieldError, Json, invalid, required, too_long
+from scheduler.validation.field_errors import FieldError, Json, invalid, required, too_long
 
 ANNOTATIONS_SIZE_MAX: Final = 256 * 1024
 

@@ -8,33 +8,12 @@ pkg/apis/resource/types.go.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import orjson
 
 from cel.quantity import Quantity
-from scheduler.embedded.names import (
-    c_identifier,
-    check_text,
-    dns_label,
-    dns_subdomain,
-    label_key,
-    label_value,
-)
-from scheduler.embedded.selector_check import check_selector
-from scheduler.embedded.statuses import (
-    FieldError,
-    Json,
-    bad_request,
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-    too_many,
-)
 from scheduler.model.api_rules import (
     BINDING_CONDITIONS_MAX,
     DRIVER_NAME_LENGTH_MAX,
@@ -45,6 +24,26 @@ from scheduler.model.api_rules import (
     SELECTORS_MAX,
     TAINT_EFFECTS,
 )
+from scheduler.validation.field_errors import (
+    FieldError,
+    Json,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from scheduler.validation.names import (
+    c_identifier,
+    check_text,
+    dns_label,
+    dns_subdomain,
+    label_key,
+    label_value,
+)
+from scheduler.validation.selector_check import check_selector
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NODE_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -158,21 +157,6 @@ def check_uid(uid: Json, path: str) -> list[FieldError]:
         "characters"
     )
     return [invalid(path, uid, detail)]
-
-
-def check_quantities(kind: str, values: Iterable[Json]) -> None:
-    """Refuse an object of resource.k8s.io/v1 that holds a text which is no quantity.
-
-    The API server finds out when it decodes the body, before it looks at any rule.
-
-    Raises:
-        ApiError: 400.
-    """
-    try:
-        for value in values:
-            read_quantity(value)
-    except ValueError as error:
-        raise bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {error}') from error
 
 
 def read_quantity(value: Json) -> Quantity:

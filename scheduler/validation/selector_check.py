@@ -9,7 +9,7 @@ Source: k8s.io/kubernetes v1.36.3 pkg/apis/resource/validation/validation.go (va
 from functools import lru_cache
 from typing import Final
 
-from scheduler.embedded.statuses import FieldError, forbidden, invalid
+from scheduler.validation.field_errors import FieldError, forbidden, invalid
 
 _REMEMBERED: Final = 1024
 

@@ -1,0 +1,78 @@
+"""What the API server would refuse although nothing else was found wrong: its own rules, asked last.
+
+The other modules say in plain words what people get wrong, and how to write it. Whatever they do not know, such as the
+rules of node selectors and request policies, is asked of `scheduler.validation`, and told in the server's words.
+
+Not here: expressions (`selectors`); what needs the cluster (admin access, objects of the same name).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+from scheduler.lint.documents import FieldPath
+from scheduler.lint.findings import Severity
+from scheduler.lint.view import View, mapping
+from scheduler.validation.claims import default_claim_spec, validate_claim_spec
+from scheduler.validation.field_errors import FieldError
+from scheduler.validation.names import validate_metadata
+from scheduler.validation.slices import validate_class_spec, validate_rule_spec, validate_slice_spec
+
+_STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+
+
+def check_server_rules(view: View) -> None:
+    """Ask the API server's rules about an object of which everything else is right."""
+    check = _BY_KIND.get(view.kind) if view.is_dra else None
+    spec = view.obj.get("spec")
+    if check is None or not isinstance(spec, dict) or any(finding.is_error for finding in view.findings):
+        return
+    for error in check(deepcopy(spec)):
+        view.report("refused", Severity.ERROR, _path(view.obj, error.field), f"the API server says: {error.body}")
+
+
+def _claim(spec: dict[str, Any], path: str = "spec") -> list[FieldError]:
+    default_claim_spec(spec)
+    return validate_claim_spec(_without_selectors(spec), path)
+
+
+def _template(spec: dict[str, Any]) -> list[FieldError]:
+    metadata = {**mapping(spec.get("metadata")), "name": "x"}
+    errors = validate_metadata(metadata, namespaced=True, rule=lambda name: [])
+    told = [FieldError(error.reason, f"spec.{error.field}", error.body) for error in errors]
+    return told + _claim(mapping(spec.get("spec")), "spec.spec")
+
+
+def _without_selectors(spec: dict[str, Any]) -> dict[str, Any]:
+    """Compiling takes long, and `selectors` has done it."""
+    for request in mapping(spec.get("devices")).get("requests") or ():
+        for part in (mapping(request.get("exactly")), *(request.get("firstAvailable") or ())):
+            part.pop("selectors", None)
+    return spec
+
+
+_BY_KIND: Final[Mapping[str, Callable[[dict[str, Any]], list[FieldError]]]] = {
+    "ResourceClaim": _claim,
+    "ResourceClaimTemplate": _template,
+    "DeviceClass": lambda spec: validate_class_spec({**spec, "selectors": None}, {}),
+    "ResourceSlice": lambda spec: validate_slice_spec(spec, None),
+    "DeviceTaintRule": validate_rule_spec,
+}
+
+
+def _path(obj: Mapping[str, Any], field: str) -> FieldPath:
+    """`spec.devices[0].capacity[a.b/c].value` as far as the object has it."""
+    here: Any = obj
+    path: list[str | int] = []
+    for found in _STEP.finditer(field):
+        step: str | int = found[1] if found[1] is not None else found[2]
+        if isinstance(here, list) and isinstance(step, str) and step.isdecimal() and int(step) < len(here):
+            step = int(step)
+        elif not (isinstance(here, dict) and step in here):
+            break
+        here = here[step]
+        path.append(step)
+    return tuple(path)

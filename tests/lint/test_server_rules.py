@@ -1,0 +1,114 @@
+"""Lint against the API server's rules: what the server refuses is an error, and what lint alone calls one is listed."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from scheduler.embedded.claims import ClaimStrategy, ClaimTemplateStrategy
+from scheduler.embedded.slices import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
+from scheduler.embedded.statuses import ApiError
+from scheduler.embedded.strategy import Strategy
+from tests.embedded.spoiled import API_VERSIONS, KINDS, Case, cases
+from tests.lint.texts import find
+
+# Without NIGHTLY=1 every 5th case: some 580 of 2,900, in 6 s.
+CASES = list(itertools.islice(cases(), 0, None, 1 if os.environ.get("NIGHTLY") == "1" else 5))
+STRATEGIES: dict[str, Strategy] = {
+    "resourceclaims": ClaimStrategy(),
+    "resourceclaimtemplates": ClaimTemplateStrategy(),
+    "deviceclasses": DeviceClassStrategy(),
+    "resourceslices": SliceStrategy(),
+    "devicetaintrules": DeviceTaintRuleStrategy(),
+}
+STRICTER = {
+    "invalid-name": "names in capacity.requests, which the server takes as they come",
+    "invalid-value": "an empty text where a choice is meant, a driver like a/b, numbers that CEL cannot hold",
+    "missing-field": "amounts that are 0 when left out",
+    "one-of": "an attribute that is the empty text",
+    "toleration": "one that tolerates nothing",
+    "too-many": "tolerations above the documented limit, more devices than a claim can have",
+    "unknown-field": "fields that the server drops",
+}
+
+
+class AdminNamespace:
+    """A cluster in which every namespace allows admin access."""
+
+    def find(self, kind_id: str, namespace: str, name: str) -> Mapping[str, Any]:
+        return {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+
+    def now(self) -> str:
+        return "2026-01-01T00:00:00Z"
+
+
+def manifest(case: Case) -> dict[str, Any]:
+    version = API_VERSIONS.get(case.resource, "resource.k8s.io/v1")
+    return {"apiVersion": version, "kind": KINDS[case.resource], "metadata": {"name": "x"}, "spec": case.spec}
+
+
+def refusals(case: Case) -> list[str]:
+    obj, strategy = copy.deepcopy(manifest(case)), STRATEGIES[case.resource]
+    try:
+        strategy.prepare_create(obj, AdminNamespace())
+        return [str(error) for error in strategy.validate_create(obj, AdminNamespace())]
+    except ApiError as error:
+        return [str(error)]
+
+
+def test_what_the_server_refuses_is_an_error_and_the_other_way_round() -> None:
+    missed, stricter = [], set()
+    for case in CASES:
+        refused = refusals(case)
+        found = {finding.code for finding in find(json.dumps(manifest(case), ensure_ascii=False)) if finding.is_error}
+        if refused and not found:
+            missed.append((case.name, refused))
+        if found and not refused:
+            stricter |= found
+
+    assert missed == []
+    assert stricter <= STRICTER.keys()
+
+
+SLICE = (
+    "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: s}\nspec:\n  driver: a.b\n"
+    "  pool: {name: n, generation: 1, resourceSliceCount: 1}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "message"),
+    [
+        (
+            "  nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Near}]}]}\n",
+            "spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].operator",
+            'Invalid value: "Near": not a valid selector operator',
+        ),
+        (
+            "  nodeName: n\n  devices: [{name: d, allowMultipleAllocations: true, capacity: {a.b/m: {value: 4,"
+            " requestPolicy: {default: 8, validRange: {min: 1}}, }}}]\n",
+            None,
+            "",
+        ),
+        (
+            "  nodeName: n\n  devices: [{name: d, allowMultipleAllocations: true, capacity: {a.b/m: {value: 4,"
+            " requestPolicy: {default: 2, validRange: {min: 1, max: 8}}}}}]\n",
+            "spec.devices[0].capacity[a.b/m].requestPolicy.validRange.max",
+            'Invalid value: "8": max is larger than capacity value: 4',
+        ),
+    ],
+    ids=["node-selector", "a-default-above-the-value-is-legal", "request-policy"],
+)
+def test_the_server_is_asked_about_what_nothing_else_is_wrong_with(text: str, field: str | None, message: str) -> None:
+    found = find(SLICE + text)
+
+    assert [finding.code for finding in found] == (["refused"] if field else [])
+    if field:
+        assert found[0].message == f"the API server says: {message}"
+        assert found[0].field == field
