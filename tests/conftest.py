@@ -20,6 +20,13 @@ from tests.controlplane.build import PROGRAMS, BuildError, RegistryUnreachableEr
 LEFT_OUT: Final = "LEFT OUT, "
 LEFT_OUT_FILE: Final = Path(__file__).resolve().parents[1] / ".cache" / "left-out"
 
+# Workers of pytest-xdist take files in this order: what lasts minutes comes first, so that all of them end together.
+LONGEST_FIRST: Final = (
+    *("tests/integration/test_lease.py", "tests/sim", "tests/cel/test_effort.py", "tests/integration"),
+    *("tests/embedded", "tests/allocator/test_differential_oracle.py", "tests/kube", "tests/cli"),
+    "tests/core/test_deciding_rows.py",
+)
+
 # looptime and pytest-asyncio ask the policy for "the current loop"; without this line it makes one that nobody closes,
 # which -W error turns into a failure of whatever test runs next.
 asyncio.set_event_loop(None)
@@ -30,7 +37,8 @@ settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the long runs (marker `nightly`) out, unless NIGHTLY=1 asks for them."""
+    """The order of the files; and leave the long runs (marker `nightly`) out, unless NIGHTLY=1 asks for them."""
+    items.sort(key=lambda item: next((i for i, path in enumerate(LONGEST_FIRST) if item.nodeid.startswith(path)), 99))
     if os.environ.get("NIGHTLY") == "1":
         return
     long_runs = [item for item in items if item.get_closest_marker("nightly")]

@@ -23,6 +23,7 @@ from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
 from tests.controlplane.fault_proxy import FaultProxy
 from tests.integration.api import connected
+from tests.integration.prepared import PreparedClaimProcess
 from tests.integration.world import ROOT, SCHEDULER_NAME, UNDER_TEST, World
 
 MANIFESTS = ROOT / "manifests" / "base"
@@ -145,12 +146,16 @@ async def embedded_world(folder: Path) -> AsyncIterator[World]:
         pytest.skip("kube-scheduler needs more kinds than the embedded cluster has")
     from scheduler.embedded import EmbeddedCluster
 
-    async with (
-        EmbeddedCluster() as embedded,
-        FaultProxy(embedded.url) as proxy,
-        connected(embedded.url) as api,
-    ):
-        yield World(InMemoryCluster(embedded, folder), api, proxy, f"t{next(_numbers):04}", folder / "scheduler.log")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scheduler.embedded.cluster.ClaimProcess", PreparedClaimProcess)
+        async with (
+            EmbeddedCluster() as embedded,
+            FaultProxy(embedded.url) as proxy,
+            connected(embedded.url) as api,
+        ):
+            yield World(
+                InMemoryCluster(embedded, folder), api, proxy, f"t{next(_numbers):04}", folder / "scheduler.log"
+            )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,11 +1,11 @@
-"""Processes of the scheduler without their start-up: forked from one that has imported the program already.
+"""Processes without their start-up: forked from one that has imported the program already.
 
-To import it takes 0.6 to 0.9 s of CPU time, and the suite starts some 700 schedulers: a third of what it cost. From the
-fork on each is a process like any other: memory, event loop, descriptors, signals and end are its own. What they share
-is the seed of Python's hashes.
+To import it takes 0.6 to 0.9 s of CPU time, 0.5 s for the embedded cluster's claim controllers; the suite starts some
+500 schedulers and 250 of those: a third of what it cost. From the fork on each is a process like any other: memory,
+event loop, descriptors, signals and end are its own. What they share is the seed of Python's hashes.
 
 Rules
-  1. The preparing process has one thread and runs nothing of the scheduler: a fork would copy it in the middle.
+  1. A preparing process has one thread and runs nothing of the program: a fork would copy it in the middle.
   2. It ends with the end of the socket it is asked through, and its children with it.
 
 Not here: what the command does from its first line on (`tests/kube/test_run_command.py`, `tests/cli/test_process.py`).
@@ -17,6 +17,7 @@ import array
 import asyncio
 import functools
 import importlib
+import io
 import json
 import os
 import select
@@ -24,22 +25,31 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from scheduler.embedded.claim_process import ClaimProcess
 from tests.controlplane.cluster import die_with_parent
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _REQUEST_BYTES_MAX: Final = 1 << 17
-# What `run` imports when it runs.
-_IMPORTED: Final = ("scheduler.cli.main", "scheduler.cli.run", "scheduler.app", "pydantic", "uvloop", "orjson")
+# What a module imports when its `main` runs.
+_IMPORTED: Final = {
+    "scheduler.__main__": ("scheduler.cli.main", "scheduler.cli.run", "scheduler.app", "pydantic", "uvloop", "orjson"),
+    "scheduler.embedded.claim_process": (
+        *("kopf", "scheduler.embedded.claim_controllers", "scheduler.embedded.taint_eviction"),
+    ),
+}
 _NUMBER: Final = "q"  # of what is answered: the process's id, then what its end was
 
 
 class PreparedProcess:
-    """A running scheduler: what the tests use of `asyncio.subprocess.Process`."""
+    """A running process: what is used of `asyncio.subprocess.Process`."""
+
+    stdin: io.FileIO | None = None
+    stdout: asyncio.StreamReader | None = None
 
     def __init__(self, told: socket.socket, pid: int, descriptor: int) -> None:
         self.pid = pid
@@ -66,13 +76,41 @@ class PreparedProcess:
         return self.returncode
 
 
-async def start(arguments: Sequence[str], output: int) -> PreparedProcess:
+async def start_scheduler(arguments: Sequence[str], output: int) -> PreparedProcess:
     """`python -m scheduler ARGUMENTS` in a session of its own, at the checkout's root, without input."""
+    with io.FileIO(os.devnull) as nothing:
+        return await _start("scheduler.__main__", arguments, os.environ, (nothing.fileno(), output, output))
+
+
+class PreparedClaimProcess(ClaimProcess):
+    """The embedded cluster's claim controllers, prepared."""
+
+    async def _spawn(self) -> None:
+        their_input, our_output = os.pipe()
+        our_input, their_output = os.pipe()
+        environment = self._environment or os.environ
+        with self._log_path.open("ab") as log, io.FileIO(their_input) as first, io.FileIO(their_output, "w") as second:
+            process = await _start(
+                "scheduler.embedded.claim_process",
+                ["--server", self._server],
+                environment,
+                (first.fileno(), second.fileno(), log.fileno()),
+            )
+        process.stdin = io.FileIO(our_output, "w")
+        process.stdout = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(process.stdout)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, io.FileIO(our_input))
+        self._process = process
+
+
+async def _start(
+    module: str, arguments: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int]
+) -> PreparedProcess:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    request = json.dumps({"arguments": list(arguments), "environment": dict(os.environ)}).encode()
+    request = json.dumps({"arguments": list(arguments), "environment": dict(environment)}).encode()
     assert len(request) < _REQUEST_BYTES_MAX
     with theirs:
-        socket.send_fds(_preparing(), [request], [output, theirs.fileno()])
+        socket.send_fds(_preparing(module), [request], [*descriptors, theirs.fileno()])
     # At first it is still importing; that is awaited here, with everything else that this process does.
     ours.setblocking(False)
     await _readable(ours)
@@ -91,12 +129,12 @@ async def _readable(end: socket.socket) -> None:
 
 
 @functools.cache
-def _preparing() -> socket.socket:
-    """The socket of the preparing process, started when the first scheduler is; one for each worker of pytest."""
+def _preparing(module: str) -> socket.socket:
+    """The socket of the process that prepares a module's `main`, started when it is first asked; each worker's own."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-m", __name__, module],
             cwd=ROOT,
             stdin=theirs,
             stdout=subprocess.DEVNULL,
@@ -124,16 +162,17 @@ def serve(asked: socket.socket) -> list[str] | None:
                 with told, suppress(ConnectionError):
                     told.send(array.array(_NUMBER, [code]).tobytes())
                 continue
-            request, descriptors, _, _ = socket.recv_fds(asked, _REQUEST_BYTES_MAX, 2)
+            request, descriptors, _, _ = socket.recv_fds(asked, _REQUEST_BYTES_MAX, 4)
             if not request:
                 return None
-            output, answer = descriptors
+            *theirs, answer = descriptors
             pid = os.fork()
             if pid == 0:
                 for _, told in ends.values():
                     told.detach()
-                return _become(json.loads(request), output)
-            os.close(output)
+                return _become(json.loads(request), theirs)
+            for descriptor in theirs:
+                os.close(descriptor)
             told = socket.socket(fileno=answer)
             child = os.pidfd_open(pid)
             ends[child] = pid, told
@@ -142,11 +181,10 @@ def serve(asked: socket.socket) -> list[str] | None:
                 socket.send_fds(told, [array.array(_NUMBER, [pid]).tobytes()], [child])
 
 
-def _become(request: dict[str, Any], output: int) -> list[str]:
+def _become(request: dict[str, Any], descriptors: Sequence[int]) -> list[str]:
     os.setsid()
     die_with_parent()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, descriptor in enumerate((nothing, output, output)):
+    for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.environ.clear()
@@ -155,9 +193,11 @@ def _become(request: dict[str, Any], output: int) -> list[str]:
     return arguments
 
 
-def _main() -> None:
+def _main(module: str) -> None:
     asked = socket.socket(fileno=os.dup(0))
-    for name in _IMPORTED:
+    if module == "scheduler.embedded.claim_process":
+        sys.modules["kubernetes_asyncio"] = None  # as that module says
+    for name in _IMPORTED[module]:
         importlib.import_module(name)
     assert len(os.listdir("/proc/self/task")) == 1, "rule 1"
     arguments = serve(asked)
@@ -165,8 +205,8 @@ def _main() -> None:
         os._exit(0)  # what runs still ends with this process
     asked.detach()
     sys.argv = ["scheduler", *arguments]
-    importlib.import_module("scheduler.__main__").main()
+    sys.exit(importlib.import_module(module).main())
 
 
 if __name__ == "__main__":
-    _main()
+    _main(sys.argv[1])

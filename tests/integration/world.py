@@ -113,7 +113,7 @@ class World:
         self._scheduler_name = name
         self._recording = self.log.with_name(f"{next(_recordings)}.recording") if RECORDS else None
         with self.log.open("ab") as output:
-            self._scheduler = await prepared.start(
+            self._scheduler = await prepared.start_scheduler(
                 [
                     *("run", f"--kubeconfig={kubeconfig}", f"--config={self.configuration(**PATIENT)}"),
                     *(f"--scheduler-name={name}", "--no-health"),
