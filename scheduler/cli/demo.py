@@ -13,7 +13,6 @@ import json
 import secrets
 import signal
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -115,7 +114,7 @@ async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
             rows = await _rows(cluster)
             kubeconfig = cluster.kubeconfig_path if serve else None
             # Before the answer is printed: whoever has read it may say "stop".
-            stopped = _stopped_by_signals() if serve else None
+            stopped = _stopped_by_sigterm() if serve else None
             if output == "json":
                 told = {"kubeconfig": str(kubeconfig)} if kubeconfig is not None else {}
                 click.echo(json.dumps({"pods": rows, **told}, indent=2))
@@ -209,10 +208,9 @@ async def _settle(cluster: EmbeddedCluster, *, expected: int) -> bool:
     return False
 
 
-def _stopped_by_signals() -> asyncio.Event:
+def _stopped_by_sigterm() -> asyncio.Event:
     stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     return stopped
 
 
@@ -220,8 +218,7 @@ async def _serve(kubeconfig: Path, stopped: asyncio.Event, *, is_told: bool) -> 
     _say(f"\nserving; try: kubectl --kubeconfig {kubeconfig} get pods -A\nstop with Ctrl-C")
     if not is_told:
         click.echo(str(kubeconfig))
-    with suppress(asyncio.CancelledError):
-        await stopped.wait()
+    await stopped.wait()
 
 
 def print_rows(rows: Sequence[dict[str, Any]]) -> None:

@@ -1,7 +1,7 @@
 """`dra-scheduler run`: the live scheduler of a cluster, until it is told to stop.
 
-Exit codes: 0 stopped by SIGTERM or SIGINT, 1 it failed or lost its lease, 2 wrong use (an option or the configuration
-file), 130 Ctrl-C before it had begun to schedule.
+Exit codes: 0 stopped by SIGTERM, 1 it failed or lost its lease, 2 wrong use (an option or the configuration file), 130
+stopped by Ctrl-C (SIGINT), in order like by SIGTERM.
 """
 
 from __future__ import annotations
@@ -280,22 +280,21 @@ def _run(
 async def _serve(
     connection: Connection, config: Config, stages: Stages | None, recorder: Recorder | None
 ) -> int | None:
-    """Run until a signal ends it; the signal that came before it had begun, if one did."""
+    """Run until a signal ends it; the signal."""
     from scheduler.app import SchedulerApp
 
     stopped = asyncio.Event()
-    came_early: list[int] = []
+    came: list[int] = []
     has_begun = False
     loop, starting = asyncio.get_running_loop(), asyncio.current_task()
     assert starting is not None
 
     def stop(number: int) -> None:
+        came.append(number)
         if has_begun:
             stopped.set()
-        elif not came_early:
-            # It may be waiting for a server that never answers.
-            came_early.append(number)
-            starting.cancel()
+        elif len(came) == 1:
+            starting.cancel()  # it may be waiting for a server that never answers
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
@@ -315,9 +314,9 @@ async def _serve(
             await app.run_until(stopped)
             log.info("stopping")
     except asyncio.CancelledError:
-        if not came_early:
+        if has_begun or not came:
             raise
-    return came_early[0] if came_early else None
+    return came[0] if came else None
 
 
 def _end_overslept(app: SchedulerApp) -> None:

@@ -81,7 +81,10 @@ def test_the_table_names_every_pod() -> None:
         assert text in done.stdout
 
 
-def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_document() -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_document(
+    number: signal.Signals, code: int
+) -> None:
     with subprocess.Popen([*DEMO, "-o", "json", "--serve"], stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout is not None
@@ -93,8 +96,8 @@ def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_docume
             kubeconfig = Path(answer["kubeconfig"])
             assert kubeconfig.is_file()
             assert answer["pods"]
-            running.send_signal(signal.SIGINT)
-            assert running.wait(timeout=30) == 0
+            running.send_signal(number)
+            assert running.wait(timeout=30) == code
             assert running.stdout.read() == ""
             assert not kubeconfig.exists()
         finally:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,32 @@ def test_a_scheduler_that_waits_for_a_silent_server_is_stopped_at_once(
 
     assert process.returncode == code
     assert b"Traceback" not in errors
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_scheduler_at_work_is_stopped_in_order(number: signal.Signals, code: int) -> None:
+    with (
+        subprocess.Popen([*EMBEDDED, "--no-controllers"], stdout=subprocess.PIPE, text=True) as cluster,
+        ExitStack() as stack,
+    ):
+        stack.callback(cluster.terminate)
+        assert cluster.stdout is not None
+        cluster.stdout.readline()
+        kubeconfig = cluster.stdout.readline().strip().rpartition("=")[2]
+        process = stack.enter_context(_started(["run", "--no-health", "--kubeconfig", kubeconfig]))
+        stack.callback(process.kill)
+        assert process.stderr is not None
+        errors = b""
+        while b"scheduling pods of" not in errors:
+            line = process.stderr.readline()
+            assert line, errors
+            errors += line
+        process.send_signal(number)
+        _, rest = process.communicate(timeout=30)
+
+    assert process.returncode == code
+    assert b"stopping" in rest
+    assert b"Traceback" not in rest
 
 
 def test_ctrl_c_ends_a_demo_that_is_at_work_with_130() -> None:
