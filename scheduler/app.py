@@ -27,6 +27,7 @@ from typing import Final, Self
 
 from scheduler.config import Config, ProfileConfig
 from scheduler.core.inputs import Input, TimerFired
+from scheduler.core.machine import Machine
 from scheduler.core.recording import Handle
 from scheduler.debug_log import DebugLog
 from scheduler.framework.decisions import Decision
@@ -66,6 +67,15 @@ class SchedulerApp:
         CredentialsError, PreflightError: The server cannot be used; the text says what is missing.
         OSError: The health port is taken.
     """
+
+    # There from entering on: they need the loop, or what the server says of itself.
+    clock: Clock
+    health: HealthServer  # only with a health port
+    machine: Machine
+    _loop: asyncio.AbstractEventLoop
+    _freshness: Freshness
+    _handle: Handle
+    _executor: Executor
 
     def __init__(
         self,
@@ -109,6 +119,14 @@ class SchedulerApp:
         self._synced = asyncio.Event()
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None
+        self.metrics = Metrics(self._observed)
+        name = self.config.scheduler_names[0]
+        self._events = EventSeries(
+            name,
+            f"{name}-{os.uname().nodename}"[:128],
+            per_second=self.config.events_per_second,
+            burst=self.config.events_burst,
+        )
 
     async def __aenter__(self) -> Self:
         try:
@@ -138,7 +156,6 @@ class SchedulerApp:
             )
         )
         self._clients.append(client)
-        self.metrics = Metrics(self._observed)
         if config.health_port is not None:
             # First of all: whoever waits for the API server is alive, and says what it waits for.
             self.health = await self._stack.enter_async_context(
@@ -166,14 +183,10 @@ class SchedulerApp:
         recording = self._recorder.begin(recipe, _new_uid) if self._recorder is not None else None
         self.machine = recipe.machine(recording.new_uid if recording is not None else _new_uid)
         observe = stages.timed if stages is not None else unobserved
-        self._handle: Handle = observe(DECIDING, self.machine.handle)
+        self._handle = observe(DECIDING, self.machine.handle)
         if recording is not None:
             self._handle = recording.of(self._handle)
         codec = Codec(config.slice_selector, observe=observe)
-        name = config.scheduler_names[0]
-        self._events = EventSeries(
-            name, f"{name}-{os.uname().nodename}"[:128], per_second=config.events_per_second, burst=config.events_burst
-        )
         if lease_namespace is not None:
             self._election = await self._elect(credentials, lease_namespace)
         self._executor = await self._stack.enter_async_context(
