@@ -10,14 +10,14 @@ Rules of this module
   2. `Checked.types` has a type without type variables for every node of `Checked.expr`.
   3. Findings are collected, not raised one by one: a user sees them all, as from cel-go.
 
-Not here: findings about literals (`literals`), which need values.
+Not here: findings about literals (`validators`), which need values.
 
 Source: cel-go checker/checker.go, checker/types.go at v0.29.2 (v0.26.0 where `Environment.minor` < 37).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cel import syntax
@@ -86,10 +86,22 @@ class Checked:
         dynamic and several overloads fit.
     output_type: the type of the whole.
     has_constants: whether there are calls that cel-go might evaluate before it knows any device
-        (`literals.instantiation_problem` finds out).
+        (`validators.instantiation_problem` finds out).
+    suspects: nodes that `validators` has to look at: lists and maps that might mix types, calls of functions
+        whose literal arguments are checked.
     """
 
-    __slots__ = ("environment", "expr", "has_constants", "macro_calls", "output_type", "references", "source", "types")
+    __slots__ = (
+        "environment",
+        "expr",
+        "has_constants",
+        "macro_calls",
+        "output_type",
+        "references",
+        "source",
+        "suspects",
+        "types",
+    )
 
     def __init__(
         self,
@@ -100,6 +112,7 @@ class Checked:
         references: Mapping[int, tuple[str, ...]],
         *,
         has_constants: bool = False,
+        suspects: Sequence[Expr] = (),
     ) -> None:
         self.expr: Final = expr
         self.source: Final[str] = parsed.source
@@ -109,6 +122,7 @@ class Checked:
         self.references: Final = references
         self.output_type: Final = types[expr.id]
         self.has_constants: Final = has_constants
+        self.suspects: Final = suspects
 
     def part(self, node: Expr) -> Checked:
         """A node below as an expression of its own."""
@@ -196,13 +210,15 @@ def _finished(checker: _Checker, parsed: Parsed) -> Checked:
         from cel.resolution import with_replacements  # noqa: PLC0415 - most selectors have no names to resolve
 
         expr = with_replacements(expr, checker.replacements)
-    checked = Checked(parsed, expr, checker.environment, types, checker.references, has_constants=checker.has_constants)
-    if checker.suspects:
-        from cel.literals import literal_issues  # noqa: PLC0415 - most selectors have nothing it looks at
-
-        if issues := literal_issues(checker.suspects, checked):
-            raise compilation_failed(parsed.source, issues)
-    return checked
+    return Checked(
+        parsed,
+        expr,
+        checker.environment,
+        types,
+        checker.references,
+        has_constants=checker.has_constants,
+        suspects=checker.suspects,
+    )
 
 
 _LITERAL_TYPES: Final[dict[type, Type]] = {
@@ -237,8 +253,6 @@ class _Checker(Unifier):
         self.issues: list[Issue] = []
         self.done: set[int] = set()
         self.scopes: list[dict[str, Type]] = []
-        # Nodes `literals` has to look at: lists and maps that might mix types, calls of functions whose
-        # literal arguments are checked.
         self.suspects: list[Expr] = []
         self.has_constants = False
 
@@ -550,7 +564,7 @@ class _Checker(Unifier):
             return current
         if self.unify(previous, current):
             return most_general(previous, current)
-        return DYN  # for `literals` to refuse, outside format() arguments
+        return DYN  # for `validators` to refuse, outside format() arguments
 
     def struct(self, node: StructExpr) -> Type:
         name = node.type_name.removeprefix(".")

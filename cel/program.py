@@ -123,7 +123,16 @@ def check_expression(expression: str, environment: Environment | None = None) ->
     """
     if environment is None:
         environment = environments.get()
-    return check(parse(expression, options=environment.parse_options), environment)
+    checked = check(parse(expression, options=environment.parse_options), environment)
+    _validate(checked)
+    return checked
+
+
+def _validate(checked: Checked) -> None:
+    if checked.suspects:
+        from cel.validators import validate  # noqa: PLC0415 - most selectors have nothing it looks at
+
+        validate(checked)
 
 
 def check_constants(checked: Checked) -> None:
@@ -133,7 +142,7 @@ def check_constants(checked: Checked) -> None:
         CompileError: `program instantiation failed: ...`.
     """
     if checked.has_constants:
-        from cel.literals import instantiation_problem  # noqa: PLC0415 - few selectors have constants to fold
+        from cel.validators import instantiation_problem  # noqa: PLC0415 - few selectors have constants to fold
 
         problem = instantiation_problem(checked)
         if problem is not None:
@@ -169,6 +178,7 @@ def compile_in_stages(expression: str, environment: Environment | None = None) -
         yield
         checked = yield from check_in_parts(parsed, environment)
         yield
+        _validate(checked)
         problem = environment.result_problem(checked.output_type)
         if problem is not None:
             raise CompileError(problem)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 import cel.cost
-import cel.literals
+import cel.validators
 import cel.walker  # noqa: F401 - who counts does not want to pay for loading these with some evaluation
 from cel.checker import PART_LENGTH
 from cel.device import DeviceView

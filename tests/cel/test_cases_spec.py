@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 
 from cel import encode_value, evaluate
-from cel.checker import Checked, check
+from cel.checker import Checked
 from cel.declarations import DYN, Type, parse_overload
 from cel.environments import Environment
 from cel.errors import CompileError, EvaluationError
 from cel.frontend import parse
-from cel.program import check_constants
+from cel.program import check_constants, check_expression
 from cel.values import Duration, Timestamp, UInt
 from cel.walker import plan
 
@@ -128,7 +128,7 @@ def answer(row: Mapping[str, Any]) -> dict[str, Any]:
             return {"value": in_order(encode_value(plan(unchecked).evaluate({})))}
         if "bindings" in row:
             environment = Bound(row.get("type_env", []))
-            checked = check(parse(row["expr"], options=environment.parse_options), environment)
+            checked = check_expression(row["expr"], environment)
             variables = {name: value_of(value) for name, value in row["bindings"].items()}
             return {"value": in_order(encode_value(plan(checked).evaluate(variables)))}
         return {"value": in_order(encode_value(evaluate(row["expr"], ENVIRONMENT)))}
@@ -168,7 +168,7 @@ def test_conformance(row: dict[str, Any]) -> None:
     elif "value" in expected:
         assert got == {"value": encoded(expected["value"])}
     else:
-        checked = check(parse(row["expr"], options=ENVIRONMENT.parse_options), ENVIRONMENT)
+        checked = check_expression(row["expr"], ENVIRONMENT)
         assert str(checked.output_type) == expected["type"]
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from cel import environments
-from cel.checker import Checked, check
+from cel.checker import Checked
 from cel.declarations import OVERLOADS, parse_overload
 from cel.environments import Environment
 from cel.errors import CompileError
-from cel.frontend import parse
-from cel.literals import instantiation_problem
+from cel.program import check_expression
 from cel.syntax import Call, Comprehension, Ident
+from cel.validators import instantiation_problem
 
 A = 'device.attributes["d"]'
 C = 'device.capacity["d"]'
@@ -22,7 +22,7 @@ NEW_136 = environments.get("1.36", kind="new")
 
 
 def checked(source: str, environment: Environment = STORED) -> Checked:
-    return check(parse(source, options=environment.parse_options), environment)
+    return check_expression(source, environment)
 
 
 def refusal(source: str, environment: Environment = STORED) -> list[str]:

@@ -11,8 +11,9 @@ Source: cel-go cel/validator.go, ext/formatting.go, interpreter/decorators.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from cel.checker import Checked
 from cel.declarations import (
     BOOL_KIND,
     BYTES_KIND,
@@ -31,10 +32,11 @@ from cel.declarations import (
     VALUELESS_TYPES,
     Type,
 )
-from cel.errors import EvaluationError, Issue
+from cel.errors import EvaluationError, Issue, compilation_failed
 from cel.formatting import Clause, FormatError, interpolate
 from cel.recursion import with_room
 from cel.syntax import (
+    IN,
     INDEX,
     OPTIONAL_INDEX,
     Call,
@@ -46,10 +48,6 @@ from cel.syntax import (
     children,
 )
 from cel.values import AbortedError
-
-if TYPE_CHECKING:
-    from cel.checker import Checked
-
 
 _TEXT_KINDS: Final = frozenset(
     (
@@ -88,6 +86,17 @@ _CLAUSES: Final = {
 _CONVERSIONS: Final = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
 )
+
+
+def validate(checked: Checked) -> None:
+    """Refuse what cel-go's validators refuse, which run after the checker and before anything else.
+
+    Raises:
+        CompileError: `compilation failed: ...`, with all findings.
+    """
+    issues = with_room(literal_issues, checked.suspects, checked)
+    if issues:
+        raise compilation_failed(checked.source, issues)
 
 
 def literal_issues(suspects: Sequence[Expr], checked: Checked) -> list[Issue]:
@@ -273,7 +282,7 @@ class _Folder:
             if isinstance(value, EvaluationError):
                 return str(value)
             self.constants.add(node.id)
-        elif node.function == "@in" and type(node.args[1]) is ListExpr and not node.args[1].elements:
+        elif node.function == IN and type(node.args[1]) is ListExpr and not node.args[1].elements:
             self.constants.add(node.id)
         elif node.function in ("matches", "find", "findAll") and len(operands) > 1:
             pattern = self.constant(operands[1])
