@@ -32,7 +32,13 @@ from typing import Any, Final
 
 from cel.checker import Checked
 from cel.codegen_parts import (
+    COMPARISONS,
+    DECIDED_BY_SIGN,
+    DEVICE_FIELDS,
+    INNER,
+    MIRRORED,
     RUNTIME,
+    VALUE,
     Code,
     Scope,
     Unsupported,
@@ -40,7 +46,6 @@ from cel.codegen_parts import (
     element_kind,
     kind_of,
     quantifier,
-    terms,
 )
 from cel.declarations import STRUCT_KIND
 from cel.effort import CALL_EFFORT, ITERATION_EFFORT, NODE_EFFORT
@@ -48,7 +53,19 @@ from cel.errors import EvaluationError
 from cel.semver import Semver
 from cel.stdlib import Implementation
 from cel.syntax import (
+    ADD,
+    CONDITIONAL,
+    EQUALS,
+    GREATER,
+    GREATER_EQUALS,
+    IN,
     INDEX,
+    LESS,
+    LESS_EQUALS,
+    LOGICAL_AND,
+    LOGICAL_NOT,
+    LOGICAL_OR,
+    NOT_EQUALS,
     OPTIONAL_INDEX,
     OPTIONAL_SELECT,
     Call,
@@ -59,6 +76,7 @@ from cel.syntax import (
     Literal,
     MapExpr,
     Select,
+    terms_of,
 )
 from cel.values import COST_EFFORT, EFFORT_LIMIT, MISSING, begin, make_map
 
@@ -68,18 +86,7 @@ DEPTH_MAX: Final = 40
 NODES_MAX: Final = 500
 UNROLLED_MAX: Final = 32
 
-_GROWING: Final = frozenset(("_+_", "replace", "join", "format", "lists.range", "flatten"))
-_COMPARISONS: Final = {"_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
-_MIRRORED: Final = {"_<_": "_>_", "_<=_": "_>=_", "_>_": "_<_", "_>=_": "_<=_", "_==_": "_==_", "_!=_": "_!=_"}
-_DECIDED_BY_SIGN: Final = {**_COMPARISONS, "_==_": "==", "_!=_": "!="}
-_DEVICE_FIELDS: Final = {
-    "driver": ("d._driver", "string"),
-    "attributes": ("d._attributes", "attributes"),
-    "capacity": ("d._capacity", "capacity"),
-    "allowMultipleAllocations": ("d._multiple", "bool"),
-}
-_INNER: Final = {"attributes": "attribute_domain", "capacity": "capacity_domain"}
-_VALUE: Final = {"attribute_domain": "attribute", "capacity_domain": "quantity"}
+_GROWING: Final = frozenset((ADD, "replace", "join", "format", "lists.range", "flatten"))
 
 
 def generate(checked: Checked, exact: Callable[[Any], bool]) -> tuple[Callable[[Any], bool], int] | None:
@@ -261,11 +268,11 @@ class Generator:
 
     def lookup(self, operand: Code, key: Code) -> Code:
         if operand.kind == "device":
-            return Code(*_DEVICE_FIELDS[key.constant])
-        if operand.kind in _INNER and key.kind == "string":
-            return Code(f"{operand.text}[{key.text}]", _INNER[operand.kind])
-        if operand.kind in _VALUE and key.kind == "string":
-            return Code(f"{operand.text}[{key.text}]", _VALUE[operand.kind])
+            return Code(*DEVICE_FIELDS[key.constant])
+        if operand.kind in INNER and key.kind == "string":
+            return Code(f"{operand.text}[{key.text}]", INNER[operand.kind])
+        if operand.kind in VALUE and key.kind == "string":
+            return Code(f"{operand.text}[{key.text}]", VALUE[operand.kind])
         if operand.kind == "attribute":
             return Code(f"{self.use('GET')}({operand.text}, {key.text})", "attribute")
         if operand.kind == "optional":
@@ -274,7 +281,7 @@ class Generator:
 
     def presence(self, operand: Code, key: Code) -> Code:
         """`has(operand.key)`."""
-        if operand.kind in _VALUE:
+        if operand.kind in VALUE:
             return Code(f"({key.text} in {operand.text})", "bool")
         raise Unsupported
 
@@ -295,7 +302,7 @@ class Generator:
             self.is_costly = True
         self.calls += 1
         codes = [self.emit(operand, scope, depth) for operand in operands]
-        if any(code.kind in ("device", *_INNER) for code in codes):
+        if any(code.kind in ("device", *INNER) for code in codes):
             raise Unsupported
         name = self.constant(self.implementation(node, len(operands)))
         return Code(f"{name}({', '.join(code.text for code in codes)})", self.result_kind(node))
@@ -317,8 +324,8 @@ class Generator:
         return implementation_of(self.checked, node, count)
 
     def logical(self, node: Call, scope: Scope, depth: int) -> Code:
-        from_terms = [self.condition(term, scope, depth) for term in terms(node)]
-        operator = " and " if node.function == "_&&_" else " or "
+        from_terms = [self.condition(term, scope, depth) for term in terms_of(node)]
+        operator = " and " if node.function == LOGICAL_AND else " or "
         return Code(f"({operator.join(from_terms)})", "bool")
 
     def negation(self, node: Call, scope: Scope, depth: int) -> Code:
@@ -328,13 +335,13 @@ class Generator:
         condition = self.condition(node.args[0], scope, depth)
         truthy, falsy = (self.emit(branch, scope, depth) for branch in node.args[1:])
         kind = truthy.kind if truthy.kind == falsy.kind else "any"
-        if kind == "any" and {truthy.kind, falsy.kind} & {*_INNER, *_VALUE, "device"}:
+        if kind == "any" and {truthy.kind, falsy.kind} & {*INNER, *VALUE, "device"}:
             raise Unsupported
         return Code(f"({truthy.text} if {condition} else {falsy.text})", kind)
 
     def dyn(self, node: Call, scope: Scope, depth: int) -> Code:
         code = self.emit(node.args[0], scope, depth)
-        if code.kind in ("device", *_INNER, *_VALUE):
+        if code.kind in ("device", *INNER, *VALUE):
             raise Unsupported
         return code
 
@@ -360,8 +367,8 @@ class Generator:
         if type(target) is Call and target.function in (OPTIONAL_SELECT, OPTIONAL_INDEX):
             operand = self.emit(target.args[0], scope, depth)
             key = self.emit(target.args[1], scope, depth)
-            if operand.kind in _VALUE and key.kind == "string":
-                kind = _VALUE[operand.kind]
+            if operand.kind in VALUE and key.kind == "string":
+                kind = VALUE[operand.kind]
                 if default.kind not in (kind, "string", "int", "bool") or (kind == "quantity" != default.kind):
                     raise Unsupported
                 if default.constant is not MISSING:
@@ -370,7 +377,7 @@ class Generator:
                 found = f"({name} := {operand.text}.get({key.text}, {self.use('M')})) is not M"
                 return Code(f"({name} if {found} else {default.text})", kind)
         optional = self.emit(target, scope, depth)
-        if optional.kind != "optional" or default.kind in ("device", *_INNER, *_VALUE):
+        if optional.kind != "optional" or default.kind in ("device", *INNER, *VALUE):
             raise Unsupported
         name = self.temporary()
         return Code(f"({name}.value if ({name} := {optional.text}).has_value else {default.text})", "any")
@@ -380,7 +387,7 @@ class Generator:
         if type(target) is Call and target.function in (OPTIONAL_SELECT, OPTIONAL_INDEX):
             operand = self.emit(target.args[0], scope, depth)
             key = self.emit(target.args[1], scope, depth)
-            if operand.kind in _VALUE and key.kind == "string":
+            if operand.kind in VALUE and key.kind == "string":
                 return self.presence(operand, key)
         return None
 
@@ -393,9 +400,9 @@ class Generator:
             return signed
         first = self.emit(left, scope, depth)
         second = self.emit(right, scope, depth)
-        if {first.kind, second.kind} & {"device", *_INNER, *_VALUE}:
+        if {first.kind, second.kind} & {"device", *INNER, *VALUE}:
             raise Unsupported
-        wanted = node.function == "_==_"
+        wanted = node.function == EQUALS
         if first.kind == second.kind and first.kind in ("string", "int", "uint", "double", "bool", "bytes"):
             return Code(f"({first.text} {'==' if wanted else '!='} {second.text})", "bool")
         if second.kind == "attribute" and first.constant.__class__ in (str, int, bool):
@@ -431,16 +438,16 @@ class Generator:
             return signed
         first = self.emit(node.args[0], scope, depth)
         second = self.emit(node.args[1], scope, depth)
-        operator = _COMPARISONS[node.function]
+        operator = COMPARISONS[node.function]
         if first.kind == second.kind and first.kind in ("string", "int", "uint"):
             return Code(f"({first.text} {operator} {second.text})", "bool")
-        for value, other, sign in ((first, second, operator), (second, first, _COMPARISONS[_MIRRORED[node.function]])):
+        for value, other, sign in ((first, second, operator), (second, first, COMPARISONS[MIRRORED[node.function]])):
             if value.kind == "attribute" and other.constant.__class__ in (str, int):
                 name = self.temporary()
                 cls = self.use("INT" if other.constant.__class__ is int else "STR")
                 test = f"({name} := {value.text}).__class__ is {cls} and {name} {sign} {other.constant!r}"
                 return Code(f"({test} or {name}.__class__ is not {cls} and {self.use('R')}())", "bool")
-        if {first.kind, second.kind} & {"device", *_INNER, *_VALUE}:
+        if {first.kind, second.kind} & {"device", *INNER, *VALUE}:
             raise Unsupported
         self.calls += 1
         name = self.constant(self.implementation(node, 2))
@@ -452,12 +459,12 @@ class Generator:
         left, right = node.args
         if type(left) is Literal and left.value.__class__ is int and left.value == 0:
             left, right = right, left
-            function = _MIRRORED[function]
+            function = MIRRORED[function]
         if not (type(left) is Call and left.function == "compareTo" and left.target is not None):
             return None
         if not (type(right) is Literal and right.value.__class__ is int and right.value == 0):
             return None
-        return self.versus(left.target, _DECIDED_BY_SIGN[function], left.args[0], scope, depth)
+        return self.versus(left.target, DECIDED_BY_SIGN[function], left.args[0], scope, depth)
 
     def greater_or_less(self, node: Call, scope: Scope, depth: int) -> Code | None:
         assert node.target is not None
@@ -500,9 +507,9 @@ class Generator:
     def membership(self, node: Call, scope: Scope, depth: int) -> Code:
         element = self.emit(node.args[0], scope, depth)
         collection = self.emit(node.args[1], scope, depth)
-        if element.kind in ("device", *_INNER, *_VALUE) or collection.kind == "device":
+        if element.kind in ("device", *INNER, *VALUE) or collection.kind == "device":
             raise Unsupported
-        if collection.kind in (*_INNER, *_VALUE):
+        if collection.kind in (*INNER, *VALUE):
             if element.kind != "string":
                 raise Unsupported
             return Code(f"({element.text} in {collection.text})", "bool")
@@ -632,7 +639,7 @@ class Generator:
 
     def fold(self, node: Comprehension, scope: Scope, depth: int) -> Code:
         source = self.emit(node.iter_range, scope, depth)
-        if source.kind in ("device", *_INNER, "capacity_domain") or ":=" in source.text:
+        if source.kind in ("device", *INNER, "capacity_domain") or ":=" in source.text:
             raise Unsupported
         name = self.temporary()
         kind: str | None = {"attribute": "attribute", "attribute_domain": "string"}.get(source.kind)
@@ -643,19 +650,19 @@ class Generator:
         shape = quantifier(node)
         if shape is not None:
             operator, predicate = shape
-            function = self.use("ANY" if operator == "_||_" else "ALL")
+            function = self.use("ANY" if operator == LOGICAL_OR else "ALL")
             return Code(f"{function}({self.condition(predicate, inner, depth)} {loop})", "bool")
         step = node.loop_step
-        if type(step) is Call and step.function == "_?_:_":
+        if type(step) is Call and step.function == CONDITIONAL:
             condition = self.condition(step.args[0], inner, depth)
             if type(node.accu_init) is Literal:
                 return Code(f"{self.use('ONE')}({condition} {loop})", "bool")
             loop += f" if {condition}"
             step = step.args[1]
-        if not (type(step) is Call and step.function == "_+_" and type(step.args[1]) is ListExpr):
+        if not (type(step) is Call and step.function == ADD and type(step.args[1]) is ListExpr):
             raise Unsupported
         element = self.emit(step.args[1].elements[0], inner, depth)
-        if element.kind in ("device", *_INNER, *_VALUE):
+        if element.kind in ("device", *INNER, *VALUE):
             raise Unsupported
         return Code(f"[{element.text} {loop}]", "list")
 
@@ -663,27 +670,27 @@ class Generator:
 _Special = Callable[[Generator, Call, Scope, int], Code | None]
 
 _SPECIAL: Final[dict[str, _Special]] = {
-    "_&&_": Generator.logical,
-    "_||_": Generator.logical,
-    "!_": Generator.negation,
-    "_?_:_": Generator.conditional,
+    LOGICAL_AND: Generator.logical,
+    LOGICAL_OR: Generator.logical,
+    LOGICAL_NOT: Generator.negation,
+    CONDITIONAL: Generator.conditional,
     "dyn": Generator.dyn,
     INDEX: Generator.index,
     OPTIONAL_INDEX: Generator.optional_index,
     OPTIONAL_SELECT: Generator.optional_index,
     "orValue": Generator.or_value,
     "hasValue": Generator.has_value,
-    "_==_": Generator.equality,
-    "_!=_": Generator.equality,
-    "_<_": Generator.ordering,
-    "_<=_": Generator.ordering,
-    "_>_": Generator.ordering,
-    "_>=_": Generator.ordering,
+    EQUALS: Generator.equality,
+    NOT_EQUALS: Generator.equality,
+    LESS: Generator.ordering,
+    LESS_EQUALS: Generator.ordering,
+    GREATER: Generator.ordering,
+    GREATER_EQUALS: Generator.ordering,
     "isGreaterThan": Generator.greater_or_less,
     "isLessThan": Generator.greater_or_less,
     "quantity": Generator.constant_call,
     "semver": Generator.constant_call,
-    "@in": Generator.membership,
+    IN: Generator.membership,
     "startsWith": Generator.text_method,
     "endsWith": Generator.text_method,
     "contains": Generator.text_method,

@@ -1,4 +1,4 @@
-"""What generated code is made of and runs with: `Code`, the run-time functions, shapes of macros.
+"""What generated code is made of and runs with: `Code`, operators, the run-time functions, shapes of macros.
 
 Not here: how expressions become code (`codegen`).
 """
@@ -24,8 +24,23 @@ from cel.declarations import (
     is_optional,
 )
 from cel.errors import EvaluationError
+from cel.lookup import qualified
 from cel.semver import Semver
-from cel.syntax import Call, Comprehension, Expr, Ident, Literal
+from cel.syntax import (
+    EQUALS,
+    GREATER,
+    GREATER_EQUALS,
+    LESS,
+    LESS_EQUALS,
+    LOGICAL_AND,
+    LOGICAL_OR,
+    NOT_EQUALS,
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    Literal,
+)
 from cel.values import (
     EFFORT,
     EFFORT_LIMIT,
@@ -49,6 +64,26 @@ _SCALARS: Final = {
     LIST_KIND: "list",
     MAP_KIND: "map",
 }
+
+
+COMPARISONS: Final = {LESS: "<", LESS_EQUALS: "<=", GREATER: ">", GREATER_EQUALS: ">="}
+MIRRORED: Final = {
+    LESS: GREATER,
+    LESS_EQUALS: GREATER_EQUALS,
+    GREATER: LESS,
+    GREATER_EQUALS: LESS_EQUALS,
+    EQUALS: EQUALS,
+    NOT_EQUALS: NOT_EQUALS,
+}
+DECIDED_BY_SIGN: Final = {**COMPARISONS, EQUALS: "==", NOT_EQUALS: "!="}
+DEVICE_FIELDS: Final = {
+    "driver": ("d._driver", "string"),
+    "attributes": ("d._attributes", "attributes"),
+    "capacity": ("d._capacity", "capacity"),
+    "allowMultipleAllocations": ("d._multiple", "bool"),
+}
+INNER: Final = {"attributes": "attribute_domain", "capacity": "capacity_domain"}
+VALUE: Final = {"attribute_domain": "attribute", "capacity_domain": "quantity"}
 
 
 class Unsupported(Exception):  # noqa: N818 - control flow inside of this module, not an error
@@ -97,8 +132,6 @@ def _not_equal(left: Any, right: Any) -> bool:
 
 def _optional_get(value: Any, key: Any) -> Optional:
     """`value.?key`, and `optional.key`."""
-    from cel.walker_steps import qualified  # noqa: PLC0415 - rare
-
     if value.__class__ is Optional:
         if not value.has_value:
             return NONE
@@ -109,8 +142,6 @@ def _optional_get(value: Any, key: Any) -> Optional:
 
 def _get(value: Any, key: Any) -> Any:
     """`value[key]` of anything but an optional."""
-    from cel.walker_steps import qualified  # noqa: PLC0415 - rare
-
     return qualified(value, key, tests=False)
 
 
@@ -165,24 +196,12 @@ def element_kind(constant: Any) -> str:
     return {str: "string", int: "int"}.get(classes.pop(), "any") if len(classes) == 1 else "any"
 
 
-def terms(node: Call) -> list[Expr]:
-    found: list[Expr] = []
-    pending: list[Expr] = [node]
-    while pending:
-        current = pending.pop()
-        if type(current) is Call and current.function == node.function:
-            pending += reversed(current.args)
-        else:
-            found.append(current)
-    return found
-
-
 def quantifier(node: Comprehension) -> tuple[str, Expr] | None:
     """The operator and the predicate of `exists` (`||`) or `all` (`&&`)."""
     step = node.loop_step
     if type(node.accu_init) is not Literal or node.accu_init.value.__class__ is not bool:
         return None
-    if type(step) is Call and step.function in ("_||_", "_&&_") and type(step.args[0]) is Ident:
+    if type(step) is Call and step.function in (LOGICAL_OR, LOGICAL_AND) and type(step.args[0]) is Ident:
         return step.function, step.args[1]
     return None
 

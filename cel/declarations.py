@@ -16,6 +16,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from cel.syntax import (
+    ADD,
+    CONDITIONAL,
+    DIVIDE,
+    EQUALS,
+    GREATER,
+    GREATER_EQUALS,
+    IN,
+    INDEX,
+    LESS,
+    LESS_EQUALS,
+    LOGICAL_AND,
+    LOGICAL_NOT,
+    LOGICAL_OR,
+    MAP_INSERT,
+    MODULO,
+    MULTIPLY,
+    NEGATE,
+    NOT_EQUALS,
+    NOT_STRICTLY_FALSE,
+    OPTIONAL_INDEX,
+    SUBTRACT,
+)
+
 # Kinds. Ordered so that the ones with parameters of their own stand together.
 DYN_KIND, ANY_KIND, ERROR_KIND, NULL_KIND = 0, 1, 2, 3
 BOOL_KIND, INT_KIND, UINT_KIND, DOUBLE_KIND, STRING_KIND, BYTES_KIND = 4, 5, 6, 7, 8, 9
@@ -297,22 +321,22 @@ _FORMATS: Final = (
 
 OVERLOADS: Final[dict[str, str]] = {
     # Operators.
-    "!_": "logical_not (bool) -> bool",
-    "-_": "negate_double (double) -> double\nnegate_int64 (int) -> int",
-    "@in": "in_list (A, list(A)) -> bool\nin_map (A, map(A, B)) -> bool",
+    LOGICAL_NOT: "logical_not (bool) -> bool",
+    NEGATE: "negate_double (double) -> double\nnegate_int64 (int) -> int",
+    IN: "in_list (A, list(A)) -> bool\nin_map (A, map(A, B)) -> bool",
     "_in_": "in_list (A, list(A)) -> bool\nin_map (A, map(A, B)) -> bool",  # an identifier, so callable
-    "@not_strictly_false": "not_strictly_false (bool) -> bool",
+    NOT_STRICTLY_FALSE: "not_strictly_false (bool) -> bool",
     "__not_strictly_false__": "__not_strictly_false__ (bool) -> bool",
-    "_==_": "equals (A, A) -> bool",
-    "_!=_": "not_equals (A, A) -> bool",
-    "_&&_": "logical_and (bool, bool) -> bool",
-    "_||_": "logical_or (bool, bool) -> bool",
-    "_?_:_": "conditional (bool, A, A) -> A",
-    "_<_": _comparison("less"),
-    "_<=_": _comparison("less_equals"),
-    "_>_": _comparison("greater"),
-    "_>=_": _comparison("greater_equals"),
-    "_+_": """\
+    EQUALS: "equals (A, A) -> bool",
+    NOT_EQUALS: "not_equals (A, A) -> bool",
+    LOGICAL_AND: "logical_and (bool, bool) -> bool",
+    LOGICAL_OR: "logical_or (bool, bool) -> bool",
+    CONDITIONAL: "conditional (bool, A, A) -> A",
+    LESS: _comparison("less"),
+    LESS_EQUALS: _comparison("less_equals"),
+    GREATER: _comparison("greater"),
+    GREATER_EQUALS: _comparison("greater_equals"),
+    ADD: """\
 add_bytes (bytes, bytes) -> bytes
 add_double (double, double) -> double
 add_duration_duration (duration, duration) -> duration
@@ -322,28 +346,28 @@ add_int64 (int, int) -> int
 add_list (list(A), list(A)) -> list(A)
 add_string (string, string) -> string
 add_uint64 (uint, uint) -> uint""",
-    "_-_": """\
+    SUBTRACT: """\
 subtract_double (double, double) -> double
 subtract_duration_duration (duration, duration) -> duration
 subtract_int64 (int, int) -> int
 subtract_timestamp_duration (timestamp, duration) -> timestamp
 subtract_timestamp_timestamp (timestamp, timestamp) -> duration
 subtract_uint64 (uint, uint) -> uint""",
-    "_*_": """\
+    MULTIPLY: """\
 multiply_double (double, double) -> double
 multiply_int64 (int, int) -> int
 multiply_uint64 (uint, uint) -> uint""",
-    "_/_": """\
+    DIVIDE: """\
 divide_double (double, double) -> double
 divide_int64 (int, int) -> int
 divide_uint64 (uint, uint) -> uint""",
-    "_%_": "modulo_int64 (int, int) -> int\nmodulo_uint64 (uint, uint) -> uint",
-    "_[_]": """\
+    MODULO: "modulo_int64 (int, int) -> int\nmodulo_uint64 (uint, uint) -> uint",
+    INDEX: """\
 index_list (list(A), int) -> A
 index_map (map(A, B), A) -> B
 optional_list_index_int (optional_type(list(V)), int) -> optional_type(V)
 optional_map_index_value (optional_type(map(K, V)), K) -> optional_type(V)""",
-    "_[?_]": """\
+    OPTIONAL_INDEX: """\
 list_optindex_optional_int (list(V), int) -> optional_type(V)
 optional_list_optindex_optional_int (optional_type(list(V)), int) -> optional_type(V)
 map_optindex_optional_value (map(K, V), K) -> optional_type(V)
@@ -425,7 +449,7 @@ string_to_uint64 (string) -> uint""",
     "first": "list_first member (list(V)) -> optional_type(V)",
     "last": "list_last member (list(V)) -> optional_type(V)",
     # Two-variable comprehensions.
-    "cel.@mapInsert": """\
+    MAP_INSERT: """\
 @mapInsert_map_key_value (map(K, V), K, V) -> map(K, V)
 @mapInsert_map_map (map(K, V), map(K, V)) -> map(K, V)""",
     # Kubernetes and cel-go lists.

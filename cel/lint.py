@@ -17,7 +17,7 @@ Not here: what makes an expression invalid (`checker`), with `hint_for` for the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from cel import syntax
@@ -191,7 +191,7 @@ class _Linter:
             case syntax.LOGICAL_AND | syntax.LOGICAL_OR:
                 # Either side's error is absorbed when the other decides, so order does not matter.
                 positive = node.function == syntax.LOGICAL_AND
-                terms = list(_terms(node, node.function))
+                terms = syntax.terms_of(node)
                 known = [_facts(term, bound, positive=positive) for term in terms]
                 for position, term in enumerate(terms):
                     others = (fact for number, found in enumerate(known) if number != position for fact in found)
@@ -275,14 +275,6 @@ class _Linter:
                 "fails the pod's allocation where the attribute is a version: a list of texts has no versions",
                 f'compare versions: ["{texts[0]}", ...].exists(v, ... .compareTo(semver(v)) == 0)',
             )
-
-
-def _terms(node: Expr, function: str) -> Iterator[Expr]:
-    if type(node) is Call and node.function == function:
-        for arg in node.args:
-            yield from _terms(arg, function)
-    else:
-        yield node
 
 
 def _text(node: Expr) -> str | None:

@@ -22,6 +22,7 @@ from typing import Final, Protocol, TypeAlias
 from cel import syntax
 from cel.syntax import (
     ACCUMULATOR,
+    MAP_INSERT,
     UNUSED_ITER_VAR,
     Call,
     Comprehension,
@@ -36,7 +37,6 @@ from cel.syntax import (
     StructField,
 )
 
-MAP_INSERT: Final = "cel.@mapInsert"
 SORT_BY_KEYS: Final = "@sortByAssociatedKeys"
 _SORT_BY_INPUT: Final = "@__sortBy_input__"
 _LEGACY_ACCUMULATOR: Final = "__result__"

@@ -12,22 +12,17 @@ from typing import Final
 
 from cel.checker import Checked
 from cel.syntax import (
+    CHAIN,
     IN,
-    INDEX,
-    OPTIONAL_INDEX,
-    OPTIONAL_SELECT,
     Call,
     Comprehension,
     Expr,
     Ident,
     ListExpr,
     Literal,
-    MapExpr,
     Select,
-    StructExpr,
+    children,
 )
-
-_CHAIN: Final = frozenset((INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT))
 
 
 class ReadSet:
@@ -110,7 +105,7 @@ class _Reader:
             elif type(node) is Call and node.function == IN and (pair := _membership(node, scope)):
                 self.record(pair)
             else:
-                pending += ((child, scope) for child in _children(node))
+                pending += ((child, scope) for child in children(node))
 
     def record(self, keys: list[str | None]) -> None:
         match keys:
@@ -157,22 +152,6 @@ def _membership(node: Call, scope: _Scope) -> list[str | None] | None:
     return [*keys, element.value] if base is None and not computed and len(keys) == 2 else None
 
 
-def _children(node: Expr) -> list[Expr]:
-    match node:
-        case Select(operand):
-            return [operand]
-        case Call(_, target, args):
-            return [*args] if target is None else [target, *args]
-        case ListExpr(elements):
-            return [*elements]
-        case MapExpr(entries):
-            return [part for entry in entries for part in (entry.key, entry.value)]
-        case StructExpr(_, fields):
-            return [field.value for field in fields]
-        case _:
-            return []
-
-
 def _path(node: Expr, scope: _Scope) -> tuple[list[str | None], _Place | None, list[_Place]]:
     """The keys from `device` down to a node (None for a computed one), what stands instead of `device` at
     its start (None when it is `device`), and the expressions that compute keys."""
@@ -182,7 +161,7 @@ def _path(node: Expr, scope: _Scope) -> tuple[list[str | None], _Place | None, l
         if type(node) is Select:
             keys.append(node.field)
             node = node.operand
-        elif type(node) is Call and node.function in _CHAIN:
+        elif type(node) is Call and node.function in CHAIN:
             key = node.args[1]
             if type(key) is Literal and type(key.value) is str:
                 keys.append(key.value)

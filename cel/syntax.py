@@ -43,6 +43,9 @@ INDEX: Final = "_[_]"
 OPTIONAL_INDEX: Final = "_[?_]"
 OPTIONAL_SELECT: Final = "_?._"
 NOT_STRICTLY_FALSE: Final = "@not_strictly_false"
+MAP_INSERT: Final = "cel.@mapInsert"
+CHAIN: Final = frozenset((INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT))
+"""What goes on from a value as a selection does."""
 
 ACCUMULATOR: Final = "@result"
 """The accumulator of every macro but `cel.bind`; no source text can spell it."""
@@ -291,6 +294,24 @@ def children(node: Expr) -> Iterator[Expr]:
             )
         case _:
             return
+
+
+def is_attribute(node: Expr) -> bool:
+    """A name with selections: what cel-go does not charge once more inside of an index or a conditional."""
+    return type(node) in (Ident, Select) or (type(node) is Call and node.function in CHAIN)
+
+
+def terms_of(node: Call) -> list[Expr]:
+    """The operands of a chain of one logical operator, left to right."""
+    terms: list[Expr] = []
+    pending: list[Expr] = [node]
+    while pending:
+        current = pending.pop()
+        if type(current) is Call and current.function == node.function:
+            pending += reversed(current.args)
+        else:
+            terms.append(current)
+    return terms
 
 
 class Parsed:

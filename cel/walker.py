@@ -23,24 +23,38 @@ from collections.abc import Generator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from cel import syntax
 from cel.checker import PART_LENGTH, Checked
 from cel.declarations import TYPE_KIND, Overload, Type
 from cel.effort import ERROR_EFFORT, LOOP_EFFORT, counted, iteration_effort
 from cel.errors import EvaluationError
 from cel.kube_library import implementations
+from cel.lookup import member_set, qualified
 from cel.recursion import with_room
 from cel.runtime_cost import FUNCTION_COSTS, OVERLOAD_COSTS, CallCost
 from cel.stdlib import SINGLETONS, Implementation
 from cel.syntax import (
+    ACCUMULATOR,
     ADD,
+    CHAIN,
     CONDITIONAL,
+    DIVIDE,
     EQUALS,
+    GREATER,
+    GREATER_EQUALS,
     IN,
     INDEX,
+    LESS,
+    LESS_EQUALS,
     LOGICAL_AND,
+    LOGICAL_NOT,
     LOGICAL_OR,
+    MAP_INSERT,
+    MODULO,
+    MULTIPLY,
     NOT_EQUALS,
     NOT_STRICTLY_FALSE,
+    SUBTRACT,
     Call,
     Comprehension,
     Expr,
@@ -50,6 +64,8 @@ from cel.syntax import (
     MapExpr,
     Select,
     StructExpr,
+    is_attribute,
+    terms_of,
 )
 from cel.values import (
     COST_EFFORT,
@@ -73,7 +89,6 @@ from cel.values import (
 )
 from cel.walker_literals import list_builder, map_builder, wrapper_builder
 from cel.walker_steps import (
-    CHAIN,
     FAILURE,
     UNSET,
     Continued,
@@ -96,21 +111,16 @@ from cel.walker_steps import (
     contained_cost,
     continues,
     dispatcher,
-    is_attribute,
     iterate,
     logical,
-    member_set,
     not_strictly_false,
     one,
     pair_steps,
-    qualified,
     slot_reader,
     spine,
-    terms_of,
     uncharged,
 )
 
-MAP_INSERT: Final = "cel.@mapInsert"
 _CONVERSIONS: Final = frozenset(
     ("bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint")
 )
@@ -119,7 +129,7 @@ _BRANCHING: Final = frozenset((LOGICAL_AND, LOGICAL_OR, CONDITIONAL, NOT_STRICTL
 _MATCHING: Final = frozenset(("matches", "find", "findAll"))
 _NOT_IN_RUNS: Final = CHAIN | {EQUALS, NOT_EQUALS, ADD, MAP_INSERT}
 _IN_PLACE: Final = frozenset(
-    ("_+_", "_-_", "_*_", "_/_", "_%_", "!_", "_<_", "_<=_", "_>_", "_>=_", "dyn")
+    (ADD, SUBTRACT, MULTIPLY, DIVIDE, MODULO, LOGICAL_NOT, LESS, LESS_EQUALS, GREATER, GREATER_EQUALS, "dyn")
 )  # fmt: skip
 """Operators: what is slow of them spends itself."""
 RUN_MIN: Final = 4
@@ -524,11 +534,11 @@ class Planner:
     def branching(self, node: Call, scope: Scope) -> Step:
         operands = node.args if node.target is None else (node.target, *node.args)
         match node.function:
-            case "_&&_":
+            case syntax.LOGICAL_AND:
                 return logical([self.plan(term, scope) for term in terms_of(node)], decisive=False)
-            case "_||_":
+            case syntax.LOGICAL_OR:
                 return logical([self.plan(term, scope) for term in terms_of(node)], decisive=True)
-            case "_?_:_":
+            case syntax.CONDITIONAL:
                 if node.id in self.continued:
                     self.continued.update(branch.id for branch in operands[1:])
                 condition, *branches = (self.plan(operand, scope) for operand in operands)
@@ -537,13 +547,13 @@ class Planner:
                     for branch, step in zip(operands[1:], branches, strict=True)
                 )
                 return conditional(condition, truthy, falsy)
-            case "@not_strictly_false":
+            case syntax.NOT_STRICTLY_FALSE:
                 return not_strictly_false(self.plan(operands[0], scope))
             case "or" | "orValue" if len(operands) == 2:
                 is_value = node.function == "orValue"
                 first, second = (self.plan(operand, scope) for operand in operands)
                 return alternative(first, second, is_value=is_value, is_strict=self.environment.minor >= 37)
-            case "@in":
+            case syntax.IN:
                 return self.membership(node, operands, scope)
             case _:
                 return constant_call(self.implementation(node, len(operands)))
@@ -589,7 +599,7 @@ class Planner:
     # --- folds
 
     def is_accumulator(self, node: Expr, scope: Scope) -> bool:
-        return type(node) is Ident and node.name == "@result" and node.name in scope
+        return type(node) is Ident and node.name == ACCUMULATOR and node.name in scope
 
     def appending(self, items: ListExpr, scope: Scope) -> Part:
         """`@result + [x]`: the list under construction is ours alone, so it grows in place, as in cel-go."""

@@ -15,36 +15,19 @@ from cel.effort import CALL_EFFORT, ERROR_EFFORT, FREE_EFFORT, counted
 from cel.errors import EvaluationError
 from cel.runtime_cost import CallCost, actual_size, equality_cost
 from cel.stdlib import Implementation
-from cel.syntax import (
-    INDEX,
-    OPTIONAL_INDEX,
-    OPTIONAL_SELECT,
-    Call,
-    Expr,
-    Ident,
-    Select,
-)
 from cel.values import (
     COST_LIMIT,
     EFFORT,
     LIMIT_EXCEEDED,
     MAP_CLASSES,
-    MISSING,
     AbortedError,
     Map,
     Optional,
-    UInt,
     check_cost,
     go_type,
-    list_index,
-    map_find,
     no_such_overload,
-    to_text,
     type_name,
 )
-
-CHAIN: Final = frozenset((INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT))
-KEY_CLASSES: Final = frozenset((str, int, UInt, bool, float))
 
 
 class Frame:
@@ -251,11 +234,6 @@ class UnaryRun:
         return value, cost
 
 
-def is_attribute(node: Expr) -> bool:
-    """A name with selections: what cel-go does not charge once more inside of an index or a conditional."""
-    return type(node) in (Ident, Select) or (type(node) is Call and node.function in CHAIN)
-
-
 def uncharged(step: Step) -> Step:
     def run(frame: Frame) -> Any:
         try:
@@ -337,19 +315,6 @@ def iterate(collection: Any, *, is_pair: bool) -> Any:
     if cls is list or cls in MAP_CLASSES:
         return iter(collection)
     raise EvaluationError(f"got '{go_type(collection)}', expected iterable type")
-
-
-def terms_of(node: Call) -> list[Expr]:
-    """The operands of a chain of one logical operator, left to right."""
-    terms: list[Expr] = []
-    pending: list[Expr] = [node]
-    while pending:
-        current = pending.pop()
-        if type(current) is Call and current.function == node.function:
-            pending += reversed(current.args)
-        else:
-            terms.append(current)
-    return terms
 
 
 def logical(terms: list[Step], *, decisive: bool) -> Step:
@@ -435,27 +400,6 @@ def alternative(first: Step, second: Step, *, is_value: bool, is_strict: bool) -
     return choose
 
 
-def qualified(value: Any, key: Any, *, tests: bool) -> Any:
-    """`value[key]`; when nothing is there, MISSING if that was the question and an error otherwise."""
-    if key.__class__ not in KEY_CLASSES:
-        raise EvaluationError(f"invalid qualifier type: {go_type(key)}")
-    cls = value.__class__
-    if cls in MAP_CLASSES:
-        found = map_find(value, key)
-        if found is not MISSING or tests:
-            return found
-    elif cls is list:
-        index = list_index(key)
-        if 0 <= index < len(value):
-            return value[index]
-        if not tests:
-            raise EvaluationError(f"index out of bounds: {to_text(key)}")
-        return MISSING
-    elif tests:
-        return MISSING
-    raise EvaluationError(f"no such key: {to_text(key)}")
-
-
 def is_instance(type_: Type, value: Any) -> bool:
     """Whether a run-time value passes for a declared type: its name, and the first element's."""
     kind = type_.kind
@@ -503,29 +447,3 @@ def dispatcher(function: str, candidates: list[tuple[tuple[Type, ...], Implement
 
         return dispatch_two
     return dispatch
-
-
-def member_set(constants: list[Any]) -> frozenset[tuple[type, Any]] | None:
-    """What cel-go turns a constant list after `in` into, or None where it does not.
-
-    Numbers stand in the set as every numeric type they convert to; a value of any other type is looked
-    up as it is, which ends the evaluation for those Go cannot hash.
-    """
-    members: set[tuple[type, Any]] = set()
-    for constant in constants:
-        cls = constant.__class__
-        if cls not in KEY_CLASSES:
-            return None
-        members.add((cls, constant))
-        if cls is int or cls is UInt:
-            members.add((float, float(constant)))
-            if cls is int and constant >= 0:
-                members.add((UInt, UInt(constant)))
-            elif cls is UInt and constant < 2**63:
-                members.add((int, int(constant)))
-        elif cls is float and constant.is_integer():
-            if -(2.0**63) < constant < 2.0**63:
-                members.add((int, int(constant)))
-            if 0 <= constant < 2.0**64:
-                members.add((UInt, UInt(int(constant))))
-    return frozenset(members)
