@@ -145,7 +145,7 @@ def check_in_parts(parsed: Parsed, environment: Environment) -> Generator[None, 
     """
     if len(parsed.source) > PART_LENGTH:
         try:
-            checker = _Checker(environment)
+            checker = _CheckerInParts(environment)
             start = 0
             for node in _apart(parsed.expr):
                 checker.check(node)
@@ -233,7 +233,6 @@ _LITERAL_TYPES: Final[dict[type, Type]] = {
 
 class _Checker(Unifier):
     __slots__ = (
-        "done",
         "environment",
         "has_constants",
         "issues",
@@ -251,14 +250,11 @@ class _Checker(Unifier):
         self.references: dict[int, tuple[str, ...]] = {}
         self.replacements: dict[int, Expr] = {}
         self.issues: list[Issue] = []
-        self.done: set[int] = set()
         self.scopes: list[dict[str, Type]] = []
         self.suspects: list[Expr] = []
         self.has_constants = False
 
     def check(self, node: Expr) -> Type:
-        if node.id in self.done:
-            return self.types[node.id]
         type_ = _CHECKS[type(node)](self, node)
         self.types[node.id] = type_
         return type_
@@ -637,6 +633,19 @@ class _Checker(Unifier):
     def expect_type(self, node: Expr, expected: Type, found: Type) -> None:
         if found is not expected and not self.unify(expected, found):
             self.mismatch(node.offset, expected, found)
+
+
+class _CheckerInParts(_Checker):
+    """With parts that are checked already, by their ids."""
+
+    __slots__ = ("done",)
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self.done: set[int] = set()
+
+    def check(self, node: Expr) -> Type:
+        return self.types[node.id] if node.id in self.done else super().check(node)
 
 
 _TYPE_NAMESPACES: Final = frozenset(name.partition(".")[0] for name in (*TYPE_IDENTIFIERS, *VALUELESS_TYPES))

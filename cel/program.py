@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from cel import environments
-from cel.checker import Checked, check, check_in_parts
+from cel.checker import PART_LENGTH, Checked, check, check_in_parts
 from cel.codegen import generate
 from cel.device import DeviceView
 from cel.environments import Environment
@@ -176,7 +176,10 @@ def compile_in_stages(expression: str, environment: Environment | None = None) -
     try:
         parsed = parse(expression, options=environment.parse_options)
         yield
-        checked = yield from check_in_parts(parsed, environment)
+        if len(expression) > PART_LENGTH:
+            checked = yield from check_in_parts(parsed, environment)
+        else:
+            checked = check(parsed, environment)
         yield
         _validate(checked)
         problem = environment.result_problem(checked.output_type)
