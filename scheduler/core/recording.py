@@ -14,8 +14,8 @@ Rules of this module
      the plugins compare them, those included that the machine makes itself (special claims).
 
 A line: `{"at": ms, "given": {...}, "decided": [...], "uids": [...], "raised": "..."}`, the last two if there are any.
-A record is an object whose "$" is its type and whose other members are the fields that differ from their defaults; a
-tuple is {"$": "tuple", "of": [...]}.
+A record is an object whose "$" is its type and whose other members are the fields that differ from their defaults. A
+JSON array is a tuple; a list, which only drivers' configuration has, is {"$": "list", "of": [...]}.
 
 Not here: the file, its first line and the settings (`scheduler.recorder`), what `replay` says (`scheduler.cli.replay`).
 
@@ -171,7 +171,7 @@ def decode_entry(line: bytes) -> Entry:
         if _UNWRITABLE in fields:
             raise RecordingError(f"an input that could not be written ({fields[_UNWRITABLE]})")
         given = _decode(fields["given"])
-        decided = tuple([_decode(one) for one in fields["decided"]])
+        decided = _decode(fields["decided"])
         return Entry(int(fields["at"]), given, decided, tuple(fields.get("uids", ())), str(fields.get("raised", "")))
     except orjson.JSONDecodeError as error:
         raise RecordingError(f"no JSON: {error}") from error
@@ -192,11 +192,11 @@ def _encode(value: Any) -> Any:
 
 
 def _encode_tuple(value: tuple[Any, ...]) -> Any:
-    return {_TYPE: "tuple", "of": [_encode(one) for one in value]}
+    return [_encode(one) for one in value]
 
 
 def _encode_list(value: list[Any]) -> Any:
-    return [_encode(one) for one in value]
+    return {_TYPE: "list", "of": [_encode(one) for one in value]}
 
 
 def _encode_mapping(value: Mapping[str, Any]) -> Any:
@@ -237,14 +237,14 @@ def _encoder_of(kind: type) -> Callable[[Any], Any]:
 
 def _decode(value: Any) -> Any:
     if isinstance(value, list):
-        return [_decode(one) for one in value]
+        return tuple([_decode(one) for one in value])
     if not isinstance(value, dict):
         return value
     if _TYPE not in value:
         return {key: _decode(one) for key, one in value.items()}
     match value[_TYPE]:
-        case "tuple":
-            return tuple([_decode(one) for one in value["of"]])
+        case "list":
+            return [_decode(one) for one in value["of"]]
         case "Quantity":
             return Quantity.parse(value["text"])
         case "ClaimSpec":

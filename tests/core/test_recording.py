@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from allocator import Features, decode_claim_spec
+from allocator import Allocation, AllocationConfig, Features, decode_claim_spec
 from scheduler.core.inputs import ClassObserved, PodDeleted, SliceObserved, TimerFired
 from scheduler.core.machine import Machine
 from scheduler.core.recording import (
@@ -21,7 +21,8 @@ from scheduler.core.recording import (
     encode_entry,
 )
 from scheduler.framework.api import Profile
-from scheduler.model.keys import PodKey, PodUid
+from scheduler.framework.decisions import WriteClaimStatus
+from scheduler.model.keys import ClaimKey, ClaimUid, PodKey, PodUid
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.plugins import TinyDevices
@@ -95,6 +96,14 @@ def test_lines_are_json_and_name_types():
 def test_objects_come_back_as_they_were(given):
     entry = Entry(5, given, (), ("uid-1",), "ValueError: broken")
     assert encode_entry(decode_entry(encode_entry(entry))) == encode_entry(entry)
+
+
+def test_lists_and_tuples_are_told_apart():
+    """A driver's configuration has lists as JSON has them; all else is tuples."""
+    config = AllocationConfig("FromClaim", (), {"sharing": [{"slots": [1, 2]}, []]})
+    allocation = Allocation((), (config,))
+    written = WriteClaimStatus(ClaimKey("a", "b"), ClaimUid("c"), 1, allocation, ())
+    assert decode_entry(encode_entry(Entry(1, TimerFired(), (written,)))).decided == (written,)
 
 
 def test_equal_claim_specs_are_the_object_that_they_were():
