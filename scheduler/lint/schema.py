@@ -69,24 +69,13 @@ class _Walk:
             hint = "put '- ' before it" if isinstance(value, dict | str) else ""
             self.report("invalid-value", path, f"must be a list, not {type_name(value)}", hint)
             return
-        if shape.limit is not None and len(value) > shape.limit:
-            self.report("too-many", path, f"has {len(value)} entries; at most {shape.limit} are allowed")
-        seen: list[Any] = []
         for index, item in enumerate(value):
             self.walk((*path, index), item, shape.item)
-            if shape.unique is None:
-                continue
-            this = item if not shape.unique else mapping(item).get(shape.unique)
-            if this is not None and this in seen:
-                self.report("duplicate", (*path, index), f"{shape.unique or 'entry'} {this!r} is there twice")
-            seen.append(this)
 
     def map(self, path: FieldPath, value: Any, shape: MapOf) -> None:
         if not isinstance(value, dict):
             self.report("invalid-value", path, f"must be an object, not {type_name(value)}")
             return
-        if shape.limit is not None and len(value) > shape.limit:
-            self.report("too-many", path, f"has {len(value)} entries; at most {shape.limit} are allowed")
         for name, item in value.items():
             problem = shape.key(name) if shape.key is not None else ""
             if problem:

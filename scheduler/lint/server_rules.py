@@ -1,7 +1,7 @@
-"""What the API server would refuse although nothing else was found wrong: its own rules, asked last.
+"""What the API server would refuse where nothing else was found wrong: its own rules, asked last.
 
-The other modules say in plain words what people get wrong, and how to write it. Whatever they do not know, such as the
-rules of node selectors and request policies, is asked of `scheduler.validation`, and told in the server's words.
+The other modules say in plain words what people get wrong, and how to write it. Whatever they do not know, such as
+limits and the rules of node selectors and request policies, is asked of `scheduler.validation`, and told in its words.
 
 Not here: expressions (`selectors`); what needs the cluster (admin access, objects of the same name).
 """
@@ -21,43 +21,64 @@ from scheduler.validation.field_errors import FieldError
 from scheduler.validation.names import validate_metadata
 from scheduler.validation.slices import validate_class_spec, validate_rule_spec, validate_slice_spec
 
+_WRONG_TYPES: Final = frozenset({"invalid-value", "broken-yaml"})
+"""What the rules, which are for objects that could be decoded, are not asked about."""
+_TRUE: Final = [{"cel": {"expression": "true"}}]
 _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
 def check_server_rules(view: View) -> None:
-    """Ask the API server's rules about an object of which everything else is right."""
+    """Ask the API server's rules about an object whose fields have the right types."""
     check = _BY_KIND.get(view.kind) if view.is_dra else None
     spec = view.obj.get("spec")
-    if check is None or not isinstance(spec, dict) or any(finding.is_error for finding in view.findings):
+    wrong = [finding for finding in view.findings if finding.is_error]
+    if check is None or not isinstance(spec, dict) or any(finding.code in _WRONG_TYPES for finding in wrong):
         return
     for error in check(deepcopy(spec)):
-        view.report("refused", Severity.ERROR, _path(view.obj, error.field), f"the API server says: {error.body}")
+        # Said once: not where something is wrong already, in the same field, around it or in it.
+        if not any(error.field.startswith(each.field) or each.field.startswith(error.field) for each in wrong):
+            view.report("refused", Severity.ERROR, _path(view.obj, error.field), f"the API server says: {error.body}")
 
 
 def _claim(spec: dict[str, Any], path: str = "spec") -> list[FieldError]:
     default_claim_spec(spec)
-    return validate_claim_spec(_without_selectors(spec), path)
+    return validate_claim_spec(_without_expressions(spec), path)
 
 
 def _template(spec: dict[str, Any]) -> list[FieldError]:
-    metadata = {**mapping(spec.get("metadata")), "name": "x"}
+    written = mapping(spec.get("metadata"))
+    metadata = {"name": "x", **{field: written.get(field) for field in ("labels", "annotations", "finalizers")}}
     errors = validate_metadata(metadata, namespaced=True, rule=lambda name: [])
-    told = [FieldError(error.reason, f"spec.{error.field}", error.body) for error in errors]
-    return told + _claim(mapping(spec.get("spec")), "spec.spec")
+    nested = [FieldError(error.reason, f"spec.{error.field}", error.body) for error in errors]
+    return nested + _claim(mapping(spec.get("spec")), "spec.spec")
 
 
-def _without_selectors(spec: dict[str, Any]) -> dict[str, Any]:
-    """Compiling takes long, and `selectors` has done it."""
-    for request in mapping(spec.get("devices")).get("requests") or ():
+def _without_expressions(spec: dict[str, Any]) -> dict[str, Any]:
+    """Compiling takes long, and `selectors` has done it; `claim_rules` has looked at parameters."""
+    devices = mapping(spec.get("devices"))
+    _without_parameters(devices)
+    for request in devices.get("requests") or ():
         for part in (mapping(request.get("exactly")), *(request.get("firstAvailable") or ())):
-            part.pop("selectors", None)
+            part["selectors"] = _TRUE * len(part.get("selectors") or ())
     return spec
+
+
+def _without_parameters(holder: dict[str, Any]) -> None:
+    for entry in holder.get("config") or ():
+        opaque = mapping(entry.get("opaque"))
+        if opaque.get("parameters") is not None:
+            opaque["parameters"] = {}
+
+
+def _class(spec: dict[str, Any]) -> list[FieldError]:
+    _without_parameters(spec)
+    return validate_class_spec({**spec, "selectors": _TRUE * len(spec.get("selectors") or ())}, {})
 
 
 _BY_KIND: Final[Mapping[str, Callable[[dict[str, Any]], list[FieldError]]]] = {
     "ResourceClaim": _claim,
     "ResourceClaimTemplate": _template,
-    "DeviceClass": lambda spec: validate_class_spec({**spec, "selectors": None}, {}),
+    "DeviceClass": _class,
     "ResourceSlice": lambda spec: validate_slice_spec(spec, None),
     "DeviceTaintRule": validate_rule_spec,
 }

@@ -27,26 +27,12 @@ from cel.semver import Semver
 from scheduler.model.api_rules import (
     ALLOCATION_MODES,
     ATTRIBUTE_VALUE_LENGTH_MAX,
-    ATTRIBUTES_AND_CAPACITIES_MAX,
-    BINDING_CONDITIONS_MAX,
-    CONFIG_MAX,
-    CONSTRAINTS_MAX,
-    CONSUMPTIONS_MAX,
-    COUNTER_SETS_MAX,
-    COUNTERS_MAX,
-    DEVICES_MAX,
     DRIVER_NAME_LENGTH_MAX,
     ID_LENGTH_MAX,
     LIST_ATTRIBUTES,
     POOL_NAME_LENGTH_MAX,
-    REQUESTS_MAX,
     SCALAR_ATTRIBUTES,
-    SELECTORS_MAX,
-    SUB_REQUESTS_MAX,
     TAINT_EFFECTS,
-    TAINTS_MAX,
-    TOLERATIONS_MAX,
-    VALID_VALUES_MAX,
 )
 
 _INT64: Final = 2**63
@@ -69,11 +55,9 @@ class Anything:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """`limit` None for none; `unique` names the field (empty: the entry itself) that no two entries may share."""
+    """How many there may be, and whether two may be alike, say the server's rules (`server_rules`)."""
 
     item: Shape
-    limit: int | None = None
-    unique: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +66,6 @@ class MapOf:
 
     value: Shape
     key: Check | None = None
-    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +261,7 @@ METADATA: Final = Object(
     }
 )
 _SELECTORS: Final = ListOf(
-    Object({"cel": Object({"expression": Scalar(some)}, required=("expression",))}, required=("cel",)), SELECTORS_MAX
+    Object({"cel": Object({"expression": Scalar(some)}, required=("expression",))}, required=("cel",))
 )
 _OPAQUE: Final = Object({"driver": Scalar(driver), "parameters": Anything()}, required=("driver", "parameters"))
 _TOLERATION: Final = Object(
@@ -295,7 +278,7 @@ _EXACT: Final[Mapping[str, Shape]] = {
     "selectors": _SELECTORS,
     "allocationMode": Scalar(one_of(*ALLOCATION_MODES)),
     "count": Scalar(integer),
-    "tolerations": ListOf(_TOLERATION, TOLERATIONS_MAX),
+    "tolerations": ListOf(_TOLERATION),
     "capacity": Object({"requests": MapOf(_QUANTITY, qualified_name)}),
 }
 _ALIASES: Final = {
@@ -324,31 +307,24 @@ CLAIM_SPEC: Final = Object(
                                 Object(
                                     {"name": Scalar(dns_label), **_EXACT}, ("name", "deviceClassName"), aliases=_ALIASES
                                 ),
-                                SUB_REQUESTS_MAX,
-                                "name",
                             ),
                         },
                         ("name",),
                         (("exactly", "firstAvailable"),),
                         aliases={"firstOf": "firstAvailable", "oneOf": "firstAvailable", "exact": "exactly"},
                     ),
-                    REQUESTS_MAX,
-                    "name",
                 ),
                 "constraints": ListOf(
                     Object(
                         {
-                            "requests": ListOf(_TEXT, REQUESTS_MAX, ""),
+                            "requests": ListOf(_TEXT),
                             "matchAttribute": Scalar(full_name),
                             "distinctAttribute": Scalar(full_name),
                         },
                         one_of=(("matchAttribute", "distinctAttribute"),),
                     ),
-                    CONSTRAINTS_MAX,
                 ),
-                "config": ListOf(
-                    Object({"requests": ListOf(_TEXT, REQUESTS_MAX, ""), "opaque": _OPAQUE}, ("opaque",)), CONFIG_MAX
-                ),
+                "config": ListOf(Object({"requests": ListOf(_TEXT), "opaque": _OPAQUE}, ("opaque",))),
             }
         )
     }
@@ -365,14 +341,14 @@ _NODE_SELECTOR: Final = Object(
 _CLASS_SPEC: Final = Object(
     {
         "selectors": _SELECTORS,
-        "config": ListOf(Object({"opaque": _OPAQUE}, ("opaque",)), CONFIG_MAX),
+        "config": ListOf(Object({"opaque": _OPAQUE}, ("opaque",))),
         "extendedResourceName": Scalar(label_key),
     },
     aliases={"selector": "selectors"},
 )
 
-_COUNTERS: Final = MapOf(Object({"value": _QUANTITY}, ("value",)), dns_label, COUNTERS_MAX)
-_CONDITIONS: Final = ListOf(Scalar(label_key), BINDING_CONDITIONS_MAX, "")
+_COUNTERS: Final = MapOf(Object({"value": _QUANTITY}, ("value",)), dns_label)
+_CONDITIONS: Final = ListOf(Scalar(label_key))
 _DEVICE: Final = Object(
     {
         "name": Scalar(dns_label),
@@ -391,7 +367,6 @@ _DEVICE: Final = Object(
                 one_of=((*SCALAR_ATTRIBUTES, *LIST_ATTRIBUTES),),
             ),
             qualified_name,
-            ATTRIBUTES_AND_CAPACITIES_MAX,
         ),
         "capacity": MapOf(
             Object(
@@ -400,7 +375,7 @@ _DEVICE: Final = Object(
                     "requestPolicy": Object(
                         {
                             "default": _QUANTITY,
-                            "validValues": ListOf(_QUANTITY, VALID_VALUES_MAX),
+                            "validValues": ListOf(_QUANTITY),
                             "validRange": Object({"min": _QUANTITY, "max": _QUANTITY, "step": _QUANTITY}, ("min",)),
                         }
                     ),
@@ -408,15 +383,12 @@ _DEVICE: Final = Object(
                 ("value",),
             ),
             qualified_name,
-            ATTRIBUTES_AND_CAPACITIES_MAX,
         ),
         "consumesCounters": ListOf(
             Object(
                 {"counterSet": Scalar(dns_label), "counters": _COUNTERS, "compatibilityGroups": ListOf(_TEXT)},
                 ("counterSet", "counters"),
             ),
-            CONSUMPTIONS_MAX,
-            "counterSet",
         ),
         "nodeName": _TEXT,
         "nodeSelector": _NODE_SELECTOR,
@@ -426,7 +398,6 @@ _DEVICE: Final = Object(
                 {"key": Scalar(label_key), "value": Scalar(label_value), "effect": _EFFECT, "timeAdded": _TEXT},
                 ("key", "effect"),
             ),
-            TAINTS_MAX,
         ),
         "bindsToNode": Scalar(boolean),
         "bindingConditions": _CONDITIONS,
@@ -448,10 +419,8 @@ _SLICE_SPEC: Final = Object(
         "nodeSelector": _NODE_SELECTOR,
         "allNodes": Scalar(only_true),
         "perDeviceNodeSelection": Scalar(only_true),
-        "devices": ListOf(_DEVICE, DEVICES_MAX, "name"),
-        "sharedCounters": ListOf(
-            Object({"name": Scalar(dns_label), "counters": _COUNTERS}, ("name", "counters")), COUNTER_SETS_MAX, "name"
-        ),
+        "devices": ListOf(_DEVICE),
+        "sharedCounters": ListOf(Object({"name": Scalar(dns_label), "counters": _COUNTERS}, ("name", "counters"))),
         "skipNodeOperations": Scalar(boolean),
         "partitionTypeAttribute": _TEXT,
     },

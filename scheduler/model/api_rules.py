@@ -22,7 +22,6 @@ ADMIN_ACCESS_LABEL: Final = "resource.kubernetes.io/admin-access"
 REQUESTS_MAX: Final = 32
 SUB_REQUESTS_MAX: Final = 8
 SELECTORS_MAX: Final = 32
-TOLERATIONS_MAX: Final = 16  # written down in the API; kube-apiserver 1.36 accepts more
 CONSTRAINTS_MAX: Final = 32
 CONFIG_MAX: Final = 32
 RESERVED_FOR_MAX: Final = 256
