@@ -146,12 +146,13 @@ def check_in_parts(parsed: Parsed, environment: Environment) -> Generator[None, 
     if len(parsed.source) > PART_LENGTH:
         try:
             checker = _CheckerInParts(environment)
-            start = 0
+            start = loops = 0
             for node in _apart(parsed.expr):
                 checker.check(node)
                 checker.done.add(node.id)
-                if node.offset > start + PART_LENGTH:
-                    start = node.offset
+                loops += type(node) is Comprehension
+                if node.offset > start + PART_LENGTH or loops == PART_LOOPS:
+                    start, loops = max(start, node.offset), 0
                     yield
             return _finished(checker, parsed)
         except RecursionError:
@@ -161,6 +162,8 @@ def check_in_parts(parsed: Parsed, environment: Environment) -> Generator[None, 
 
 PART_LENGTH: Final = 2_000
 """About how many characters are checked, or planned, without a break."""
+PART_LOOPS: Final = 50
+"""How many loops are checked without a break: in a chain of them, types can be as deep as the chain is long."""
 
 
 def _apart(expr: Expr) -> Iterator[Expr]:
