@@ -28,7 +28,7 @@ from scheduler.kube.executor import encode_decision
 from scheduler.kube.feature_gates import METRICS_PATH, dropped_by, read_gates
 from scheduler.kube.permissions import LEASES, PERMISSIONS
 from scheduler.kube.preflight import PreflightError, check
-from scheduler.kube.requests import ApiClient
+from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.model.keys import ClaimKey, PodKey
 from tests.kube.misbehaving import drop, misbehaving, reply, status
 
@@ -53,7 +53,8 @@ def reviewing(*refused: tuple[str, str]):
 
 @asynccontextmanager
 async def client_of(server):
-    async with ApiClient(await Connection(url=server.url).open()) as client:
+    """It gives up on a silent server after 3 s, where the program waits for 15."""
+    async with ApiClient(await Connection(url=server.url).open(), timeouts=Timeouts(total_s=3.0)) as client:
         yield client
 
 
