@@ -12,6 +12,8 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from scheduler.model.pod_claims import claim_names
+
 ApiObject: TypeAlias = Mapping[str, Any]
 Notes: TypeAlias = Sequence[tuple[str, str]]
 """What a pod's events say: reason and note, oldest first."""
@@ -89,22 +91,6 @@ def _wait(notes: Notes) -> str:
     """What the pod waits for, when the last that its events say of binding conditions is that it waits for them."""
     about = [(reason, note) for reason, note in notes if reason == _WAITING or reason in _WAIT_ENDS]
     return about[-1][1] if about and about[-1][0] == _WAITING else ""
-
-
-def claim_names(pod: ApiObject) -> list[str]:
-    """Names of the ResourceClaims a pod uses, in the order of its spec; entries not generated yet are left out.
-
-    Last the claim behind its extended resources.
-    """
-    generated = {
-        s["name"]: s.get("resourceClaimName") for s in pod.get("status", {}).get("resourceClaimStatuses") or ()
-    }
-    names = [
-        entry.get("resourceClaimName") or generated.get(entry["name"])
-        for entry in pod.get("spec", {}).get("resourceClaims") or ()
-    ]
-    names.append((pod.get("status", {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
-    return [name for name in names if name]
 
 
 def _pod_row(pod: ApiObject, claim_by_key: Mapping[tuple[str, str], ApiObject], notes: Notes) -> dict[str, Any]:

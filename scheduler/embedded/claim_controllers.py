@@ -24,7 +24,9 @@ from typing import Any, Final
 import kopf
 import orjson
 
-from scheduler.embedded.pod_claims import (
+from scheduler.embedded.work_queue import Key, Obj, RequestError, Requests, WaitError, WorkQueue
+from scheduler.model.api_rules import FINALIZER, POD_CLAIM_NAME_ANNOTATION, RESERVED_FOR_MAX
+from scheduler.model.pod_claims import (
     claim_names,
     generate_name,
     is_owned_by,
@@ -32,8 +34,6 @@ from scheduler.embedded.pod_claims import (
     owning_pod,
     uses_claims,
 )
-from scheduler.embedded.work_queue import Key, Obj, RequestError, Requests, WaitError, WorkQueue
-from scheduler.model.api_rules import FINALIZER, POD_CLAIM_NAME_ANNOTATION, RESERVED_FOR_MAX
 
 _LOG: Final = logging.getLogger("scheduler.embedded.claim_controllers")
 

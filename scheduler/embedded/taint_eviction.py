@@ -24,8 +24,8 @@ import kopf
 
 from allocator.model import Taint, Toleration
 from allocator.taints import tolerates
-from scheduler.embedded.pod_claims import claim_names_of_references, is_owned_by
 from scheduler.embedded.work_queue import Key, Obj, RequestError, Requests, WorkQueue
+from scheduler.model.pod_claims import claim_names_of_references, is_owned_by
 from scheduler.model.timestamps import format_rfc3339, parse_rfc3339
 
 _LOG: Final = logging.getLogger("scheduler.embedded.taint_eviction")

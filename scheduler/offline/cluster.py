@@ -25,7 +25,6 @@ from scheduler.embedded.faults import Faults
 from scheduler.embedded.field_validation import check_fields, is_known_elsewhere
 from scheduler.embedded.http_server import HttpServer, Incoming
 from scheduler.embedded.loading import apply_object, is_from_a_server, is_restored, kind_of, restore_object
-from scheduler.embedded.pod_claims import generate_name, owning_pod
 from scheduler.embedded.pods import TERMINAL_PHASES
 from scheduler.embedded.reactors import Key, Reactor
 from scheduler.embedded.rest import Api, WriteOptions
@@ -36,6 +35,7 @@ from scheduler.embedded.store import Change, Store, Stored
 from scheduler.embedded.watches import Watches
 from scheduler.embedded.workloads import Workloads
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
+from scheduler.model.pod_claims import generate_name, owning_pod
 
 Obj = Mapping[str, Any]
 

@@ -34,7 +34,6 @@ from scheduler.core.inputs import (
 from scheduler.core.machine import KINDS, Machine
 from scheduler.core.settings import CoreSettings
 from scheduler.embedded.catalog import CLAIM, DEVICE_CLASS, NAMESPACE, NODE, POD, SLICE, TAINT_RULE
-from scheduler.embedded.pod_claims import claim_names
 from scheduler.embedded.store import ChangeType, Stored
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import (
@@ -52,6 +51,7 @@ from scheduler.framework.decisions import (
 from scheduler.kube.codec import Broken, Codec, Kind, ObjectName
 from scheduler.kube.executor import encode_decision
 from scheduler.kube.requests import decode_status
+from scheduler.model.pod_claims import claim_names
 from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.plugins import default_plugins
 

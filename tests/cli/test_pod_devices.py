@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.cli.pod_devices import claim_names, is_settled, is_shown, pod_rows, verdict_of
+from scheduler.cli.pod_devices import is_settled, is_shown, pod_rows, verdict_of
+from scheduler.model.pod_claims import claim_names
 
 
 def _pod(name: str, *, node: str = "", claims: list[dict[str, Any]] | None = None, **status: Any) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def test_a_claim_from_a_template_is_found_through_the_pods_status() -> None:
         resourceClaimStatuses=[{"name": "gpu", "resourceClaimName": "c-1"}, {"name": "none"}],
     )
 
-    assert claim_names(pod) == ["c-1"]
+    assert list(claim_names(pod)) == ["c-1"]
 
 
 def test_the_claim_behind_extended_resources_comes_last() -> None:
@@ -57,7 +58,7 @@ def test_the_claim_behind_extended_resources_comes_last() -> None:
         extendedResourceClaimStatus={"resourceClaimName": "c-1", "requestMappings": []},
     )
 
-    assert claim_names(pod) == ["c-0", "c-1"]
+    assert list(claim_names(pod)) == ["c-0", "c-1"]
 
 
 def test_a_pending_pod_shows_why() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.embedded.pod_claims import generate_name
+from scheduler.model.pod_claims import generate_name
 from tests.embedded.rest_client import Answer, RestClient, allocation, claim, consumer, pod, request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.embedded.pod_claims import generate_name
+from scheduler.model.pod_claims import generate_name
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from scheduler.cli.allocate import allocate
 from scheduler.cli.pod_devices import verdict_of
 from scheduler.config import Config
 from scheduler.embedded import ApiError, EmbeddedCluster
-from scheduler.embedded.pod_claims import claim_names
 from scheduler.kube.credentials import Connection
+from scheduler.model.pod_claims import claim_names
 from tests.offline.causes import CAUSES, Cause
 
 Said = Mapping[str, Any]

@@ -1,14 +1,15 @@
-"""Which claims a pod has: names, owners, and what a claim from a template is called. Pure.
+"""Which claims a pod in JSON has: names, owners, and what a claim from a template is called.
 
-Not here: making claims (`claim_controllers`; `scheduler.offline.cluster`, which does it without a server).
+Not here: making claims (`embedded.claim_controllers`; `offline.cluster`, which does it without a server); the
+claims of a pod as the scheduler reads it (`core.store`, `plugins.dynamic_resources.pod_claims`).
 
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/resourceclaim/controller.go.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
-from scheduler.embedded.work_queue import Obj
+Obj: TypeAlias = Mapping[str, Any]
 
 GENERATE_NAME_LENGTH_MAX: Final = 57
 
@@ -37,7 +38,7 @@ def uses_claims(pod: Obj) -> bool:
 
 
 def claim_names(pod: Obj) -> Iterator[str]:
-    """The names of all claims a pod uses, as far as they are known."""
+    """The names of all claims a pod uses, as far as they are known, in the order of its spec; the special one last."""
     for name, _ in claim_names_of_references(pod):
         yield name
     status = pod.get("status") or {}
