@@ -247,16 +247,16 @@ def _mend(parsed: Parsed, whole: Text, chunk: Chunk, error: ManifestError, budge
             )
             return chunk.text
         lines, shifts = indented.lines, indented.shifts
-        first = min(number for number, shift in shifts.items() if shift)
-        changes.append(
-            Change(
-                "lost-indentation",
-                first,
-                0,
-                "no line is indented, the indentation was lost in copying",
-                "indented as its kind's fields leave no other way",
+        if shifted := [number for number, shift in shifts.items() if shift]:
+            changes.append(
+                Change(
+                    "lost-indentation",
+                    min(shifted),
+                    0,
+                    "no line is indented, the indentation was lost in copying",
+                    "indented as its kind's fields leave no other way",
+                )
             )
-        )
     text = "\n".join(lines) + "\n"
     if not changes:
         parsed.errors.append(error)

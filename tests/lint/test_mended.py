@@ -287,7 +287,8 @@ def test_what_cannot_be_mended_stays_an_error_with_its_place() -> None:
 
 def test_a_flat_text_that_is_broken_elsewhere_has_lost_no_indentation() -> None:
     """Its lines stand where they belong: nothing is mended, and the error is the parser's."""
-    report = lint([Source("f.yaml", "apiVersion: resource.k8s.io/v1\nkind: ResourceClass\nmetadata: {:\ndriverName: x\n")])
+    text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClass\nmetadata: {:\ndriverName: x\n"
+    report = lint([Source("f.yaml", text)])
     (finding,) = [one for one in report.findings if one.code == "broken-yaml"]
     assert "no valid YAML" in finding.message
 
