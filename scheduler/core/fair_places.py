@@ -38,11 +38,6 @@ class FairPlaces:
         """Places by namespace (for `invariants`)."""
         return dict(self._taken)
 
-    def has_others(self, namespace: str) -> bool:
-        """Whether any other namespace holds a place."""
-        taken = self._taken
-        return len(taken) > (namespace in taken)
-
     def may_take(self, namespace: str) -> bool:
         """Whether one more place is the namespace's to take."""
         taken = self._taken.get(namespace)

@@ -108,9 +108,7 @@ class Machine:
         self._problems: Final = Problems()
         view = CoreView(self.store, self.overlay, new_uid)
         self.feasibility: Final = Feasibility(self.store, settings, view)
-        self.queue: Final = SchedulingQueue(
-            self.runners, settings, view, has_place=self.places.may_take, has_others=self.places.has_others
-        )
+        self.queue: Final = SchedulingQueue(self.runners, settings, view, has_place=self.places.may_take)
         self.conflicts: Final = DeviceConflicts(self.store, self.overlay, self.outbox, self.runners)
         self.stranded: Final = StrandedClaims(self.store, self.outbox, self.timers, settings, self.runners)
         self.repartitioned: Final = RepartitionedPools(self.store, self.overlay, self.outbox, self.runners)

@@ -72,14 +72,8 @@ class SchedulingQueue:
         view: ClusterView,
         *,
         has_place: Callable[[str], bool] = lambda _: True,
-        has_others: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Begin empty.
-
-        Args:
-            has_place: Whether a namespace may have one more request under way.
-            has_others: Whether other namespaces have any.
-        """
+        """Begin empty. `has_place` tells whether a namespace may have one more request under way."""
         self._settings: Final = settings
         self._has_place: Final = has_place
         self._view: Final = view
@@ -89,7 +83,7 @@ class SchedulingQueue:
         self._error_backoff: Final[list[Entry]] = []
         # Active pods that were passed by, for want of a place, by namespace.
         self._passed_by: Final[dict[str, list[Entry]]] = {}
-        self._lanes: Final = SearchLanes(has_place, has_others)
+        self._lanes: Final = SearchLanes(has_place)
         self._waiting_leaders: Final[dict[PodUid, QueuedPod]] = {}  # passed by, as all they lead
         self._ticket = 0
         self._groups: Final[dict[Shape, ShapeGroup]] = {}
@@ -188,6 +182,8 @@ class SchedulingQueue:
             queued = self._first_active()
         if queued is not None:
             self._fly(queued)
+            if self._lanes:
+                self._lanes.note_tried(queued.namespace, now_ms)
         return queued
 
     def pop_searching(self, now_ms: int) -> QueuedPod | None:

@@ -8,8 +8,8 @@ Rules of this module
   1. A lane spends at most `_CREDIT_MAX_STEPS` at a stretch, and from then on what time gives it. Pods that took less
      than `_ALWAYS_STEPS` yet are tried whatever the lane has spent: most need little.
   2. Namespaces take turns by what they spent, so one with a thousand such pods gets no more than one with a single one.
-  3. While other namespaces have requests under way, each turn is followed by a pause of about the same length: a pod is
-     bound in half a dozen steps, each of which would wait for a turn to end.
+  3. While pods of other namespaces come, each turn is followed by a pause of about the same length: a pod is bound in
+     half a dozen steps, each of which would wait for a turn to end.
   4. Time is the caller's; nothing depends on hash order.
 
 Not here: when a pod rests, and how long (`scheduling_queue`).
@@ -33,6 +33,8 @@ _CREDIT_STEPS_PER_MS: Final = 60
 _NEVER_MS: Final = 2**62
 _PACE_STEPS_PER_MS: Final = 60
 """How long the pause is: a step takes 4 to 9 us."""
+_COMPANY_MS: Final = 250
+"""How long pods of other namespaces are expected after one: it is bound by then, and the next one may have come."""
 _ALWAYS_STEPS: Final = 20_000
 """About 80 ms."""
 
@@ -80,16 +82,11 @@ class _Lane:
 class SearchLanes:
     """The lanes of all namespaces that have such pods, or had some not long ago."""
 
-    def __init__(self, has_place: Callable[[str], bool], has_others: Callable[[str], bool]) -> None:
-        """Begin empty.
-
-        Args:
-            has_place: Whether a namespace may have one more request under way; the pods of others wait.
-            has_others: Whether other namespaces have requests under way.
-        """
+    def __init__(self, has_place: Callable[[str], bool]) -> None:
+        """`has_place` tells whether a namespace may have one more request under way; the pods of others wait."""
         self._has_place: Final = has_place
-        self._has_others: Final = has_others
         self._paced_ms = 0
+        self._tried_ms: Final[dict[str, int]] = {}  # the last two namespaces of which an active pod was tried
         self._lanes: Final[dict[str, _Lane]] = {}
         self._order = 0
 
@@ -143,7 +140,19 @@ class SearchLanes:
         if not self._has_place(namespace):
             return _NEVER_MS
         ready_ms = lane.ready_ms(queued, now_ms)
-        return max(ready_ms, self._paced_ms) if self._has_others(namespace) else ready_ms
+        if self._paced_ms <= ready_ms or not self._has_company(namespace, now_ms):
+            return ready_ms
+        return self._paced_ms
+
+    def _has_company(self, namespace: str, now_ms: int) -> bool:
+        return any(other != namespace and now_ms - tried_ms < _COMPANY_MS for other, tried_ms in self._tried_ms.items())
+
+    def note_tried(self, namespace: str, now_ms: int) -> None:
+        """An active pod is tried, in no lane."""
+        self._tried_ms.pop(namespace, None)
+        self._tried_ms[namespace] = now_ms
+        if len(self._tried_ms) > 2:  # one of two is another namespace than anybody's
+            del self._tried_ms[next(iter(self._tried_ms))]
 
     def charge(self, namespace: str, steps: int, now_ms: int) -> None:
         """The namespace's pod took so many steps."""
