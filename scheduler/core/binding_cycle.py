@@ -326,7 +326,7 @@ class BindingCycles:
             self._outbox.tell(event)
 
     def _bind_unless_barred(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> None:
-        if self._waits_for_watch(binding, claims):
+        if claims and self._waits_for_watch(binding, claims):
             return
         if binding.fence_ms is not None and self._has_unwritten(binding, claims):
             return

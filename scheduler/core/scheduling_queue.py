@@ -173,7 +173,8 @@ class SchedulingQueue:
     def pop(self, now_ms: int) -> QueuedPod | None:
         """The pod to try now, in flight from here on; its caller must say what became of it."""
         self._ripen(now_ms)
-        self._set_apart(now_ms)
+        if self._lanes.by_namespace:
+            self._set_apart(now_ms)
         queued = self._first_active()
         while queued is None and (early := self._first_early()) is not None:
             self._displace(early)
@@ -182,7 +183,7 @@ class SchedulingQueue:
             queued = self._first_active()
         if queued is not None:
             self._fly(queued)
-            if self._lanes:
+            if self._lanes.by_namespace:
                 self._lanes.note_tried(queued.namespace, now_ms)
         return queued
 
@@ -204,12 +205,10 @@ class SchedulingQueue:
 
     def has_searching(self, now_ms: int) -> bool:
         """Whether `pop_searching` has one."""
-        return bool(self._lanes) and self._lanes.first(now_ms) is not None
+        return bool(self._lanes.by_namespace) and self._lanes.first(now_ms) is not None
 
     def _set_apart(self, now_ms: int) -> None:
         """Active pods that are first, of namespaces that have pods in a lane, go there too: they are theirs to pay."""
-        if not self._lanes:
-            return
         while (queued := self._first_active()) is not None and self._lanes.has(queued.pod.key.namespace):
             self._displace(queued)
             self._push_lane(queued, now_ms)
@@ -376,7 +375,7 @@ class SchedulingQueue:
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When a search may go on, a pod's backoff ends or the next flush is due, None while nothing waits."""
         deadlines = [queued.ready_ms for heap in (self._backoff, self._error_backoff) if (queued := first_of(heap))]
-        if self._lanes and (searching_ms := self._lanes.next_ready_ms(now_ms)) is not None:
+        if self._lanes.by_namespace and (searching_ms := self._lanes.next_ready_ms(now_ms)) is not None:
             deadlines.append(searching_ms)
         if self._gated:
             deadlines.append(self._gated[0][0])

@@ -87,35 +87,32 @@ class SearchLanes:
         self._has_place: Final = has_place
         self._paced_ms = 0
         self._tried_ms: Final[dict[str, int]] = {}  # the last two namespaces of which an active pod was tried
-        self._lanes: Final[dict[str, _Lane]] = {}
+        self.by_namespace: Final[dict[str, _Lane]] = {}
         self._order = 0
-
-    def __len__(self) -> int:
-        return len(self._lanes)
 
     def push(self, queued: QueuedPod, now_ms: int, *, level: int) -> None:
         """Put a pod at the end of its namespace's lane, among those of the same `level`."""
         namespace = queued.pod.key.namespace
-        lane = self._lanes.get(namespace)
+        lane = self.by_namespace.get(namespace)
         if lane is None:
             self._forget_idle(now_ms)
-            first_turn = min((other.turn for other in self._lanes.values()), default=0)
-            lane = self._lanes[namespace] = _Lane(first_turn, now_ms)
+            first_turn = min((other.turn for other in self.by_namespace.values()), default=0)
+            lane = self.by_namespace[namespace] = _Lane(first_turn, now_ms)
         elif not lane.heap:
             # It may not save up turns while it has nothing to do.
-            lane.turn = max(lane.turn, min(other.turn for other in self._lanes.values()))
+            lane.turn = max(lane.turn, min(other.turn for other in self.by_namespace.values()))
         self._order += 1
         heapq.heappush(lane.heap, _Waiting(level, queued.search_since_ms, self._order, queued.ticket, queued))
 
     def has(self, namespace: str) -> bool:
         """Whether a pod of this namespace waits here."""
-        lane = self._lanes.get(namespace)
+        lane = self.by_namespace.get(namespace)
         return lane is not None and lane.first() is not None
 
     def first(self, now_ms: int) -> QueuedPod | None:
         """The pod to try next, None while no lane may spend."""
         ready: tuple[int, str, QueuedPod] | None = None
-        for namespace, lane in self._lanes.items():
+        for namespace, lane in self.by_namespace.items():
             queued = lane.first()
             if queued is not None and self._ready_ms(namespace, lane, queued, now_ms) <= now_ms:
                 one = (lane.turn, namespace, queued)
@@ -128,7 +125,7 @@ class SearchLanes:
         return min(
             (
                 ready_ms
-                for namespace, lane in self._lanes.items()
+                for namespace, lane in self.by_namespace.items()
                 if (queued := lane.first()) is not None
                 and (ready_ms := self._ready_ms(namespace, lane, queued, now_ms)) < _NEVER_MS
             ),
@@ -157,13 +154,13 @@ class SearchLanes:
     def charge(self, namespace: str, steps: int, now_ms: int) -> None:
         """The namespace's pod took so many steps."""
         self._paced_ms = now_ms + steps // _PACE_STEPS_PER_MS
-        lane = self._lanes.get(namespace)
+        lane = self.by_namespace.get(namespace)
         if lane is not None:
             lane.turn += steps
             lane.credit = max(-_CREDIT_MAX_STEPS, lane.credit_at(now_ms) - steps)
             lane.as_of_ms = now_ms
 
     def _forget_idle(self, now_ms: int) -> None:
-        for namespace, lane in tuple(self._lanes.items()):
+        for namespace, lane in tuple(self.by_namespace.items()):
             if lane.first() is None and lane.credit_at(now_ms) == _CREDIT_MAX_STEPS:
-                del self._lanes[namespace]
+                del self.by_namespace[namespace]

@@ -55,7 +55,7 @@ class CoreSettings:
     cycles_per_tick: int = 16
     verdicts_per_tick: int = 400
     steps_per_tick: int = 2_000
-    search_steps_first: int = 1_000
+    search_steps_first: int = 500
     search_steps_per_turn: int = 500
     search_steps_before_rest: int = 250_000
     search_rest_ms_max: int = 300_000

@@ -41,18 +41,21 @@ class UnsupportedFields:
     wakes_on: tuple[tuple[Resource, Action], ...] = ((Resource.POD, Action.UPDATE_POD_LABEL),)
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
-        uses = self._refused(cycle.pod)
-        return PreFilterResult(Status.unresolvable(_reason(uses))) if uses else PRE_FILTERED
+        uses = unsupported_fields(cycle.pod)
+        if not uses or not (uses := self._refused(uses)):
+            return PRE_FILTERED
+        return PreFilterResult(Status.unresolvable(_reason(uses)))
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """No change of the cluster helps, and these fields of a pod cannot be changed."""
         changed = change.new
-        is_helped = isinstance(changed, Pod) and changed.uid == pod.uid and not self._refused(changed)
+        is_helped = (
+            isinstance(changed, Pod) and changed.uid == pod.uid and not self._refused(unsupported_fields(changed))
+        )
         return Hint.QUEUE if is_helped else Hint.SKIP
 
-    def _refused(self, pod: Pod) -> tuple[FieldUse, ...]:
-        uses = unsupported_fields(pod)
-        if not uses or ALL in self.ignored:
+    def _refused(self, uses: tuple[FieldUse, ...]) -> tuple[FieldUse, ...]:
+        if ALL in self.ignored:
             return ()
         return tuple(use for use in uses if use.name not in self.ignored)
 
