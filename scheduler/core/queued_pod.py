@@ -39,6 +39,7 @@ class QueuedPod(Struct, eq=False):
         steps: What its present attempt has taken so far; 0 before the first look.
         cost: What the last attempt that ended took.
         rests: How often it has rested in its present attempt.
+        turn: Active: when it is tried, among those of its priority.
         is_searching: Active, but in a lane, since `search_since_ms`.
     """
 
@@ -57,6 +58,7 @@ class QueuedPod(Struct, eq=False):
     cost: int = 0
     rests: int = 0
     is_searching: bool = False
+    turn: int = 0
     search_since_ms: int = 0
 
     @property
@@ -107,7 +109,7 @@ class Entry(NamedTuple):
     """A place in a heap."""
 
     rank: int  # minus priority, or the time to be ready
-    since_ms: int
+    order: int  # its turn, or since when it waits
     ticket: int
     queued: QueuedPod
 

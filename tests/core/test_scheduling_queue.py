@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scheduler.framework.api import Action, Hint, Resource
+from scheduler.framework.decisions import BindPod
 from scheduler.framework.status import Status
 from scheduler.model.keys import PodKey
 from tests import builders
@@ -224,3 +225,52 @@ def test_a_pod_gated_for_a_moment_hears_nothing():
     rig.wait(10_000)
     assert rig.node_of("p") == "a"
     assert rig.events == ["Scheduled: Successfully assigned default/p to a"]
+
+
+def bound_in_order(rig: Rig) -> list[str]:
+    """Pods in the order of their bindings' decisions, without an answer to any."""
+    while any(isinstance(decision, BindPod) for decision in rig.tick()):
+        pass
+    return [decision.pod.name for decision in rig.pending if isinstance(decision, BindPod)]
+
+
+def test_one_pod_beside_many_of_another_namespace_waits_for_one_of_them():
+    """Three hundred pods that came out of their backoff at once stood before everybody else's for 200 ms."""
+    rig = Rig(Slots(1_000))
+    rig.add_nodes("a")
+    for number in range(60):
+        rig.add_pod(f"many-{number:02}", namespace="crowded")
+    rig.watch()
+    rig.tick()
+    tried = len(rig.pending)
+    assert 0 < tried < 40
+    rig.add_pod("single", namespace="other")
+    rig.add_pod("second", namespace="other")
+    rig.watch()
+    order = bound_in_order(rig)
+    assert len(order) == 62
+    assert [name for name in order if name.startswith("many")] == [f"many-{number:02}" for number in range(60)]
+    assert order.index("single") - tried in (0, 1)
+    assert order.index("second") - order.index("single") == 2
+
+
+def test_each_turn_has_one_pod_of_each_namespace():
+    rig = Rig(Slots(1_000))
+    rig.add_nodes("a")
+    for number in range(4):
+        rig.add_pod(f"a{number}", namespace="a")
+    for number in range(3):
+        rig.add_pod(f"b{number}", namespace="b")
+        rig.add_pod(f"c{number}", namespace="c")
+    rig.watch()
+    assert bound_in_order(rig) == ["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2", "a3"]
+
+
+def test_priority_goes_before_turns():
+    rig = Rig(Slots(1_000))
+    rig.add_nodes("a")
+    for number in range(30):
+        rig.add_pod(f"many-{number:02}", namespace="crowded", priority=7)
+    rig.add_pod("single", namespace="other")
+    rig.watch()
+    assert bound_in_order(rig)[-1] == "single"
