@@ -19,8 +19,7 @@ Rules of this module
      active pods go first. So do pods that took long the last time, and new ones of a namespace that has such pods.
   7. What keeps costing is asked less and less often: it rests when it has taken `search_steps_before_rest`, twice as
      many, and so on, each time four times as long as it has taken; and so long at least after it was rejected.
-  8. Active pods of one priority are numbered by turns, and each turn has one pod of each namespace: one that comes
-     beside three hundred of another namespace waits for one of them.
+  8. Among active pods of one priority namespaces take turns (`turns`).
 
 Not here: what a pod needs (plugins), attempts (`scheduling_cycle`).
 
@@ -41,13 +40,13 @@ from typing import Final, NamedTuple
 from scheduler.core.queued_pod import Entry, Place, QueuedPod, ShapeGroup, first_of
 from scheduler.core.search_lanes import SearchLanes
 from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.core.turns import Turns
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Plugin, Resource, TargetedHints
 from scheduler.framework.runner import Runner, Shape
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 
 _PASSED_BY_MAX: Final = 500  # active pods that one question passes by, so that it takes a millisecond or so
-_TURNS_MAX: Final = 1_000
 _STEPS_PER_REST_MS: Final = 62  # a step takes about 4 us; the rest is four times as long
 
 # Looked up several times for each pod, and through the class that is slow.
@@ -86,9 +85,7 @@ class SchedulingQueue:
         # Active pods that were passed by, for want of a place, by namespace.
         self._passed_by: Final[dict[str, list[Entry]]] = {}
         self._lanes: Final = SearchLanes(has_place)
-        self._turn = 0  # of the pod that was tried last
-        self._turns: Final[dict[str, int]] = {}  # by namespace, the last one that was given
-        self._turns_max = _TURNS_MAX
+        self._turns: Final = Turns()
         self._waiting_leaders: Final[dict[PodUid, QueuedPod]] = {}  # passed by, as all they lead
         self._ticket = 0
         self._groups: Final[dict[Shape, ShapeGroup]] = {}
@@ -188,7 +185,7 @@ class SchedulingQueue:
             queued = self._first_active()
         if queued is not None:
             self._fly(queued)
-            self._turn = max(self._turn, queued.turn)
+            self._turns.begin(queued.priority, queued.turn)
             if self._lanes.by_namespace:
                 self._lanes.note_tried(queued.namespace, now_ms)
         return queued
@@ -499,17 +496,8 @@ class SchedulingQueue:
     def _push_active(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _ACTIVE, now_ms)
         queued.is_searching = False
-        queued.turn = self._next_turn(queued.namespace)
+        queued.turn = self._turns.give(queued.priority, queued.namespace)
         heapq.heappush(self._active, Entry(-queued.priority, queued.turn, queued.ticket, queued))
-
-    def _next_turn(self, namespace: str) -> int:
-        turns = self._turns
-        if len(turns) >= self._turns_max:
-            for name in [name for name, turn in turns.items() if turn < self._turn]:
-                del turns[name]
-            self._turns_max = max(_TURNS_MAX, 2 * len(turns))
-        turn = turns[namespace] = max(self._turn, turns.get(namespace, -1) + 1)
-        return turn
 
     def _push_lane(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _ACTIVE, now_ms)

@@ -266,6 +266,25 @@ def test_each_turn_has_one_pod_of_each_namespace():
     assert bound_in_order(rig) == ["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2", "a3"]
 
 
+def test_turns_of_one_priority_know_nothing_of_those_of_another():
+    """A namespace's backlog of low priority must not put its pods of high priority behind everybody else's, nor the
+    pods of high priority that were tried put newcomers behind a backlog of low priority."""
+    rig = Rig(Slots(1_000))
+    rig.add_nodes("a")
+    for number in range(30):
+        rig.add_pod(f"low-{number:02}", namespace="crowded")
+    rig.add_pod("high", namespace="crowded", priority=7)
+    for number in range(10):
+        rig.add_pod(f"other-{number}", namespace="other", priority=7)
+    rig.watch()
+    rig.tick()
+    rig.add_pod("newcomer", namespace="third")
+    rig.watch()
+    order = bound_in_order(rig)
+    assert order.index("high") < 2
+    assert order.index("newcomer") < 11 + 10
+
+
 def test_priority_goes_before_turns():
     rig = Rig(Slots(1_000))
     rig.add_nodes("a")
