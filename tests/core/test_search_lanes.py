@@ -199,13 +199,18 @@ def packed(rig: Rig, nodes: int) -> dict[str, Any]:
     return case["claims"][0]["spec"]
 
 
+def add_hostile(rig: Rig, spec: dict[str, Any], count: int) -> None:
+    """Pods of namespace bad, each with such a claim."""
+    for number in range(count):
+        rig.server.put_claim(builders.claim(f"hostile-{number}", namespace="bad", spec=spec))
+        rig.add_pod(f"hostile-{number}", claims=(f"hostile-{number}",), namespace="bad")
+
+
 def test_twenty_searches_leave_every_other_tick_to_others():
     rig = Rig(*default_plugins(), is_paranoid=False, checks_invariants=False)
     rig.server.put_class(builders.device_class())
     spec = packed(rig, 20)
-    for number in range(20):
-        rig.server.put_claim(builders.claim(f"hostile-{number}", namespace="bad", spec=spec))
-        rig.add_pod(f"hostile-{number}", claims=(f"hostile-{number}",), namespace="bad")
+    add_hostile(rig, spec, 20)
     rig.watch()
     spent_by_input(rig, 3)
     for number in range(5):
@@ -220,8 +225,7 @@ def test_searches_pause_after_each_turn_while_pods_of_others_come():
     """A pod is bound in half a dozen steps, each of which waited for a turn to end: it took five times as long."""
     rig = Rig(*default_plugins(), is_paranoid=False, checks_invariants=False)
     rig.server.put_class(builders.device_class())
-    rig.server.put_claim(builders.claim("hostile", namespace="bad", spec=packed(rig, 1)))
-    rig.add_pod("hostile", claims=("hostile",), namespace="bad")
+    add_hostile(rig, packed(rig, 1), 1)
     rig.watch()
     meter = rig.machine.store.inventory.meter
 
@@ -255,9 +259,7 @@ def test_a_turn_of_the_searches_is_shorter_than_one_of_the_active_pods():
     rig = Rig(*default_plugins(), is_paranoid=False, checks_invariants=False)
     rig.server.put_class(builders.device_class())
     spec = packed(rig, 4)
-    for number in range(4):
-        rig.server.put_claim(builders.claim(f"hostile-{number}", namespace="bad", spec=spec))
-        rig.add_pod(f"hostile-{number}", claims=(f"hostile-{number}",), namespace="bad")
+    add_hostile(rig, spec, 4)
     rig.watch()
     spent_by_input(rig, 6)
     longest = max(spent_by_input(rig, 40))
