@@ -111,8 +111,8 @@ async def _apply(cluster: EmbeddedCluster, documents: Sequence[Document]) -> lis
 def _check(cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[list[Document], list[str]]:
     """What can be applied, and what is left out, told; raises DemoError for what is wrong."""
     from scheduler.embedded import ApiError
-    from scheduler.embedded.field_validation import check_fields, is_known_elsewhere
     from scheduler.embedded.loading import kind_of
+    from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
 
     served, told = [], []
     for document in documents:

@@ -24,22 +24,22 @@ from typing import Final, Self
 import yaml
 from aiohttp import web
 
-from scheduler.embedded.catalog import default_registry
-from scheduler.embedded.claim_process import ClaimProcess
-from scheduler.embedded.faults import Faults
-from scheduler.embedded.guard import Guard
-from scheduler.embedded.http_server import REQUEST_SIZE_MAX, HttpServer
-from scheduler.embedded.kinds import Registry
-from scheduler.embedded.kubelet import Kubelet
+from scheduler.embedded.controllers.claim_process import ClaimProcess
+from scheduler.embedded.controllers.kubelet import Kubelet
+from scheduler.embedded.controllers.ownership import GarbageCollector, NamespaceEnd
+from scheduler.embedded.controllers.reactors import Reactors
+from scheduler.embedded.controllers.set_workloads import SetWorkloads
+from scheduler.embedded.controllers.workloads import Workloads
+from scheduler.embedded.kinds.catalog import default_registry
 from scheduler.embedded.loading import apply_object, restore_object
-from scheduler.embedded.ownership import GarbageCollector, NamespaceEnd
-from scheduler.embedded.reactors import Reactors
-from scheduler.embedded.rest import Api
 from scheduler.embedded.seed import seed_objects
-from scheduler.embedded.set_workloads import SetWorkloads
-from scheduler.embedded.store import Store
-from scheduler.embedded.watches import Watches
-from scheduler.embedded.workloads import Workloads
+from scheduler.embedded.server.faults import Faults
+from scheduler.embedded.server.guard import Guard
+from scheduler.embedded.server.http_server import REQUEST_SIZE_MAX, HttpServer
+from scheduler.embedded.server.kinds import Registry
+from scheduler.embedded.server.rest import Api
+from scheduler.embedded.server.store import Store
+from scheduler.embedded.server.watches import Watches
 from scheduler.validation.field_errors import Json
 
 DEFAULT_WATCH_WINDOW: Final = 10_000

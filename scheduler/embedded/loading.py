@@ -12,14 +12,14 @@ import uuid
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.embedded.apply import apply_configuration
-from scheduler.embedded.field_validation import check_fields
-from scheduler.embedded.http_server import drop_nulls
-from scheduler.embedded.kinds import Kind
-from scheduler.embedded.rest import Api, WriteOptions
-from scheduler.embedded.statuses import bad_request
-from scheduler.embedded.store import Stored
-from scheduler.embedded.strategy import Object
+from scheduler.embedded.server.apply import apply_configuration
+from scheduler.embedded.server.field_validation import check_fields
+from scheduler.embedded.server.http_server import drop_nulls
+from scheduler.embedded.server.kinds import Kind
+from scheduler.embedded.server.rest import Api, WriteOptions
+from scheduler.embedded.server.statuses import bad_request
+from scheduler.embedded.server.store import Stored
+from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
 
 _APPLY_MANAGER: Final = "embedded-apply"

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from scheduler.embedded.pods import SYSTEM_PRIORITIES
-from scheduler.embedded.rest import Api
+from scheduler.embedded.kinds.pods import SYSTEM_PRIORITIES
+from scheduler.embedded.server.rest import Api
 
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 

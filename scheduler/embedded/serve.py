@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from scheduler.embedded.cluster import EmbeddedCluster
-from scheduler.embedded.statuses import ApiError
+from scheduler.embedded.server.statuses import ApiError
 from scheduler.yaml_reading import Mapping, read_nodes
 
 

@@ -20,20 +20,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from scheduler.embedded.catalog import CLAIM, CLAIM_TEMPLATE, POD, default_registry
-from scheduler.embedded.faults import Faults
-from scheduler.embedded.field_validation import check_fields, is_known_elsewhere
-from scheduler.embedded.http_server import HttpServer, Incoming
+from scheduler.embedded.controllers.reactors import Key, Reactor
+from scheduler.embedded.controllers.set_workloads import SetWorkloads
+from scheduler.embedded.controllers.workloads import Workloads
+from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, POD, default_registry
+from scheduler.embedded.kinds.pods import TERMINAL_PHASES
 from scheduler.embedded.loading import apply_object, is_from_a_server, is_restored, kind_of, restore_object
-from scheduler.embedded.pods import TERMINAL_PHASES
-from scheduler.embedded.reactors import Key, Reactor
-from scheduler.embedded.rest import Api, WriteOptions
 from scheduler.embedded.seed import seed_objects
-from scheduler.embedded.set_workloads import SetWorkloads
-from scheduler.embedded.statuses import ApiError
-from scheduler.embedded.store import Change, Store, Stored
-from scheduler.embedded.watches import Watches
-from scheduler.embedded.workloads import Workloads
+from scheduler.embedded.server.faults import Faults
+from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
+from scheduler.embedded.server.http_server import HttpServer, Incoming
+from scheduler.embedded.server.rest import Api, WriteOptions
+from scheduler.embedded.server.statuses import ApiError
+from scheduler.embedded.server.store import Change, Store, Stored
+from scheduler.embedded.server.watches import Watches
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
 from scheduler.model.pod_claims import generate_name, owning_pod
 

@@ -33,8 +33,8 @@ from scheduler.core.inputs import (
 )
 from scheduler.core.machine import KINDS, Machine
 from scheduler.core.settings import CoreSettings
-from scheduler.embedded.catalog import CLAIM, DEVICE_CLASS, NAMESPACE, NODE, POD, SLICE, TAINT_RULE
-from scheduler.embedded.store import ChangeType, Stored
+from scheduler.embedded.kinds.catalog import CLAIM, DEVICE_CLASS, NAMESPACE, NODE, POD, SLICE, TAINT_RULE
+from scheduler.embedded.server.store import ChangeType, Stored
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import (
     AddClaimFinalizer,

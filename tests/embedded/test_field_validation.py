@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.embedded.catalog import default_registry
-from scheduler.embedded.field_validation import check_fields
-from scheduler.embedded.rest import Api
+from scheduler.embedded.kinds.catalog import default_registry
 from scheduler.embedded.seed import seed_objects
-from scheduler.embedded.statuses import ApiError
-from scheduler.embedded.store import Store
+from scheduler.embedded.server.field_validation import check_fields
+from scheduler.embedded.server.rest import Api
+from scheduler.embedded.server.statuses import ApiError
+from scheduler.embedded.server.store import Store
 from tests.embedded.rest_client import RestClient
 
 ROOT = Path(__file__).resolve().parents[2]

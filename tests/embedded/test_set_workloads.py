@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from scheduler.embedded import EmbeddedCluster
-from scheduler.embedded.catalog import DAEMON_SET, NODE, POD, STATEFUL_SET
-from scheduler.embedded.reactors import Reactors
-from scheduler.embedded.set_workloads import SetWorkloads
+from scheduler.embedded.controllers.reactors import Reactors
+from scheduler.embedded.controllers.set_workloads import SetWorkloads
+from scheduler.embedded.kinds.catalog import DAEMON_SET, NODE, POD, STATEFUL_SET
 
 SPEC = {"containers": [{"name": "a", "image": "i"}]}
 

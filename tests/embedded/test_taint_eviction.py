@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from scheduler.embedded.taint_eviction import TaintEvictionController, rule_matches, tolerated_for
+from scheduler.embedded.controllers.taint_eviction import TaintEvictionController, rule_matches, tolerated_for
 
 TAINT = {"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.embedded.columns import human_duration
-from scheduler.embedded.field_managers import merge_applied, owned_paths, remove_given_up
-from scheduler.embedded.http_server import drop_nulls
-from scheduler.embedded.list_rules import rules_of_kind
-from scheduler.embedded.patches import apply_merge_patch, apply_strategic_merge_patch
-from scheduler.embedded.protobuf import decode_object
-from scheduler.embedded.statuses import ApiError
-from scheduler.embedded.store import ExpiredError, Store
+from scheduler.embedded.server.columns import human_duration
+from scheduler.embedded.server.field_managers import merge_applied, owned_paths, remove_given_up
+from scheduler.embedded.server.http_server import drop_nulls
+from scheduler.embedded.server.list_rules import rules_of_kind
+from scheduler.embedded.server.patches import apply_merge_patch, apply_strategic_merge_patch
+from scheduler.embedded.server.protobuf import decode_object
+from scheduler.embedded.server.statuses import ApiError
+from scheduler.embedded.server.store import ExpiredError, Store
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from scheduler.embedded.claim_process import ClaimProcess
+from scheduler.embedded.controllers.claim_process import ClaimProcess
 from tests.controlplane.cluster import die_with_parent
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -38,8 +38,8 @@ _REQUEST_BYTES_MAX: Final = 1 << 17
 # What a module imports when its `main` runs.
 _IMPORTED: Final = {
     "scheduler.__main__": ("scheduler.cli.main", "scheduler.cli.run", "scheduler.app", "pydantic", "uvloop", "orjson"),
-    "scheduler.embedded.claim_process": (
-        *("kopf", "scheduler.embedded.claim_controllers", "scheduler.embedded.taint_eviction"),
+    "scheduler.embedded.controllers.claim_process": (
+        *("kopf", "scheduler.embedded.controllers.claim_controllers", "scheduler.embedded.controllers.taint_eviction"),
     ),
 }
 _NUMBER: Final = "q"  # of what is answered: the process's id, then what its end was
@@ -91,7 +91,7 @@ class PreparedClaimProcess(ClaimProcess):
         environment = self._environment or os.environ
         with self._log_path.open("ab") as log, io.FileIO(their_input) as first, io.FileIO(their_output, "w") as second:
             process = await _start(
-                "scheduler.embedded.claim_process",
+                "scheduler.embedded.controllers.claim_process",
                 ["--server", self._server],
                 environment,
                 (first.fileno(), second.fileno(), log.fileno()),
@@ -195,7 +195,7 @@ def _become(request: dict[str, Any], descriptors: Sequence[int]) -> list[str]:
 
 def _main(module: str) -> None:
     asked = socket.socket(fileno=os.dup(0))
-    if module == "scheduler.embedded.claim_process":
+    if module == "scheduler.embedded.controllers.claim_process":
         sys.modules["kubernetes_asyncio"] = None  # as that module says
     for name in _IMPORTED[module]:
         importlib.import_module(name)

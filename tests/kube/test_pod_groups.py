@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scheduler.embedded import EmbeddedCluster
-from scheduler.embedded.catalog import KINDS
-from scheduler.embedded.kinds import Kind, Registry
+from scheduler.embedded.kinds.catalog import KINDS
+from scheduler.embedded.server.kinds import Kind, Registry
 from tests.kube.test_app import CLASS, RESOURCE, bound, claim, node, pod, resource_slice, running, wait_for
 
 POD_GROUP = Kind("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", True)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.embedded.claims import ClaimStrategy, ClaimTemplateStrategy
-from scheduler.embedded.slices import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
-from scheduler.embedded.statuses import ApiError
-from scheduler.embedded.strategy import Strategy
+from scheduler.embedded.kinds.claims import ClaimStrategy, ClaimTemplateStrategy
+from scheduler.embedded.kinds.slices import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
+from scheduler.embedded.server.statuses import ApiError
+from scheduler.embedded.server.strategy import Strategy
 from tests.embedded.spoiled import API_VERSIONS, KINDS, Case, some_cases
 from tests.lint.texts import find
 

@@ -1,0 +1,1 @@
+"""The controllers of the embedded cluster, and what stands in for kubelets and kube-controller-manager."""

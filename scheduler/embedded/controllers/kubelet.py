@@ -1,0 +1,279 @@
+"""A kubelet for every node: bound pods run at once, deleted ones end, nodes are ready and have a lease.
+
+As a real one, it does not start a pod whose claims are not allocated and reserved for it: the pod stays
+Pending, with a FailedPrepareDynamicResources event. That makes a scheduler that forgets a reservation visible.
+
+A pod with the annotation `embedded.dra-scheduler/run-seconds` ends by itself after that time, Succeeded.
+No container runs anywhere.
+
+Source: k8s.io/kubernetes v1.36.3 pkg/kubelet/cm/dra/manager.go (what is checked), pkg/kubelet/status.
+"""
+
+import asyncio
+import ipaddress
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from scheduler.embedded.controllers.reactors import Key
+from scheduler.embedded.kinds.catalog import CLAIM, EVENT, LEASE, NODE, POD
+from scheduler.embedded.kinds.pod_requests import set_condition
+from scheduler.embedded.kinds.pods import TERMINAL_PHASES
+from scheduler.embedded.server.discovery import GIT_VERSION
+from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
+from scheduler.embedded.server.statuses import ApiError
+from scheduler.embedded.server.store import Change
+from scheduler.embedded.server.strategy import Object
+from scheduler.validation.field_errors import Json
+
+ANNOTATION_RUN_SECONDS: Final = "embedded.dra-scheduler/run-seconds"
+LEASE_NAMESPACE: Final = "kube-node-lease"
+
+_OPTIONS: Final = WriteOptions(manager="kubelet")
+_NOW: Final = DeleteOptions(grace_period_s=0)
+_POD_NETWORK: Final = int(ipaddress.IPv4Address("10.244.0.0"))
+
+
+class Kubelet:
+    """The kubelets of all nodes."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._pods_by_claim: dict[tuple[str, str], set[str]] = {}
+        self._claims_by_pod: dict[tuple[str, str], set[str]] = {}
+        self._pods_by_node: dict[str, set[tuple[str, str]]] = {}
+        self._node_by_pod: dict[tuple[str, str], str] = {}
+        self._said: dict[tuple[str, str], set[str]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def close(self) -> None:
+        """Forget the timers of pods that end by themselves."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def notice(self, kind_id: str, change: Change) -> Iterable[Key]:
+        current = change.current
+        if kind_id == POD.kind_id:
+            yield Key(kind_id, current.namespace, current.name)
+        elif kind_id == NODE.kind_id:
+            yield Key(kind_id, "", current.name)
+        elif kind_id == CLAIM.kind_id:
+            for pod in tuple(self._pods_by_claim.get((current.namespace, current.name), ())):
+                yield Key(POD.kind_id, current.namespace, pod)
+
+    def look(self, key: Key) -> None:
+        if key.kind_id == NODE.kind_id:
+            self._look_at_node(key.name)
+        elif key.kind_id == POD.kind_id:
+            self._look_at_pod(key.namespace, key.name)
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def _look_at_node(self, name: str) -> None:
+        stored = self._api.store.get(NODE.kind_id, "", name)
+        if stored is None:
+            for namespace, pod in tuple(self._pods_by_node.get(name, ())):
+                self._end(namespace, pod)  # What the pod garbage collector does.
+            return
+        conditions = (stored.obj.get("status") or {}).get("conditions") or ()
+        if not any(condition.get("type") == "Ready" for condition in conditions):
+            self._api.update(NODE, "", name, self._ready_node, sub_resource="status", options=_OPTIONS)
+        if self._api.store.get(LEASE.kind_id, LEASE_NAMESPACE, name) is None:
+            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": stored.uid}
+            spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": f"{self._api.now()[:-1]}.000000Z"}
+            lease = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": spec}
+            self._api.create(LEASE, LEASE_NAMESPACE, lease, _OPTIONS)
+
+    def _ready_node(self, node: Object) -> Object:
+        now = self._api.now()
+        status = node.setdefault("status", {})
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "message": "kubelet is posting ready status",
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        status.setdefault("conditions", []).append(ready)
+        info = status.setdefault("nodeInfo", {})
+        info["kubeletVersion"] = info.get("kubeletVersion") or GIT_VERSION
+        return node
+
+    # -- pods --------------------------------------------------------------------------------------
+
+    def _look_at_pod(self, namespace: str, name: str) -> None:
+        stored = self._api.store.get(POD.kind_id, namespace, name)
+        if stored is None:
+            self._forget(namespace, name)
+            return
+        pod = stored.obj
+        node = pod["spec"].get("nodeName")
+        if not node:
+            return
+        self._pods_by_node.setdefault(node, set()).add((namespace, name))
+        self._node_by_pod[namespace, name] = node
+        if pod["metadata"].get("deletionTimestamp"):
+            if pod["metadata"].get("deletionGracePeriodSeconds") or not pod["metadata"].get("finalizers"):
+                self._end(namespace, name)
+            return
+        phase = (pod.get("status") or {}).get("phase")
+        if phase in TERMINAL_PHASES or phase == "Running":
+            return
+        if self._api.store.get(NODE.kind_id, "", node) is None:
+            return
+        problem = self._claims_problem(pod, namespace, name)
+        if problem:
+            self._complain(pod, namespace, name, problem)
+            return
+        self._api.update(POD, namespace, name, self._running_pod, sub_resource="status", options=_OPTIONS)
+        self._end_later(pod, namespace, name)
+
+    def _forget(self, namespace: str, name: str) -> None:
+        pod = (namespace, name)
+        self._said.pop(pod, None)
+        node = self._node_by_pod.pop(pod, None)
+        if node is not None:
+            self._pods_by_node[node].discard(pod)
+        for claim_name in self._claims_by_pod.pop(pod, ()):
+            pods = self._pods_by_claim[namespace, claim_name]
+            pods.discard(name)
+            if not pods:
+                del self._pods_by_claim[namespace, claim_name]
+
+    def _end(self, namespace: str, name: str) -> None:
+        self._api.delete(POD, namespace, name, _NOW)
+
+    def _claims_problem(self, pod: Mapping[str, Json], namespace: str, name: str) -> str:
+        """Why the pod's claims are not ready for it; empty when they are."""
+        uid = pod["metadata"]["uid"]
+        status = pod.get("status") or {}
+        name_by_reference = {
+            entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()
+        }
+        names: list[str] = []
+        for reference in pod["spec"].get("resourceClaims") or ():
+            claim_name = reference.get("resourceClaimName")
+            if claim_name is None:
+                if reference["name"] not in name_by_reference:
+                    return f"pod claim {reference['name']}: the claim has not been created yet"
+                claim_name = name_by_reference[reference["name"]]
+            if claim_name:
+                names.append(claim_name)
+        extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+        if extended:
+            names.append(extended)
+        for claim_name in names:
+            self._pods_by_claim.setdefault((namespace, claim_name), set()).add(name)
+            self._claims_by_pod.setdefault((namespace, name), set()).add(claim_name)
+            problem = self._claim_problem(namespace, claim_name, name, uid)
+            if problem:
+                return problem
+        return ""
+
+    def _claim_problem(self, namespace: str, claim_name: str, pod_name: str, pod_uid: str) -> str:
+        claim = self._api.find(CLAIM.kind_id, namespace, claim_name)
+        if claim is None:
+            return f"ResourceClaim {claim_name} does not exist"
+        status = claim.get("status") or {}
+        if status.get("allocation") is None:
+            return f"ResourceClaim {claim_name} is not allocated"
+        if not any(consumer.get("uid") == pod_uid for consumer in status.get("reservedFor") or ()):
+            claim_uid = claim["metadata"]["uid"]
+            return f"pod {pod_name} ({pod_uid}) is not allowed to use ResourceClaim {claim_name} ({claim_uid})"
+        return ""
+
+    def _complain(self, pod: Mapping[str, Json], namespace: str, name: str, problem: str) -> None:
+        uid = pod["metadata"]["uid"]
+        said = self._said.setdefault((namespace, name), set())
+        if problem in said:
+            return
+        said.add(problem)
+        now = self._api.now()
+        event: Object = {
+            "metadata": {"generateName": f"{name}."},
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid},
+            "type": "Warning",
+            "reason": "FailedPrepareDynamicResources",
+            "message": f"Failed to prepare dynamic resources: {problem}",
+            "source": {"component": "kubelet", "host": pod["spec"]["nodeName"]},
+            "reportingComponent": "kubelet",
+            "reportingInstance": pod["spec"]["nodeName"],
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        self._api.create(EVENT, namespace, event, _OPTIONS)
+
+    def _running_pod(self, pod: Object) -> Object:
+        now = self._api.now()
+        status = pod["status"]
+        address = _pod_address(pod["metadata"]["uid"])
+        status |= {
+            "phase": "Running",
+            "hostIP": "127.0.0.1",
+            "hostIPs": [{"ip": "127.0.0.1"}],
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "startTime": now,
+        }
+        for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"):
+            set_condition(status, {"type": kind, "status": "True"}, now)
+        for group, field in (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")):
+            statuses = [_container_status(container, group, now) for container in pod["spec"].get(group) or ()]
+            if statuses:
+                status[field] = statuses
+        return pod
+
+    def _end_later(self, pod: Mapping[str, Json], namespace: str, name: str) -> None:
+        text = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_RUN_SECONDS)
+        uid = pod["metadata"]["uid"]
+        try:
+            seconds = float(text) if text is not None else None
+        except ValueError:
+            seconds = None
+        if seconds is None or uid in self._timers:
+            return
+        self._timers[uid] = asyncio.get_running_loop().call_later(seconds, self._succeed, namespace, name, uid)
+
+    def _succeed(self, namespace: str, name: str, uid: str) -> None:
+        self._timers.pop(uid, None)
+
+        def finished(pod: Object) -> Object:
+            if pod["metadata"]["uid"] != uid:
+                raise ApiError(409, "Conflict", "another pod has this name now")
+            now = self._api.now()
+            pod["status"]["phase"] = "Succeeded"
+            for condition in ("Ready", "ContainersReady"):
+                set_condition(pod["status"], {"type": condition, "status": "False", "reason": "PodCompleted"}, now)
+            for container in pod["status"].get("containerStatuses") or ():
+                container["state"] = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": now}}
+                container["ready"] = container["started"] = False
+            return pod
+
+        try:
+            self._api.update(POD, namespace, name, finished, sub_resource="status", options=_OPTIONS)
+        except ApiError:
+            return  # It was deleted in the meantime.
+
+
+def _pod_address(uid: str) -> str:
+    return str(ipaddress.IPv4Address(_POD_NETWORK + zlib.crc32(uid.encode()) % 65_000 + 1))
+
+
+def _container_status(container: Mapping[str, Json], group: str, now: str) -> Object:
+    is_running = group == "containers" or container.get("restartPolicy") == "Always"
+    state: Object = {"running": {"startedAt": now}}
+    if not is_running:
+        state = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}}
+    return {
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": "",
+        "ready": True,
+        "started": is_running,
+        "restartCount": 0,
+        "state": state,
+        "lastState": {},
+    }

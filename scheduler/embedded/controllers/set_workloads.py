@@ -1,0 +1,226 @@
+"""StatefulSets and DaemonSets at work: a pod for each ordinal, and a pod for each node.
+
+Simpler than the real controllers where a scheduler cannot tell: a changed template reaches new pods only, there are no
+revisions, and volumes of `volumeClaimTemplates` are named in the pods but never made.
+
+Source: k8s.io/kubernetes v1.36.3 pkg/controller/{statefulset,daemon} (names, labels, order, which nodes, tolerations).
+"""
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from scheduler.embedded.controllers.reactors import Key
+from scheduler.embedded.controllers.workloads import controller_of, is_active, is_ready, owner_reference
+from scheduler.embedded.kinds.catalog import DAEMON_SET, NODE, POD, STATEFUL_SET
+from scheduler.embedded.server.kinds import Kind
+from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
+from scheduler.embedded.server.store import Change, ChangeType, Stored
+from scheduler.embedded.server.strategy import Object
+from scheduler.model.objects import Node, Pod
+from scheduler.model.selectors import required_node_affinity
+from scheduler.model.taints import find_untolerated
+from scheduler.validation.field_errors import Json
+
+_OPTIONS: Final = WriteOptions(manager="kube-controller-manager")
+_NODE_NAME_FIELD: Final = "metadata.name"
+_TOLERATED: Final = (
+    *(("node.kubernetes.io/not-ready", "NoExecute"), ("node.kubernetes.io/unreachable", "NoExecute")),
+    *(("node.kubernetes.io/disk-pressure", "NoSchedule"), ("node.kubernetes.io/memory-pressure", "NoSchedule")),
+    *(("node.kubernetes.io/pid-pressure", "NoSchedule"), ("node.kubernetes.io/unschedulable", "NoSchedule")),
+)
+_NETWORK: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+
+
+class SetWorkloads:
+    """The two controllers.
+
+    Args:
+        waits_for_ready: A StatefulSet's next pod comes when the one before is ready, if its policy says so. Without
+            kubelets none ever is.
+    """
+
+    def __init__(self, api: Api, *, waits_for_ready: bool = True) -> None:
+        self._api = api
+        self._waits_for_ready = waits_for_ready
+        self._pods: dict[str, set[str]] = {}  # names of pods by their owner's uid
+
+    def notice(self, kind_id: str, change: Change) -> Iterable[Key]:
+        current = change.current
+        if kind_id in (STATEFUL_SET.kind_id, DAEMON_SET.kind_id):
+            yield Key(kind_id, current.namespace, current.name)
+        elif kind_id == NODE.kind_id:
+            for daemon_set in self._api.store.listed(DAEMON_SET.kind_id):
+                yield Key(DAEMON_SET.kind_id, daemon_set.namespace, daemon_set.name)
+        elif kind_id == POD.kind_id:
+            owner = controller_of(current.obj)
+            kind = self._api.registry.by_kind(owner["apiVersion"], owner["kind"]) if owner is not None else None
+            if owner is None or kind not in (STATEFUL_SET, DAEMON_SET):
+                return
+            names = self._pods.setdefault(owner["uid"], set())
+            if change.type is ChangeType.DELETED:
+                names.discard(current.name)
+            else:
+                names.add(current.name)
+            yield Key(kind.kind_id, current.namespace, owner["name"])
+
+    def look(self, key: Key) -> None:
+        stored = self._api.store.get(key.kind_id, key.namespace, key.name)
+        if stored is None or stored.obj["metadata"].get("deletionTimestamp"):
+            return
+        if key.kind_id == STATEFUL_SET.kind_id:
+            self._look_at_stateful_set(stored)
+        elif key.kind_id == DAEMON_SET.kind_id:
+            self._look_at_daemon_set(stored)
+
+    def _pods_of(self, owner: Stored) -> list[Stored]:
+        """The pods that `owner` controls, in the order of their names, those that end included."""
+        found = (
+            self._api.store.get(POD.kind_id, owner.namespace, name) for name in sorted(self._pods.get(owner.uid, ()))
+        )
+        return [pod for pod in found if pod is not None and (controller_of(pod.obj) or {}).get("uid") == owner.uid]
+
+    def _delete(self, pod: Stored) -> None:
+        if not pod.obj["metadata"].get("deletionTimestamp"):
+            self._api.delete(POD, pod.namespace, pod.name, DeleteOptions(uid=pod.uid))
+
+    # -- stateful sets -----------------------------------------------------------------------------
+
+    def _look_at_stateful_set(self, owner: Stored) -> None:
+        spec = owner.obj["spec"]
+        wanted: int = spec["replicas"]
+        is_ordered = self._waits_for_ready and spec["podManagementPolicy"] == "OrderedReady"
+        start: int = (spec.get("ordinals") or {}).get("start", 0)
+        pods = {pod.name: pod for pod in self._pods_of(owner)}
+        for ordinal in range(start, start + wanted):
+            pod = pods.pop(f"{owner.name}-{ordinal}", None)
+            if pod is None:
+                self._api.create(POD, owner.namespace, _ordinal_pod(owner, ordinal), _OPTIONS)
+            elif not is_active(pod):
+                self._delete(pod)  # it is made again when it is gone
+            if is_ordered and (pod is None or not (is_active(pod) and is_ready(pod))):
+                break
+        else:
+            for pod in sorted(pods.values(), key=_ordinal_of, reverse=True):
+                self._delete(pod)
+                if is_ordered:
+                    break
+        active = [pod for pod in self._pods_of(owner) if is_active(pod)]
+        ready = sum(map(is_ready, active))
+        counts = {"currentReplicas": len(active), "updatedReplicas": len(active), "readyReplicas": ready}
+        status = {"replicas": len(active), "availableReplicas": ready, **{key: n for key, n in counts.items() if n}}
+        self._write_status(STATEFUL_SET, owner, status)
+
+    # -- daemon sets -------------------------------------------------------------------------------
+
+    def _look_at_daemon_set(self, owner: Stored) -> None:
+        by_node: dict[str, list[Stored]] = {}
+        for pod in self._pods_of(owner):
+            by_node.setdefault(_target_of(pod.obj), []).append(pod)
+        wanted = 0
+        for node in self._api.store.listed(NODE.kind_id):
+            pods = by_node.pop(node.name, [])
+            if not _should_run(owner, node):
+                for pod in pods:
+                    self._delete(pod)
+                continue
+            wanted += 1
+            for pod in pods:
+                if not is_active(pod):
+                    self._delete(pod)
+            if not pods:
+                self._api.create(POD, owner.namespace, _daemon_pod(owner, node.name), _OPTIONS)
+        for pods in by_node.values():
+            for pod in pods:
+                self._delete(pod)
+        active = [pod for pod in self._pods_of(owner) if is_active(pod)]
+        ready = sum(map(is_ready, active))
+        status = {
+            "currentNumberScheduled": len(active),
+            "numberMisscheduled": 0,
+            "desiredNumberScheduled": wanted,
+            "numberReady": ready,
+            **({"updatedNumberScheduled": len(active)} if active else {}),
+            **({"numberAvailable": ready} if ready else {}),
+            **({"numberUnavailable": wanted - ready} if wanted > ready else {}),
+        }
+        self._write_status(DAEMON_SET, owner, status)
+
+    def _write_status(self, kind: Kind, owner: Stored, status: dict[str, Json]) -> None:
+        def change(obj: Object) -> Object:
+            obj["status"] = {**status, "observedGeneration": obj["metadata"].get("generation", 1)}
+            return obj
+
+        self._api.update(kind, owner.namespace, owner.name, change, sub_resource="status", options=_OPTIONS)
+
+
+def _pod(kind: Kind, owner: Stored) -> Object:
+    """A pod from the owner's template, without a name."""
+    template = copy.deepcopy(owner.obj["spec"]["template"])
+    metadata = {key: value for key, value in (template.get("metadata") or {}).items() if key != "creationTimestamp"}
+    return {"metadata": {**metadata, "ownerReferences": [owner_reference(kind, owner)]}, "spec": template["spec"]}
+
+
+def _ordinal_pod(owner: Stored, ordinal: int) -> Object:
+    pod = _pod(STATEFUL_SET, owner)
+    name = f"{owner.name}-{ordinal}"
+    pod["metadata"]["name"] = name
+    labels = {"apps.kubernetes.io/pod-index": str(ordinal), "statefulset.kubernetes.io/pod-name": name}
+    pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
+    spec = pod["spec"]
+    spec["hostname"] = name
+    if owner.obj["spec"].get("serviceName"):
+        spec["subdomain"] = owner.obj["spec"]["serviceName"]
+    for volume in owner.obj["spec"].get("volumeClaimTemplates") or ():
+        volume_name = volume["metadata"]["name"]
+        claim = {"claimName": f"{volume_name}-{name}"}
+        others = [one for one in spec.get("volumes") or () if one.get("name") != volume_name]
+        spec["volumes"] = [*others, {"name": volume_name, "persistentVolumeClaim": claim}]
+    return pod
+
+
+def _ordinal_of(pod: Stored) -> int:
+    text = pod.name.rpartition("-")[2]
+    return int(text) if text.isdecimal() else 0
+
+
+def _daemon_pod(owner: Stored, node: str) -> Object:
+    pod = _pod(DAEMON_SET, owner)
+    pod["metadata"]["generateName"] = f"{owner.name}-"
+    spec = pod["spec"]
+    _pin(spec, node)
+    tolerations = spec.setdefault("tolerations", [])
+    for key, effect in (*_TOLERATED, *((_NETWORK,) if spec.get("hostNetwork") else ())):
+        tolerations.append({"key": key, "operator": "Exists", "effect": effect})
+    return pod
+
+
+def _pin(spec: Object, node: str) -> None:
+    """The node's name in every term of the required affinity, in place of other fields (upstream does so)."""
+    field = {"key": _NODE_NAME_FIELD, "operator": "In", "values": [node]}
+    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    # As upstream: the pod is for this node, whatever else the template asks of nodes was asked already.
+    required["nodeSelectorTerms"] = [{"matchFields": [field]}]
+
+
+def _target_of(pod: Mapping[str, Json]) -> str:
+    """The node a daemon pod is for."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            if field.get("key") == _NODE_NAME_FIELD and field.get("values"):
+                return str(field["values"][0])
+    return str(pod["spec"].get("nodeName") or "")
+
+
+def _should_run(owner: Stored, stored: Stored) -> bool:
+    """Whether the set has a pod on a node: selector, required affinity and taints, not resources."""
+    node = msgspec.json.decode(stored.body, type=Node)
+    pod = _daemon_pod(owner, node.name)
+    template = owner.obj["spec"]["template"]["spec"]
+    asked = msgspec.convert({**pod, "spec": {**pod["spec"], "affinity": template.get("affinity")}}, type=Pod)
+    return required_node_affinity(asked).matches(node) and find_untolerated(node, asked) is None

@@ -1,0 +1,189 @@
+"""What the controllers of the claim process share: a queue of keys with workers, and requests to the API.
+
+Rules of this module
+  1. One key is never worked on twice at the same time; a key that becomes due meanwhile is worked on again.
+  2. A failure is retried with back-off; a defect in one key's work is logged and stops no other.
+
+Not here: what the work is (`claim_controllers`, `taint_eviction`), watching (kopf).
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import aiohttp
+import orjson
+
+from scheduler.model.timestamps import format_rfc3339
+
+_LOG: Final = logging.getLogger("scheduler.embedded.controllers.work_queue")
+_RETRY_FIRST_S: Final = 0.05
+_RETRY_LAST_S: Final = 15.0
+_REQUEST_TIMEOUT_S: Final = 30.0
+
+Obj = Mapping[str, Any]
+Key = tuple[str, str, str]
+"""(what, namespace, name)."""
+
+
+class RequestError(Exception):
+    """A request that was refused."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+
+
+class WaitError(Exception):
+    """Something that has to come first is missing; said to the user as an event, and retried."""
+
+
+class WorkQueue:
+    """Keys that are due, and the workers that call `work` with each.
+
+    Args:
+        work: Does what a key needs; RequestError, WaitError and network failures mean: again later.
+        workers_count: Keys worked on at once.
+    """
+
+    def __init__(self, work: Callable[[Key], Awaitable[None]], *, workers_count: int) -> None:
+        self._work_on = work
+        self._workers_count = workers_count
+        self._due: OrderedDict[Key, None] = OrderedDict()
+        self._busy: set[Key] = set()
+        self._failures: dict[Key, int] = {}
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._wake = asyncio.Event()
+        self._workers: list[asyncio.Task[None]] = []
+
+    def enqueue(self, key: Key) -> None:
+        """Make a key due."""
+        self._due[key] = None
+        self._wake.set()
+
+    def enqueue_later(self, key: Key, delay_s: float) -> None:
+        """Make a key due after `delay_s` seconds; a later call for the same key replaces the time."""
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        self._timers[key] = asyncio.get_running_loop().call_later(delay_s, self._ring, key)
+
+    def _ring(self, key: Key) -> None:
+        self._timers.pop(key, None)
+        self.enqueue(key)
+
+    def start(self) -> None:
+        """Start the workers, in the running loop."""
+        self._workers = [asyncio.create_task(self._work()) for _ in range(self._workers_count)]
+
+    async def close(self) -> None:
+        """Stop the workers."""
+        for timer in self._timers.values():
+            timer.cancel()
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+
+    def _take(self) -> Key | None:
+        for key in self._due:
+            if key not in self._busy:
+                del self._due[key]
+                self._busy.add(key)
+                return key
+        return None
+
+    async def _work(self) -> None:
+        while True:
+            key = self._take()
+            if key is None:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            try:
+                await self._try(key)
+            finally:
+                self._busy.discard(key)
+                if key in self._due:
+                    self._wake.set()
+
+    async def _try(self, key: Key) -> None:
+        kind, namespace, name = key
+        try:
+            await self._work_on(key)
+        except (RequestError, WaitError, aiohttp.ClientError, TimeoutError) as error:
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            delay_s = min(_RETRY_LAST_S, _RETRY_FIRST_S * 2 ** min(failures - 1, 16))
+            _LOG.info("%s %s/%s: %s; again in %.2f s", kind, namespace, name, error, delay_s)
+            asyncio.get_running_loop().call_later(delay_s, self.enqueue, key)
+        except Exception:  # one broken object must not stop the others
+            _LOG.exception("%s %s/%s failed", kind, namespace, name)
+        else:
+            self._failures.pop(key, None)
+
+
+class Requests:
+    """Requests to the API server at `server` (its base URL), from `open` to `close`."""
+
+    def __init__(self, server: str, token: str | None = None) -> None:
+        self._server = server
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._session: aiohttp.ClientSession | None = None
+
+    def open(self) -> None:
+        """Begin, in the running loop."""
+        timeout = aiohttp.ClientTimeout(total=_REQUEST_TIMEOUT_S)
+        self._session = aiohttp.ClientSession(self._server, headers=self._headers, timeout=timeout)
+
+    async def close(self) -> None:
+        """End."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def send(self, method: str, path: str, body: Obj | None = None, *, media: str = "application/json") -> Any:
+        """One request, decoded.
+
+        Raises:
+            RequestError: It was refused.
+        """
+        assert self._session is not None
+        data = None if body is None else orjson.dumps(body)
+        async with self._session.request(method, path, data=data, headers={"Content-Type": media}) as response:
+            answer = orjson.loads(await response.read())
+        if response.status >= 400:
+            raise RequestError(response.status, f"{method} {path}: {answer.get('message', '')}")
+        return answer
+
+    async def get(self, path: str) -> Obj | None:
+        """The object at `path`, None when there is none."""
+        try:
+            found: Obj = await self.send("GET", path)
+        except RequestError as error:
+            if error.code == 404:
+                return None
+            raise
+        return found
+
+    async def record_event(self, pod: Obj, type_: str, reason: str, message: str, *, component: str) -> None:
+        """An event about a pod; best effort."""
+        metadata = pod["metadata"]
+        now = format_rfc3339(datetime.now(UTC).timestamp())
+        target = {"apiVersion": "v1", "kind": "Pod", **{k: metadata[k] for k in ("namespace", "name", "uid")}}
+        event = {
+            "metadata": {"generateName": f"{metadata['name']}."},
+            "involvedObject": target,
+            "type": type_,
+            "reason": reason,
+            "message": message,
+            "source": {"component": component},
+            "reportingComponent": component,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        try:
+            await self.send("POST", f"/api/v1/namespaces/{metadata['namespace']}/events", event)
+        except (RequestError, aiohttp.ClientError, TimeoutError) as error:
+            _LOG.info("event for pod %s/%s: %s", metadata["namespace"], metadata["name"], error)

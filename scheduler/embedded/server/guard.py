@@ -1,0 +1,79 @@
+"""Who is answered: programs of this machine, and of these, where there is a token, who has it.
+
+The server listens on loopback, and so can be reached by browsers: a page of any site may send requests there, and one
+whose name is made to point here (DNS rebinding) may read the answers too. A browser says which host it believes to talk
+to, and where a page's request comes from; of these, `kubectl` and client libraries send the first only.
+
+The token keeps out what is left: other users of the machine, and pages of browsers that tell less. It is given as a
+bearer token, or as the first step of the path: kubectl sends credentials over TLS only, but keeps to the path of its
+server's address, so the kubeconfig has the token in both places.
+
+Source of the hosts: kubectl proxy's --accept-hosts.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from scheduler.embedded.server.statuses import ApiError
+
+_OWN_SITES: Final = frozenset({"same-origin", "none"})  # "none": typed by a person
+
+
+class Guard:
+    """Says no before a request is looked at.
+
+    Args:
+        token: What must be given, of letters, digits, "-" and "_"; None: nothing.
+        address: The address that is listened on.
+    """
+
+    def __init__(self, token: str | None, address: str) -> None:
+        self._token = token.encode() if token is not None else None
+        self._address = address
+
+    def path_of(self, request: web.BaseRequest) -> str:
+        """The path that is asked for, without a token in it.
+
+        Raises:
+            ApiError: 401 or 403, the request is not to be answered.
+        """
+        hosts = request.headers.getall("Host", [])
+        if len(hosts) != 1 or not self._is_ours(hosts[0]):
+            raise _forbidden(f"this server answers for localhost only, not for {', '.join(hosts)!r}")
+        site = request.headers.get("Sec-Fetch-Site", "none")
+        if site not in _OWN_SITES:
+            raise _forbidden(f"requests of other sites' pages are refused (Sec-Fetch-Site: {site})")
+        origin = request.headers.get("Origin")
+        if origin is not None and origin.lower() != f"http://{hosts[0]}".lower():
+            raise _forbidden(f"requests of other sites' pages are refused (Origin: {origin})")
+        if self._token is None:
+            return request.path
+        given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+        is_known = hmac.compare_digest(given, b"Bearer " + self._token)
+        first, _, rest = request.path.removeprefix("/").partition("/")
+        if hmac.compare_digest(first.encode("utf-8", "surrogateescape"), self._token):
+            return f"/{rest}"
+        if not is_known:
+            raise ApiError(401, "Unauthorized", "Unauthorized")
+        return request.path
+
+    def _is_ours(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            if name in {"localhost", self._address}:
+                return True
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None)
+        return address.is_loopback or (mapped is not None and mapped.is_loopback)
+
+
+def _forbidden(message: str) -> ApiError:
+    return ApiError(403, "Forbidden", message)

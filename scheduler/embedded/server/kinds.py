@@ -1,0 +1,120 @@
+"""The registry of kinds: one entry per kind served, and everything else is driven by it.
+
+To serve one more kind, add a `Kind` to `KINDS`. Paths, discovery, OpenAPI, watches, patches, tables and
+garbage collection follow from the entry.
+
+Not here: what an entry's strategy does (`pods`, `claims`, `slices`, ...), what its columns print (`columns`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from scheduler.embedded.server.statuses import qualified
+from scheduler.embedded.server.strategy import Object, Strategy
+from scheduler.validation.field_errors import Json
+
+ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+STATUS_VERBS: Final = ("get", "patch", "update")
+
+_METADATA_FIELDS: Final = {"metadata.name": "metadata.name"}
+_NAMESPACED_FIELDS: Final = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
+
+Converter = Callable[[Object], Object]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind at one version.
+
+    Attributes:
+        storage: Names the kind under which objects are stored, when it is another kind's view
+            (events.k8s.io/v1 Event shows the objects of core/v1 Event).
+        from_storage, to_storage: Conversions of a view; both may change what they are given.
+        selectable: Field selector label -> dotted path, beyond metadata.name and metadata.namespace.
+        bookmark: What an empty object of the kind carries besides metadata: Go writes nulls for required lists.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    is_namespaced: bool
+    strategy: Strategy = field(default_factory=Strategy)
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    has_status: bool = False
+    sub_resources: tuple[str, ...] = ()
+    selectable: Mapping[str, str] = field(default_factory=dict)
+    bookmark: Mapping[str, Json] = field(default_factory=dict)
+    storage: str = ""
+    from_storage: Converter | None = None
+    to_storage: Converter | None = None
+
+    @cached_property
+    def api_version(self) -> str:
+        """`v1` or `group/version`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def group_resource(self) -> str:
+        """`pods` or `resourceclaims.resource.k8s.io`, as messages print it."""
+        return qualified(self.group, self.plural)
+
+    @cached_property
+    def kind_id(self) -> str:
+        """The name the objects are stored under."""
+        return self.storage or self.group_resource
+
+    @cached_property
+    def prefix(self) -> bytes:
+        """The bytes that turn a stored body into an object of this kind."""
+        return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
+
+    @cached_property
+    def field_paths(self) -> Mapping[str, str]:
+        """All selectable fields."""
+        return {**(_NAMESPACED_FIELDS if self.is_namespaced else _METADATA_FIELDS), **self.selectable}
+
+    @property
+    def singular(self) -> str:
+        """The singular name, as in discovery."""
+        return self.kind.lower()
+
+
+class Registry:
+    """The kinds served, found by path, by kind and by storage name."""
+
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        self.kinds: Final = tuple(kinds)
+        self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in self.kinds}
+        self._by_kind = {(kind.api_version, kind.kind): kind for kind in self.kinds}
+        self._by_storage = {kind.kind_id: kind for kind in self.kinds if not kind.storage}
+        if len(self._by_path) != len(self.kinds) or len(self._by_kind) != len(self.kinds):
+            raise ValueError("a kind is registered twice")
+
+    def by_path(self, group: str, version: str, plural: str) -> Kind | None:
+        """The kind served under a path."""
+        return self._by_path.get((group, version, plural))
+
+    def by_kind(self, api_version: str, kind: str) -> Kind | None:
+        """The kind an object or an owner reference names."""
+        return self._by_kind.get((api_version, kind))
+
+    def by_storage(self, kind_id: str) -> Kind:
+        """The kind that stores objects under `kind_id`."""
+        return self._by_storage[kind_id]
+
+    def groups(self) -> dict[str, list[str]]:
+        """Group -> its versions, in order of registration; the core group first, as ""."""
+        versions: dict[str, list[str]] = {}
+        for kind in self.kinds:
+            listed = versions.setdefault(kind.group, [])
+            if kind.version not in listed:
+                listed.append(kind.version)
+        return versions
+
+    def of_version(self, group: str, version: str) -> list[Kind]:
+        """The kinds of one group and version."""
+        return [kind for kind in self.kinds if (kind.group, kind.version) == (group, version)]

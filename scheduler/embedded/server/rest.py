@@ -1,0 +1,484 @@
+"""The REST semantics of the API: create, update, patch, delete, list, binding, on the store.
+
+Plain calls without HTTP, used by the HTTP server and by the controllers that live in this process.
+
+Rules of this module
+  1. Every operation is one synchronous call: it either refuses with `ApiError` and changes nothing, or
+     is applied completely. Two requests never interleave.
+  2. A write that changes nothing makes no new revision and no watch event.
+  3. What one kind wants is in its `Strategy`; nothing here looks at a kind's name, except for the
+     sub-resources of pods (`pod_requests`).
+
+Source: k8s.io/apiserver v0.36.3 pkg/registry/generic/registry/store.go, pkg/registry/rest/{create,update,delete}.go.
+"""
+
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from scheduler.embedded.server.field_managers import record_update
+from scheduler.embedded.server.kinds import Kind, Registry
+from scheduler.embedded.server.list_rules import rules_of_kind
+from scheduler.embedded.server.selectors import LabelPredicate, ObjectPredicate
+from scheduler.embedded.server.statuses import (
+    ApiError,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden_request,
+    invalid_object,
+    not_found,
+)
+from scheduler.embedded.server.store import Store, Stored
+from scheduler.embedded.server.strategy import Object, keep_field
+from scheduler.model.timestamps import format_rfc3339
+from scheduler.validation.field_errors import FieldError, Json, forbidden, invalid
+from scheduler.validation.names import validate_metadata
+
+NAMESPACES: Final = "namespaces"
+FINALIZER_ORPHAN: Final = "orphan"
+FINALIZER_FOREGROUND: Final = "foregroundDeletion"
+
+_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_GENERATED_NAME_LENGTH_MAX: Final = 63
+_SYSTEM_METADATA: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a client may ask of a write besides the object."""
+
+    dry_run: bool = False
+    manager: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """The body and query of a DELETE."""
+
+    grace_period_s: int | None = None
+    uid: str = ""
+    resource_version: str = ""
+    propagation: str = ""
+    dry_run: bool = False
+
+
+DEFAULT_WRITE: Final = WriteOptions()
+DEFAULT_DELETE: Final = DeleteOptions()
+
+
+def format_time(moment: datetime) -> str:
+    """RFC 3339 with seconds, UTC: metav1.Time."""
+    return format_rfc3339(moment.timestamp())
+
+
+class Api:
+    """All operations on the objects of a registry's kinds.
+
+    Args:
+        clock: Returns the wall-clock time, timezone-aware.
+        seed: Of the uids and the suffixes of generated names, for who wants the same ones again.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        seed: int | None = None,
+    ) -> None:
+        self.registry = registry
+        self.store = store
+        self._clock = clock
+        self._random = random.Random(seed)  # noqa: S311 - uids and name suffixes, no secret
+
+    # -- what strategies may see (ClusterView) -----------------------------------------------------
+
+    def find(self, kind_id: str, namespace: str, name: str) -> Mapping[str, Json] | None:
+        """The current object, or None; not to be changed."""
+        stored = self.store.get(kind_id, namespace, name)
+        return stored.obj if stored else None
+
+    def now(self) -> str:
+        """The time as RFC 3339."""
+        return format_time(self._clock())
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Stored:
+        """One object.
+
+        Raises:
+            ApiError: 404.
+        """
+        stored = self.store.get(kind.kind_id, namespace, name)
+        if stored is None:
+            raise not_found(kind.group, kind.plural, name)
+        return stored
+
+    def select(
+        self, kind: Kind, namespace: str, labels: LabelPredicate | None, fields: ObjectPredicate | None
+    ) -> list[Stored]:
+        """The objects that match, in key order."""
+        found = self.store.listed(kind.kind_id, namespace)
+        if labels is None and fields is None:
+            return found
+        return [stored for stored in found if matches(stored, labels, fields)]
+
+    # -- create ------------------------------------------------------------------------------------
+
+    def create(self, kind: Kind, namespace: str, obj: Object, options: WriteOptions = DEFAULT_WRITE) -> Stored:
+        """Create an object; `obj` (in its stored shape) belongs to the store afterwards.
+
+        Raises:
+            ApiError: 400, 403, 404 (namespace), 409 (exists), 422 (invalid).
+        """
+        metadata = self._check_envelope(kind, namespace, obj)
+        if metadata.get("resourceVersion"):
+            # No reason and 500: what the real server answers, as this is an error of its storage layer.
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+        self._name(kind, namespace, metadata)
+        if kind.is_namespaced:
+            metadata["namespace"] = namespace
+            self._check_namespace_admits(kind, namespace, metadata.get("name", ""))
+        else:
+            metadata.pop("namespace", None)
+        metadata["uid"] = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        metadata["creationTimestamp"] = self.now()
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
+            metadata.pop(field, None)
+        strategy = kind.strategy
+        if strategy.bumps_generation:
+            metadata["generation"] = 1
+        if kind.has_status and strategy.resets_status_on_create:
+            obj["status"] = {}
+        strategy.prepare_create(obj, self)
+        errors = validate_metadata(metadata, namespaced=kind.is_namespaced, rule=strategy.name_rule)
+        errors += strategy.validate_create(obj, self)
+        name: str = metadata.get("name") or ""
+        if errors:
+            raise invalid_object(kind.group, kind.kind, name, errors)
+        if self.store.get(kind.kind_id, namespace, name) is not None:
+            raise already_exists(kind.group, kind.plural, name)
+        if options.dry_run:
+            return Stored(namespace, name, obj, self.store.revision)
+        return self.store.put(kind.kind_id, namespace, name, obj)
+
+    def _check_envelope(self, kind: Kind, namespace: str, obj: Object) -> Object:
+        obj.pop("kind", None)
+        obj.pop("apiVersion", None)
+        metadata = obj.setdefault("metadata", {})
+        if not isinstance(metadata, dict):
+            raise bad_request(f"{kind.kind}: metadata must be an object, not {type(metadata).__name__}")
+        for field in ("labels", "annotations", "finalizers", "ownerReferences"):
+            if field in metadata and not metadata[field]:
+                del metadata[field]  # Go writes no empty maps and lists here.
+        said = metadata.get("namespace")
+        if said and kind.is_namespaced and said != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        # The first member of the body must be metadata: see Kind.prefix.
+        obj_rest = {key: value for key, value in obj.items() if key != "metadata"}
+        obj.clear()
+        obj["metadata"] = metadata
+        obj.update(obj_rest)
+        return metadata
+
+    def _name(self, kind: Kind, namespace: str, metadata: Object) -> None:
+        if metadata.get("name"):
+            return
+        base: str = metadata.get("generateName") or ""
+        if not base:
+            return
+        base = base[: _GENERATED_NAME_LENGTH_MAX - 5]
+        name = ""
+        for _ in range(8):
+            name = base + "".join(self._random.choices(_SUFFIX_ALPHABET, k=5))
+            if self.store.get(kind.kind_id, namespace if kind.is_namespaced else "", name) is None:
+                break
+        metadata["name"] = name
+
+    def _check_namespace_admits(self, kind: Kind, namespace: str, name: str) -> None:
+        found = self.store.get(NAMESPACES, "", namespace)
+        if found is None:
+            raise not_found("", NAMESPACES, namespace)
+        if found.obj["metadata"].get("deletionTimestamp"):
+            error = forbidden_request(
+                kind.group,
+                kind.plural,
+                name,
+                f"unable to create new content in namespace {namespace} because it is being terminated",
+            )
+            assert error.details is not None
+            error.details["causes"] = [
+                {
+                    "reason": "NamespaceTerminating",
+                    "message": f"namespace {namespace} is being terminated",
+                    "field": "metadata.namespace",
+                }
+            ]
+            raise error
+
+    # -- update ------------------------------------------------------------------------------------
+
+    def update(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        change: Callable[[Object], Object],
+        *,
+        sub_resource: str = "",
+        is_replacement: bool = False,
+        manages_fields: bool = False,
+        options: WriteOptions = DEFAULT_WRITE,
+    ) -> Stored:
+        """Apply `change` to a private copy of the current object and store the result.
+
+        Args:
+            change: From the copy to the new object; may refuse with ApiError.
+            sub_resource: `status`, or empty for the object itself.
+            is_replacement: The client sent a whole object (PUT), so a missing resourceVersion means
+                an unconditional update.
+            manages_fields: `change` has set managedFields itself (server-side apply).
+
+        Returns:
+            The new version; the last version if the update removed the last finalizer of an object
+            that was being deleted; the current one if nothing changed.
+
+        Raises:
+            ApiError: 404, 409 (resourceVersion or uid), 422.
+        """
+        current = self.get(kind, namespace, name)
+        old = current.obj
+        new = change(current.copy())
+        metadata = self._check_envelope(kind, namespace, new)
+        strategy = kind.strategy
+        self._check_identity(kind, current, metadata, is_replacement=is_replacement)
+        immutable = _validate_immutable_metadata(metadata, old["metadata"], is_status=sub_resource == "status")
+        kept = _SYSTEM_METADATA if manages_fields else (*_SYSTEM_METADATA, "managedFields")
+        for field in kept:
+            keep_field(metadata, old["metadata"], field)
+        managers = metadata.get("managedFields")
+        metadata["name"] = name
+        if kind.is_namespaced:
+            metadata["namespace"] = namespace
+        if sub_resource == "status":
+            strategy.prepare_status_update(new, old, self)
+            if manages_fields:
+                metadata["managedFields"] = managers
+            errors = strategy.validate_status_update(new, old, self)
+        else:
+            if kind.has_status:
+                keep_field(new, old, "status")
+            strategy.prepare_update(new, old, self)
+            errors = validate_metadata(metadata, namespaced=kind.is_namespaced, rule=strategy.name_rule)
+            errors += strategy.validate_update(new, old, self)
+        errors = immutable + errors + _validate_metadata_change(metadata, old["metadata"])
+        if errors:
+            raise invalid_object(kind.group, kind.kind, name, errors)
+        if strategy.bumps_generation and _differs_beyond_metadata(new, old):
+            metadata["generation"] = old["metadata"].get("generation", 0) + 1
+        return self._commit(kind, current, new, sub_resource, options, manages_fields=manages_fields)
+
+    def _check_identity(self, kind: Kind, current: Stored, metadata: Object, *, is_replacement: bool) -> None:
+        said = metadata.get("name")
+        if said != current.name:
+            raise bad_request(
+                f"the name of the object ({said or ''}) does not match the name on the URL ({current.name})"
+                if is_replacement
+                else f"metadata.name: Invalid value: the patch changes the name to {said!r}"
+            )
+        uid = metadata.get("uid")
+        # A whole object's UID is a precondition; in a patch it is a field that may not change.
+        if is_replacement and uid and uid != current.uid:
+            raise conflict(kind.group, kind.plural, current.name, _uid_precondition(uid, current.uid))
+        version = metadata.get("resourceVersion")
+        if version:
+            if str(version) != str(current.revision):
+                raise conflict(kind.group, kind.plural, current.name)
+        elif is_replacement and not kind.strategy.allows_unconditional_update:
+            error = FieldError(
+                "FieldValueInvalid",
+                "metadata.resourceVersion",
+                "Invalid value: 0: must be specified for an update",
+            )
+            raise invalid_object(kind.group, kind.kind, current.name, [error])
+
+    def _commit(
+        self,
+        kind: Kind,
+        current: Stored,
+        new: Object,
+        sub_resource: str,
+        options: WriteOptions,
+        *,
+        manages_fields: bool,
+    ) -> Stored:
+        metadata = new["metadata"]
+        metadata["resourceVersion"] = current.obj["metadata"]["resourceVersion"]
+        if new == current.obj:
+            return current
+        if not manages_fields:
+            record_update(
+                kind.api_version,
+                rules_of_kind(kind.kind),
+                current.obj,
+                new,
+                manager=options.manager,
+                sub_resource=sub_resource,
+                now=self.now,
+            )
+        if options.dry_run:
+            return Stored(current.namespace, current.name, new, current.revision)
+        if _is_ready_to_go(metadata) and not _has_namespace_finalizer(kind, new):
+            return self.store.remove(kind.kind_id, current.namespace, current.name, new)
+        return self.store.put(kind.kind_id, current.namespace, current.name, new)
+
+    # -- delete ------------------------------------------------------------------------------------
+
+    def delete(
+        self, kind: Kind, namespace: str, name: str, options: DeleteOptions = DEFAULT_DELETE
+    ) -> tuple[Stored, bool]:
+        """Delete an object, or begin to.
+
+        Returns:
+            The object's last version, and whether it is gone (False: finalizers or a grace period keep it).
+
+        Raises:
+            ApiError: 404, 409 (preconditions).
+        """
+        current = self.get(kind, namespace, name)
+        self._check_delete_preconditions(kind, current, options)
+        new = current.copy()
+        metadata = new["metadata"]
+        finalizers = _finalizers_after_delete(metadata.get("finalizers") or [], options.propagation)
+        grace_s = kind.strategy.grace_period_s(current.obj, options.grace_period_s)
+        must_stay = bool(finalizers) or bool(grace_s) or _has_namespace_finalizer(kind, current.obj)
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
+        if options.dry_run:
+            return current, not must_stay
+        if not must_stay and grace_s is None:
+            return self.store.remove(kind.kind_id, namespace, name, new), True
+        self._mark_deleted(kind, new, grace_s or 0)
+        if new != current.obj:
+            # Objects with graceful deletion are seen as deleted before they go, even when that is at once.
+            current = self.store.put(kind.kind_id, namespace, name, new)
+        if must_stay:
+            return current, False
+        return self.store.remove(kind.kind_id, namespace, name, current.copy()), True
+
+    def finalize_namespace(self, name: str, finalizers: list[str]) -> Stored:
+        """Set `spec.finalizers` of a namespace; a deleted namespace without any goes away.
+
+        Raises:
+            ApiError: 404.
+        """
+        kind = self.registry.by_storage(NAMESPACES)
+        current = self.get(kind, "", name)
+        new = current.copy()
+        new.setdefault("spec", {})["finalizers"] = finalizers
+        if not finalizers:
+            del new["spec"]["finalizers"]
+        if new["metadata"].get("deletionTimestamp") and not finalizers and not new["metadata"].get("finalizers"):
+            return self.store.remove(NAMESPACES, "", name, new)
+        return self.store.put(NAMESPACES, "", name, new)
+
+    def _mark_deleted(self, kind: Kind, new: Object, grace_s: int) -> None:
+        metadata = new["metadata"]
+        if kind.kind_id == NAMESPACES:
+            metadata.setdefault("deletionTimestamp", self.now())
+            new.setdefault("status", {})["phase"] = "Terminating"
+            return
+        left_s = metadata.get("deletionGracePeriodSeconds")
+        if "deletionTimestamp" not in metadata or (left_s is not None and grace_s < left_s):
+            metadata["deletionTimestamp"] = format_time(self._clock() + timedelta(seconds=grace_s))
+            metadata["deletionGracePeriodSeconds"] = grace_s
+            if kind.strategy.bumps_generation:
+                metadata["generation"] = metadata.get("generation", 0) + 1
+
+    def _check_delete_preconditions(self, kind: Kind, current: Stored, options: DeleteOptions) -> None:
+        if options.uid and options.uid != current.uid:
+            why = (
+                f"the UID in the precondition ({options.uid}) does not match the UID in record ({current.uid}). "
+                "The object might have been deleted and then recreated"
+            )
+            raise conflict(kind.group, kind.kind, current.name, why)
+        if options.resource_version and options.resource_version != str(current.revision):
+            why = (
+                f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+                f"ResourceVersion in record ({current.revision}). The object might have been modified"
+            )
+            raise conflict(kind.group, kind.kind, current.name, why)
+
+
+def matches(stored: Stored, labels: LabelPredicate | None, fields: ObjectPredicate | None) -> bool:
+    """Whether an object satisfies both selectors; None selects everything."""
+    if labels is not None and not labels(stored.obj["metadata"].get("labels") or {}):
+        return False
+    return fields is None or fields(stored.obj)
+
+
+def _uid_precondition(asked: str, actual: str) -> str:
+    return f"Precondition failed: UID in precondition: {asked}, UID in object meta: {actual}"
+
+
+def _is_ready_to_go(metadata: Mapping[str, Json]) -> bool:
+    """Whether a deleted object has nothing left that keeps it."""
+    return (
+        "deletionTimestamp" in metadata
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+    )
+
+
+def _has_namespace_finalizer(kind: Kind, obj: Mapping[str, Json]) -> bool:
+    return kind.kind_id == NAMESPACES and bool(obj.get("spec", {}).get("finalizers"))
+
+
+def _finalizers_after_delete(finalizers: list[str], propagation: str) -> list[str]:
+    """Add what the propagation policy asks for; the garbage collector takes it off again."""
+    kept = [name for name in finalizers if not propagation or name not in (FINALIZER_ORPHAN, FINALIZER_FOREGROUND)]
+    if propagation == "Orphan":
+        kept.append(FINALIZER_ORPHAN)
+    elif propagation == "Foreground":
+        kept.append(FINALIZER_FOREGROUND)
+    return kept
+
+
+def _differs_beyond_metadata(new: Mapping[str, Json], old: Mapping[str, Json]) -> bool:
+    members = {*new, *old} - {"metadata", "status"}
+    return any(new.get(member) != old.get(member) for member in members)
+
+
+def _validate_immutable_metadata(
+    new: Mapping[str, Json], old: Mapping[str, Json], *, is_status: bool
+) -> list[FieldError]:
+    """What a client may repeat or leave out, but not change; a status update resets more by itself."""
+    return [
+        invalid(f"metadata.{field}", new[field], "field is immutable")
+        for field in (("uid",) if is_status else ("uid", "deletionTimestamp"))
+        if new.get(field) and new[field] != old.get(field)
+    ]
+
+
+def _validate_metadata_change(new: Mapping[str, Json], old: Mapping[str, Json]) -> list[FieldError]:
+    """What may not change in metadata, beyond what is silently kept."""
+    if "deletionTimestamp" not in old:
+        return []
+    added = [name for name in new.get("finalizers") or () if name not in (old.get("finalizers") or ())]
+    if not added:
+        return []
+    listed = ", ".join(f'"{name}"' for name in added)
+    return [
+        forbidden(
+            "metadata.finalizers",
+            f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}",
+        )
+    ]

@@ -1,0 +1,194 @@
+"""From stored objects to the bytes a client asked for: plain objects, Tables, or metadata only.
+
+Rules of this module
+  1. The plain form costs no encoding: a stored body is already JSON, only kind and apiVersion are put in front.
+  2. Items of a plain list carry no kind and apiVersion, as those of kube-apiserver do not.
+
+Not here: which columns a kind has (`columns`).
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Final
+
+import orjson
+
+from scheduler.embedded.server.columns import Column, columns_of
+from scheduler.embedded.server.kinds import Kind
+from scheduler.embedded.server.statuses import ApiError
+from scheduler.embedded.server.store import Stored
+from scheduler.validation.field_errors import Json
+
+JSON_TYPE: Final = "application/json"
+
+_TABLE_TYPES: Final = {"v1": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+
+
+class Form(Enum):
+    """The shape of an answer."""
+
+    PLAIN = "plain"
+    TABLE = "Table"
+    METADATA = "PartialObjectMetadata"
+
+
+def negotiate(accept: str) -> Form:
+    """The first form in an Accept header that this server can write.
+
+    Raises:
+        ApiError: 406, none of them.
+    """
+    if not accept:
+        return Form.PLAIN
+    for clause in accept.split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        if media not in (JSON_TYPE, "*/*", "application/*"):
+            continue
+        value = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)
+        form = value.get("as", "")
+        if not form:
+            return Form.PLAIN
+        if value.get("v") != "v1":
+            continue
+        if form == "Table":
+            return Form.TABLE
+        if form in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+            return Form.METADATA
+    raise ApiError(
+        406,
+        "NotAcceptable",
+        f"only the following media types are accepted: {JSON_TYPE}, {_TABLE_TYPES['v1']} (asked for: {accept})",
+    )
+
+
+class View:
+    """Writes objects of one kind in one form.
+
+    Args:
+        include_object: For tables, what each row carries: Metadata (default), Object or None.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        form: Form,
+        *,
+        include_object: str = "Metadata",
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.kind = kind
+        self.form = form
+        self._include_object = include_object
+        self._clock = clock
+
+    @property
+    def content_type(self) -> str:
+        """Content-Type of an answer in this form."""
+        return JSON_TYPE
+
+    def one(self, stored: Stored) -> bytes:
+        """One object."""
+        if self.form is Form.TABLE:
+            return self._table([stored], {"resourceVersion": stored.obj["metadata"]["resourceVersion"]}, header=True)
+        return self._object(stored)
+
+    def event(self, kind: str, stored: Stored, *, header: bool) -> bytes:
+        """One line of a watch; a Table repeats its column definitions only when `header` is set."""
+        if self.form is Form.TABLE:
+            body = self._table([stored], {"resourceVersion": stored.obj["metadata"]["resourceVersion"]}, header=header)
+        else:
+            body = self._object(stored)
+        return b'{"type":"%b","object":%b}\n' % (kind.encode(), body)
+
+    def bookmark(self, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+        """A BOOKMARK line: an empty object that carries only the revision."""
+        metadata: dict[str, Json] = {"resourceVersion": str(revision)}
+        if annotations:
+            metadata["annotations"] = annotations
+        if self.form is Form.TABLE:
+            shown: Json = {
+                "kind": "Table",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": {"resourceVersion": str(revision)},
+                "columnDefinitions": None,
+                "rows": [],
+            }
+            if annotations:
+                partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+                shown["rows"] = [{"cells": [], "object": partial}]
+        elif self.form is Form.METADATA:
+            shown = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+        else:
+            shown = {
+                "kind": self.kind.kind,
+                "apiVersion": self.kind.api_version,
+                "metadata": metadata,
+                **self.kind.bookmark,
+            }
+        return b'{"type":"BOOKMARK","object":%b}\n' % orjson.dumps(shown)
+
+    def listing(self, items: Sequence[Stored], metadata: dict[str, Json]) -> bytes:
+        """A whole list."""
+        if self.form is Form.TABLE:
+            return self._table(items, metadata, header=True)
+        if self.form is Form.METADATA:
+            head, bodies = "PartialObjectMetadataList", [_partial(stored) for stored in items]
+            version = "meta.k8s.io/v1"
+        else:
+            head, version = f"{self.kind.kind}List", self.kind.api_version
+            bodies = [self._item(stored) for stored in items]
+        return b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":[%b]}\n' % (
+            head.encode(),
+            version.encode(),
+            orjson.dumps(metadata),
+            b",".join(bodies),
+        )
+
+    def _item(self, stored: Stored) -> bytes:
+        if self.kind.from_storage is None:
+            return stored.body
+        return orjson.dumps(self.kind.from_storage(stored.copy()))
+
+    def _object(self, stored: Stored) -> bytes:
+        if self.form is Form.METADATA:
+            return _partial(stored)
+        return self.kind.prefix + self._item(stored)[1:]
+
+    def _table(self, items: Sequence[Stored], metadata: dict[str, Json], *, header: bool) -> bytes:
+        columns = columns_of(self.kind.kind)
+        now = self._clock()
+        rows = []
+        for stored in items:
+            row: dict[str, Json] = {"cells": [column.cell(stored.obj, now) for column in columns]}
+            if self._include_object == "Metadata":
+                row["object"] = orjson.Fragment(_partial(stored))
+            elif self._include_object == "Object":
+                row["object"] = orjson.Fragment(self.kind.prefix + self._item(stored)[1:])
+            else:
+                row["object"] = None
+            rows.append(row)
+        table = {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": metadata,
+            "columnDefinitions": [_definition(column) for column in columns] if header else None,
+            "rows": rows,
+        }
+        return orjson.dumps(table)
+
+
+def _partial(stored: Stored) -> bytes:
+    return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}' % orjson.dumps(
+        stored.obj["metadata"]
+    )
+
+
+def _definition(column: Column) -> dict[str, Json]:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
