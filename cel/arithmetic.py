@@ -10,16 +10,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cel.errors import EvaluationError
+from cel.integers import INT_MAX, INT_MIN, UINT_MAX, UInt
 from cel.values import (
-    INT_MAX,
-    INT_MIN,
     MAX_UNIX_SECONDS,
     MIN_UNIX_SECONDS,
     NUMBERS,
-    UINT_MAX,
     Duration,
     Timestamp,
-    UInt,
     check_length,
     no_such_overload,
     operand_error,

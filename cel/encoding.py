@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from cel.gotext import format_double
+from cel.integers import UInt
 from cel.timestamps import go_duration, go_time
-from cel.values import MAP_CLASSES, Duration, Optional, Timestamp, TypeValue, UInt, to_text, type_name
+from cel.values import MAP_CLASSES, Duration, Optional, Timestamp, TypeValue, to_text, type_name
 
 
 def encode_value(value: Any) -> object:

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from cel.errors import EvaluationError
 from cel.gotext import format_double, quote
+from cel.integers import UInt
 from cel.timestamps import format_duration, format_timestamp
 from cel.values import (
     LIMIT_EXCEEDED,
@@ -22,7 +23,6 @@ from cel.values import (
     Duration,
     Timestamp,
     TypeValue,
-    UInt,
     check_length,
     spend,
     type_name,

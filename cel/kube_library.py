@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from cel import lists, strings
 from cel.errors import EvaluationError
+from cel.integers import UInt
 from cel.quantity import Quantity
 from cel.semver import Semver
 from cel.stdlib import IMPLEMENTATIONS, Implementation
-from cel.values import AbortedError, ComputedQuantity, Duration, Optional, UInt, spend
+from cel.values import AbortedError, ComputedQuantity, Duration, Optional, spend
 
 # --- quantities
 

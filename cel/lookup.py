@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cel.errors import EvaluationError
-from cel.values import MAP_CLASSES, MISSING, UInt, go_type, list_index, map_find, to_text
+from cel.integers import UInt
+from cel.values import MAP_CLASSES, MISSING, go_type, list_index, map_find, to_text
 
 KEY_CLASSES: Final = frozenset((str, int, UInt, bool, float))
 

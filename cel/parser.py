@@ -20,6 +20,7 @@ from typing import Final, NoReturn
 
 from cel import syntax
 from cel.errors import Issue
+from cel.integers import UINT_MAX, UInt
 from cel.lexer import BYTES, ESCAPED_IDENT, FLOAT, IDENT, INT, STRING, UINT, Tokens, bytes_value, string_value
 from cel.macros import MOST_COPIES, Expander, MacroError, MacroKey
 from cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapEntry, MapExpr, Select, StructExpr, StructField
@@ -500,10 +501,8 @@ class Parser:
         elif kind == "null":
             value = None
         elif kind == UINT:
-            from cel.values import UInt  # noqa: PLC0415 - unsigned literals are rare and values is large
-
             number = int(self.texts[position][:-1], 16 if self.texts[position][:2] == "0x" else 10)
-            if number >= 1 << 64:
+            if number > UINT_MAX:
                 self.position += 1
                 return self.problem(offset, "invalid uint literal")
             value = UInt(number)

@@ -16,20 +16,17 @@ from cel import lists, strings, timestamps
 from cel.arithmetic import add, checked_int, checked_uint, divide, logical_not, modulo, multiply, negate, subtract
 from cel.errors import EvaluationError
 from cel.gotext import format_double
+from cel.integers import INT_MAX, INT_MIN, UINT_MAX, UInt
 from cel.values import (
-    INT_MAX,
-    INT_MIN,
     MAX_UNIX_SECONDS,
     MIN_UNIX_SECONDS,
     MISSING,
     NONE,
-    UINT_MAX,
     Duration,
     Map,
     Optional,
     Timestamp,
     TypeValue,
-    UInt,
     contains,
     greater,
     greater_equals,

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from cel.errors import EvaluationError
 from cel.gotext import quote, shortest_digits
-from cel.values import INT_MAX, MAX_UNIX_SECONDS, MIN_UNIX_SECONDS, Duration, Timestamp, spend
+from cel.integers import INT_MAX
+from cel.values import MAX_UNIX_SECONDS, MIN_UNIX_SECONDS, Duration, Timestamp, spend
 
 _SECOND: Final = 10**9
 _UNIT_NANOS: Final = {

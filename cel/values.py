@@ -26,6 +26,7 @@ from typing import Any, Final, NoReturn
 
 from cel.errors import EvaluationError
 from cel.gotext import format_double
+from cel.integers import INT_MAX, INT_MIN, UINT_MAX, UInt
 from cel.quantity import Quantity
 from cel.semver import Semver
 
@@ -41,9 +42,6 @@ LIMIT_EXCEEDED: Final = f"{COST_EXCEEDED} (this scheduler's, which is lower than
 LENGTH_MAX: Final = 5_000_000
 """Characters of a text, or five times the elements of a list; more ends the evaluation as the cost limit does."""
 
-INT_MAX: Final = 2**63 - 1
-INT_MIN: Final = -(2**63)
-UINT_MAX: Final = 2**64 - 1
 MIN_UNIX_SECONDS: Final = -62135596800
 MAX_UNIX_SECONDS: Final = 253402300799
 
@@ -91,12 +89,6 @@ WORK: Final = [0]
 def begin() -> None:
     """Begin an evaluation."""
     EFFORT[0] = 0
-
-
-class UInt(int):
-    """An unsigned 64-bit integer."""
-
-    __slots__ = ()
 
 
 class Optional:

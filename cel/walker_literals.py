@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cel.errors import EvaluationError
-from cel.values import EFFORT, MISSING, Optional, UInt, hashable_key, make_map, to_text
+from cel.integers import UInt
+from cel.values import EFFORT, MISSING, Optional, hashable_key, make_map, to_text
 from cel.walker_steps import Frame, Step, charge
 
 WRAPPER_DEFAULTS: Final[dict[str, Any]] = {

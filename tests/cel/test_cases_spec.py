@@ -24,8 +24,9 @@ from cel.declarations import DYN, Type, parse_overload
 from cel.environments import Environment
 from cel.errors import CompileError, EvaluationError
 from cel.frontend import parse
+from cel.integers import UInt
 from cel.program import check_constants, check_expression
-from cel.values import Duration, Timestamp, UInt
+from cel.values import Duration, Timestamp
 from cel.walker import plan
 
 NAMED = os.environ.get("DRA_SCHEDULER_CEL_SPEC_CASES")

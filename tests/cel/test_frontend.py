@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from cel import environments
 from cel.errors import CompileError, Issue, render
 from cel.frontend import SIZE_LIMIT, parse
+from cel.integers import UInt
 from cel.lexer import bytes_value, string_value, tokenize
 from cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Node, Select, StructExpr
-from cel.values import UInt
 
 
 def show(node: Expr) -> str:

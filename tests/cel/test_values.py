@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from cel import arithmetic, timestamps, values
 from cel.errors import EvaluationError
+from cel.integers import UInt
 from cel.quantity import Quantity
 from cel.semver import Semver
-from cel.values import NONE, ComputedQuantity, Duration, Map, Optional, Timestamp, TypeValue, UInt, equal
+from cel.values import NONE, ComputedQuantity, Duration, Map, Optional, Timestamp, TypeValue, equal
 
 INT_MAX, INT_MIN, UINT_MAX = 2**63 - 1, -(2**63), 2**64 - 1
 
