@@ -1,7 +1,7 @@
 """Names as the Kubernetes API checks them: yes or no.
 
-The rules themselves are those of CEL's named formats (`cel.formats`), which say what is wrong with a name in the API
-server's words; nobody writes them down again. Here: the answers as booleans, remembered, for the hot paths.
+The rules themselves are those of CEL's named formats (`cel.library.formats`), which say what is wrong with a name in
+the API server's words; nobody writes them down again. Here: the answers as booleans, remembered, for the hot paths.
 
 Cost: O(length) for a name not asked about lately; a text longer than any name can be is refused without a look.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from cel.formats import FORMATS
+from cel.library.formats import FORMATS
 
 LABEL_LENGTH_MAX: Final = 63  # of a DNS label, a label's value, the last part of a label's key
 SUBDOMAIN_LENGTH_MAX: Final = 253

@@ -32,9 +32,9 @@ from cel import (
     compile_in_stages,
     decode_attribute,
     device_view,
-    environments,
     stage_work,
 )
+from cel.checker import environments
 
 T = TypeVar("T")
 

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 import cel
-from cel.frontend import parse
+from cel.checker import environments
+from cel.parser.frontend import parse
 from cel.program import check_constants, check_expression
 
 D = "gpu.example.com"
@@ -206,7 +207,7 @@ def compilation(rounds: int) -> None:
     print("\ncompilation, microseconds")
     print(f"{'':14}{'parse':>9}{'check':>9}{'ready to run':>14}")
     for name, expression in SELECTORS.items():
-        options = cel.environments.get().parse_options
+        options = environments.get().parse_options
 
         def checked(expression: str = expression) -> None:
             check_constants(check_expression(expression))

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import cel
-from cel import environments, regex
+from cel.checker import environments
+from cel.library import regex
 
 D: Final = "gpu.example.com"
 A: Final = f'device.attributes["{D}"]'

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from cel.cache import SelectorCache as SelectorCache
     from cel.cache import compile_cached as compile_cached
-    from cel.device import DeviceView as DeviceView
-    from cel.device import UnsupportedAttribute as UnsupportedAttribute
-    from cel.device import decode_attribute as decode_attribute
-    from cel.device import device_view as device_view
-    from cel.encoding import encode_value as encode_value
-    from cel.environments import Environment as Environment
+    from cel.checker.environments import Environment as Environment
     from cel.errors import CelError as CelError
     from cel.errors import CompileError as CompileError
     from cel.errors import EvaluationError as EvaluationError
+    from cel.evaluator.readset import ReadSet as ReadSet
+    from cel.library.device import DeviceView as DeviceView
+    from cel.library.device import UnsupportedAttribute as UnsupportedAttribute
+    from cel.library.device import decode_attribute as decode_attribute
+    from cel.library.device import device_view as device_view
+    from cel.library.encoding import encode_value as encode_value
     from cel.program import Selector as Selector
     from cel.program import compile_in_stages as compile_in_stages
     from cel.program import compile_selector as compile_selector
     from cel.program import evaluate as evaluate
     from cel.quantity import Quantity as Quantity
-    from cel.readset import ReadSet as ReadSet
     from cel.semver import Semver as Semver
     from cel.work import ANSWER_WORK_MAX as ANSWER_WORK_MAX
     from cel.work import answer_with_work as answer_with_work
@@ -39,22 +39,22 @@ _MODULES: Final = {
     "ANSWER_WORK_MAX": "work",
     "CelError": "errors",
     "CompileError": "errors",
-    "DeviceView": "device",
-    "Environment": "environments",
+    "DeviceView": "library.device",
+    "Environment": "checker.environments",
     "EvaluationError": "errors",
     "Quantity": "quantity",
-    "ReadSet": "readset",
+    "ReadSet": "evaluator.readset",
     "Selector": "program",
     "SelectorCache": "cache",
     "Semver": "semver",
-    "UnsupportedAttribute": "device",
+    "UnsupportedAttribute": "library.device",
     "answer_with_work": "work",
     "compile_cached": "cache",
     "compile_in_stages": "program",
     "compile_selector": "program",
-    "decode_attribute": "device",
-    "device_view": "device",
-    "encode_value": "encoding",
+    "decode_attribute": "library.device",
+    "device_view": "library.device",
+    "encode_value": "library.encoding",
     "evaluate": "program",
     "stage_work": "work",
 }

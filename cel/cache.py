@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from cel import environments
-from cel.environments import Environment
+from cel.checker import environments
+from cel.checker.environments import Environment
 from cel.errors import CompileError
 from cel.program import Selector, compile_selector
 

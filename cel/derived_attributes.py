@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from cel.checker import Checked
-from cel.device import DeviceView
-from cel.environments import Environment
+from cel.checker.checker import Checked
+from cel.checker.environments import Environment
 from cel.errors import CompileError, EvaluationError
+from cel.library.device import DeviceView
 from cel.program import check_constants, check_expression
 from cel.semver import Semver
 
@@ -49,7 +49,7 @@ class DerivedAttribute:
     __slots__ = ("_plan", "checked", "expression")
 
     def __init__(self, checked: Checked) -> None:
-        from cel.walker import plan  # noqa: PLC0415 - alpha: not worth loading before it is used
+        from cel.evaluator.walker import plan  # noqa: PLC0415 - alpha: not worth loading before it is used
 
         self.expression: Final = checked.source
         self.checked: Final = checked
@@ -87,7 +87,7 @@ def _list_fields(values: list[object]) -> AttributeFields:
 
 
 def _go_type(value: object) -> str:
-    from cel.values import type_name  # noqa: PLC0415
+    from cel.library.values import type_name  # noqa: PLC0415
 
     name = type_name(value)
     return _GO_TYPES.get(name, name)

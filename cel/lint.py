@@ -20,10 +20,10 @@ import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from cel import syntax
-from cel.checker import Checked
-from cel.declarations import ANY_KIND, DYN_KIND
-from cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, Select
+from cel.checker.checker import Checked
+from cel.checker.declarations import ANY_KIND, DYN_KIND
+from cel.parser import syntax
+from cel.parser.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, Select
 
 # Names from `device` on; None for a key known only at run time.
 _Path: TypeAlias = tuple[str | None, ...]
@@ -130,7 +130,7 @@ class _Linter:
             case Comprehension():
                 self.comprehension(node, facts, bound)
             case _:
-                from cel.syntax import children  # noqa: PLC0415 - only the command line lints
+                from cel.parser.syntax import children  # noqa: PLC0415 - only the command line lints
 
                 for child in children(node):
                     self.visit(child, facts, bound)

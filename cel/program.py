@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from cel import environments
-from cel.checker import PART_LENGTH, Checked, check, check_in_parts
-from cel.codegen import generate
-from cel.device import DeviceView
-from cel.environments import Environment
+from cel.checker import environments
+from cel.checker.checker import PART_LENGTH, Checked, check, check_in_parts
+from cel.checker.environments import Environment
 from cel.errors import CompileError, EvaluationError
-from cel.frontend import parse
-from cel.readset import ReadSet, read_set
+from cel.evaluator.codegen import generate
+from cel.evaluator.readset import ReadSet, read_set
+from cel.library.device import DeviceView
+from cel.parser.frontend import parse
 
 if TYPE_CHECKING:
-    from cel.walker import Plan
+    from cel.evaluator.walker import Plan
 
 
 class Selector:
@@ -95,20 +95,20 @@ class _ExactEvaluator:
         if device.problem is not None:
             raise EvaluationError(device.problem)
         if self._plan is None:
-            from cel.walker import plan  # noqa: PLC0415 - most selectors never need it
+            from cel.evaluator.walker import plan  # noqa: PLC0415 - most selectors never need it
 
             self._plan = plan(self._checked)
         return self._plan.evaluate({"device": device.fields})
 
     def plan_in_parts(self) -> Generator[None, None, None]:
-        from cel.walker import plan_in_parts  # noqa: PLC0415 - most selectors never need it
+        from cel.evaluator.walker import plan_in_parts  # noqa: PLC0415 - most selectors never need it
 
         self._plan = yield from plan_in_parts(self._checked)
 
 
 def _not_a_bool(value: Any) -> EvaluationError:
-    from cel.strings import conversion_error  # noqa: PLC0415
-    from cel.values import type_name  # noqa: PLC0415
+    from cel.library.strings import conversion_error  # noqa: PLC0415
+    from cel.library.values import type_name  # noqa: PLC0415
 
     return EvaluationError(
         f"CEL result of type {type_name(value)} could not be converted to bool: {conversion_error(value, 'bool')}"
@@ -130,7 +130,7 @@ def check_expression(expression: str, environment: Environment | None = None) ->
 
 def _validate(checked: Checked) -> None:
     if checked.suspects:
-        from cel.validators import validate  # noqa: PLC0415 - most selectors have nothing it looks at
+        from cel.evaluator.validators import validate  # noqa: PLC0415 - most selectors have nothing it looks at
 
         validate(checked)
 
@@ -142,7 +142,7 @@ def check_constants(checked: Checked) -> None:
         CompileError: `program instantiation failed: ...`.
     """
     if checked.has_constants:
-        from cel.validators import instantiation_problem  # noqa: PLC0415 - few selectors have constants to fold
+        from cel.evaluator.validators import instantiation_problem  # noqa: PLC0415 - few selectors have constants to fold
 
         problem = instantiation_problem(checked)
         if problem is not None:
@@ -202,7 +202,7 @@ def evaluate(expression: str, environment: Environment | None = None, device: De
         CompileError: It does not compile.
         EvaluationError: It fails, or `device` has a problem.
     """
-    from cel.walker import plan  # noqa: PLC0415
+    from cel.evaluator.walker import plan  # noqa: PLC0415
 
     try:
         checked = check_expression(expression, environment)

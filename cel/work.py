@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from typing import Final
 
-import cel.cost
-import cel.validators
-import cel.walker  # noqa: F401 - who counts does not want to pay for loading these with some evaluation
-from cel.checker import PART_LENGTH
-from cel.device import DeviceView
+import cel.cost.estimate
+import cel.evaluator.validators
+import cel.evaluator.walker  # noqa: F401 - who counts does not want to pay for loading these with some evaluation
+from cel.checker.checker import PART_LENGTH
 from cel.errors import EvaluationError
+from cel.library.device import DeviceView
+from cel.library.values import EFFORT, EFFORT_LIMIT, WORK, begin
 from cel.program import Selector
-from cel.values import EFFORT, EFFORT_LIMIT, WORK, begin
 
 UNIT_NS: Final = 40
 ANSWER_WORK: Final = 15

@@ -18,7 +18,7 @@ from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
 
 if TYPE_CHECKING:
-    from cel.environments import Environment
+    from cel.checker.environments import Environment
     from scheduler.cli.cel_inputs import PublishedDevice
     from scheduler.cli.manifests import Document
 
@@ -160,8 +160,8 @@ class Verdict:
 
 def check_expression_text(expression: str, environment: Environment) -> Verdict:
     """The verdict on one selector, as an API server or a scheduler would have it."""
-    from cel.cost import LIMIT, estimate
-    from cel.cost_units import MAXIMUM
+    from cel.cost.estimate import LIMIT, estimate
+    from cel.cost.units import MAXIMUM
     from cel.errors import CompileError, Issue, locate, render
     from cel.lint import find_traps, hint_for
     from cel.program import check_expression, compile_selector
@@ -299,8 +299,8 @@ def _answer_lines() -> None:
 
 
 def _evaluate_alone(expression: str, environment: Environment, output: str) -> None:
-    from cel.encoding import encode_value
     from cel.errors import CompileError, EvaluationError
+    from cel.library.encoding import encode_value
     from cel.program import evaluate as evaluate_expression
 
     try:

@@ -11,7 +11,7 @@
 | `result` | "bool" (default) or "any": no bool demanded, `device` may be null |
 
 Out: `{"value": true}`, `{"compile_error": text}` or `{"runtime_error": text}`; with `cost` also `max_cost`
-(and the same as `cost`). With "any" the value carries its type, as in `cel.encoding`, and compile errors are
+(and the same as `cost`). With "any" the value carries its type, as in `cel.library.encoding`, and compile errors are
 those of the bare CEL environment, without the words Kubernetes puts before them. A line that cannot be
 read gets `{"input_error": text}`.
 
@@ -25,13 +25,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from cel.checker import Checked
-from cel.cost import estimate
-from cel.encoding import encode_value
-from cel.environments import DEFAULT_VERSION, Environment
+from cel.checker.checker import Checked
+from cel.checker.environments import DEFAULT_VERSION, Environment
+from cel.cost.estimate import estimate
 from cel.errors import CompileError, EvaluationError
+from cel.evaluator.walker import Plan, plan
+from cel.library.encoding import encode_value
 from cel.program import Selector, check_constants, check_expression, compile_selector
-from cel.walker import Plan, plan
 from scheduler.cli.cel_inputs import InputError, find_environment, parse_gates, read_device
 
 _FIELDS: Final = frozenset(("expression", "device", "kubernetes", "env", "gates", "cost", "result"))

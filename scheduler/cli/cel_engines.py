@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cel.device import DeviceView
 from cel.errors import EvaluationError
+from cel.library.device import DeviceView
 from cel.quantity import Quantity
 from cel.semver import Semver
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cel import environments
-from cel.device import DeviceView, decode_attribute, device_view
-from cel.environments import Environment
+from cel.checker import environments
+from cel.checker.environments import Environment
+from cel.library.device import DeviceView, decode_attribute, device_view
 from cel.quantity import Quantity
 from scheduler.cli.gates import gate_named
 from scheduler.cli.manifests import Document, FieldPath

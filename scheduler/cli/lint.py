@@ -106,7 +106,7 @@ def lint(
 
 def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str], gates: Mapping[str, bool]) -> Settings:
     """The settings of the options; a usage error when there is no such version, or a pair is none."""
-    from cel.environments import minor_of
+    from cel.checker.environments import minor_of
     from scheduler.lint import Settings
     from scheduler.lint.shapes import driver as check_driver
 

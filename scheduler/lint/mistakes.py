@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from allocator.names import is_c_identifier
-from cel import syntax
 from cel.errors import CompileError
-from cel.frontend import parse
-from cel.lexer import IDENT, Tokens, tokenize
+from cel.parser import syntax
+from cel.parser.frontend import parse
+from cel.parser.lexer import IDENT, Tokens, tokenize
+from cel.parser.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, children
 from cel.quantity import Quantity
 from cel.semver import Semver
-from cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, children
 from scheduler.model.api_rules import ID_LENGTH_MAX
 
 ACCESSORS: Final = ("string", "int", "bool", "version", "quantity", "list", "number", "double", "float")

@@ -9,10 +9,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Final
 
-from cel import environments
-from cel.checker import Checked
-from cel.cost import LIMIT, estimate
-from cel.environments import Environment
+from cel.checker import environments
+from cel.checker.checker import Checked
+from cel.checker.environments import Environment
+from cel.cost.estimate import LIMIT, estimate
 from cel.errors import CompileError
 from cel.lint import find_traps, hint_for
 from cel.program import check_expression, compile_selector

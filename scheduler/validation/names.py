@@ -1,6 +1,6 @@
 """Names, labels and keys: the formats Kubernetes asks for, and the words it refuses with.
 
-The formats are those of CEL, which has them from the same library in Go (`cel.formats`).
+The formats are those of CEL, which has them from the same library in Go (`cel.library.formats`).
 
 Source: k8s.io/apimachinery v0.36.3 pkg/util/validation/validation.go, pkg/api/validation/objectmeta.go.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from allocator.names import is_c_identifier
-from cel.formats import FORMATS
+from cel.library.formats import FORMATS
 from scheduler.validation.field_errors import FieldError, Json, invalid, required, too_long
 
 ANNOTATIONS_SIZE_MAX: Final = 256 * 1024

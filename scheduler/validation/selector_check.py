@@ -26,8 +26,9 @@ def check_selector(expression: str, path: str) -> list[FieldError]:
 @lru_cache(maxsize=_REMEMBERED)
 def _problem(expression: str) -> tuple[str, bool] | None:
     """What is wrong, and whether it is the cost. The claims of one template ask the same again and again."""
-    from cel import CompileError, compile_selector, environments  # noqa: PLC0415
-    from cel.cost import LIMIT, estimate  # noqa: PLC0415
+    from cel import CompileError, compile_selector  # noqa: PLC0415
+    from cel.checker import environments  # noqa: PLC0415
+    from cel.cost.estimate import LIMIT, estimate  # noqa: PLC0415
     from cel.program import check_expression  # noqa: PLC0415
 
     environment = environments.get(kind="new")

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
-from cel.values import COST_EXCEEDED, LIMIT_EXCEEDED
+from cel.library.values import COST_EXCEEDED, LIMIT_EXCEEDED
 from tests.allocator.cases import ask
 from tests.allocator.generator import Generator
 from tests.allocator.histories import BUDGET, LENGTH, History

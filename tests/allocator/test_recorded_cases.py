@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
-from cel.values import COST_EXCEEDED, LIMIT_EXCEEDED
+from cel.library.values import COST_EXCEEDED, LIMIT_EXCEEDED
 from tests.allocator.cases import ask, recorded
 from tests.allocator.rules import has_one_generation, violations
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from cel.declarations import (
+from cel.checker.declarations import (
     BOOL,
     BYTES,
     CIDR,

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from cel import compile_selector, decode_attribute, device_view, encode_value, environments, evaluate
-from cel.cost import estimate
+from cel import compile_selector, decode_attribute, device_view, encode_value, evaluate
+from cel.checker import environments
+from cel.checker.environments import Environment
+from cel.cost.estimate import estimate
 from cel.derived_attributes import compile_derived_attribute
-from cel.device import DeviceView
-from cel.environments import Environment
 from cel.errors import CompileError, EvaluationError
+from cel.library.device import DeviceView
+from cel.library.values import COST_EXCEEDED, LIMIT_EXCEEDED
 from cel.program import check_expression
 from cel.quantity import Quantity
-from cel.values import COST_EXCEEDED, LIMIT_EXCEEDED
 
 CASES: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "cel-kubernetes-cases.json").read_text())
 

@@ -19,15 +19,15 @@ from typing import Any
 import pytest
 
 from cel import encode_value, evaluate
-from cel.checker import Checked
-from cel.declarations import DYN, Type, parse_overload
-from cel.environments import Environment
+from cel.checker.checker import Checked
+from cel.checker.declarations import DYN, Type, parse_overload
+from cel.checker.environments import Environment
 from cel.errors import CompileError, EvaluationError
-from cel.frontend import parse
+from cel.evaluator.walker import plan
 from cel.integers import UInt
+from cel.library.values import Duration, Timestamp
+from cel.parser.frontend import parse
 from cel.program import check_constants, check_expression
-from cel.values import Duration, Timestamp
-from cel.walker import plan
 
 NAMED = os.environ.get("DRA_SCHEDULER_CEL_SPEC_CASES")
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "spec" / "cel-spec-cases.json"

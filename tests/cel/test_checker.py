@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from cel import environments
-from cel.checker import Checked
-from cel.declarations import OVERLOADS, parse_overload
-from cel.environments import Environment
+from cel.checker import environments
+from cel.checker.checker import Checked
+from cel.checker.declarations import OVERLOADS, parse_overload
+from cel.checker.environments import Environment
 from cel.errors import CompileError
+from cel.evaluator.validators import instantiation_problem
+from cel.parser.syntax import Call, Comprehension, Ident
 from cel.program import check_expression
-from cel.syntax import Call, Comprehension, Ident
-from cel.validators import instantiation_problem
 
 A = 'device.attributes["d"]'
 C = 'device.capacity["d"]'

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cel
-from cel import codegen, environments
-from cel.device import DeviceView, UnsupportedAttribute
+from cel.checker import environments
+from cel.evaluator import codegen
+from cel.library.device import DeviceView, UnsupportedAttribute
 from cel.program import Selector
 from tests.cel.expressions import DEVICES, Generator
 from tests.oracle.fixture import oracle  # noqa: F401
@@ -333,7 +334,7 @@ def test_both_tiers_agree_on_generated_selectors(expression: str, devices: list[
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from(DEVICES))
 def test_both_tiers_agree_on_expressions_from_the_overload_table(data: st.DataObject, fields: dict[str, Any]) -> None:
-    from cel.declarations import BOOL
+    from cel.checker.declarations import BOOL
 
     generator = Generator(lambda bound: data.draw(st.integers(0, bound - 1)), has_device=True)
     try:

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cel import checker, compile_in_stages, compile_selector, device_view, environments, walker
-from cel.checker import Checked, check, check_in_parts
+from cel import compile_in_stages, compile_selector, device_view
+from cel.checker import checker, environments
+from cel.checker.checker import Checked, check, check_in_parts
 from cel.errors import CompileError, EvaluationError
-from cel.frontend import parse
+from cel.evaluator import walker
+from cel.parser.frontend import parse
 from tests.cel.expressions import Generator as Expressions
 from tests.cel.test_hostile import count_calls
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cel import environments
-from cel.cost import LIMIT, estimate
-from cel.cost_units import MAXIMUM, CostEstimate, Path, Size, declared_size, plus, scaled, times
-from cel.environments import Environment
+from cel.checker import environments
+from cel.checker.environments import Environment
+from cel.cost.estimate import LIMIT, estimate
+from cel.cost.units import MAXIMUM, CostEstimate, Path, Size, declared_size, plus, scaled, times
 from cel.program import check_expression
 
 A = 'device.attributes["d"]'

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cel import environments
-from cel.declarations import BOOL
+from cel.checker import environments
+from cel.checker.declarations import BOOL
 from cel.errors import CompileError
+from cel.evaluator.walker import plan
+from cel.library.values import COST_EXCEEDED, LIMIT_EXCEEDED
 from cel.program import check_expression
-from cel.values import COST_EXCEEDED, LIMIT_EXCEEDED
-from cel.walker import plan
 from scheduler.cli.cel_answers import answer
 from scheduler.cli.cel_inputs import find_environment, parse_gates, read_device
 from tests.cel.expressions import DEVICES, Generator

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 import cel
 from benchmarks.hostile import DEVICE, ENVIRONMENT, FAMILIES, LENGTH_MAX, A
-from cel import codegen, values, walker
-from cel.kube_library import implementations
+from cel.evaluator import codegen, walker
+from cel.library import values
+from cel.library.kube_library import implementations
+from cel.library.regex import compile_regex
 from cel.program import check_expression
-from cel.regex import compile_regex
 from tests.cel.expressions import Generator
 from tests.cel.test_hostile import count_calls
 
@@ -81,10 +82,10 @@ def test_without_effort_they_do_much_more(monkeypatch: pytest.MonkeyPatch) -> No
         def __setitem__(self, index: Any, value: Any) -> None:
             pass
 
-    monkeypatch.setattr("cel.kube_library.spend", lambda effort: None)
-    monkeypatch.setattr("cel.network.spend", lambda effort: None)
-    monkeypatch.setattr("cel.effort.EFFORT", Nothing([0]))
-    monkeypatch.setattr("cel.walker.EFFORT", Nothing([0]))
+    monkeypatch.setattr("cel.library.kube_library.spend", lambda effort: None)
+    monkeypatch.setattr("cel.library.network.spend", lambda effort: None)
+    monkeypatch.setattr("cel.evaluator.effort.EFFORT", Nothing([0]))
+    monkeypatch.setattr("cel.evaluator.walker.EFFORT", Nothing([0]))
     selector = cel.compile_selector(LOOPS["calls: ip"], ENVIRONMENT)
     outcome(selector.matches_exactly)
     assert count_calls(lambda: outcome(selector.matches_exactly)) > 1.5 * CALLS_MAX

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cel import environments
+from cel.checker import environments
 from cel.errors import CompileError, Issue, render
-from cel.frontend import SIZE_LIMIT, parse
 from cel.integers import UInt
-from cel.lexer import bytes_value, string_value, tokenize
-from cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Node, Select, StructExpr
+from cel.parser.frontend import SIZE_LIMIT, parse
+from cel.parser.lexer import bytes_value, string_value, tokenize
+from cel.parser.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Node, Select, StructExpr
 
 
 def show(node: Expr) -> str:

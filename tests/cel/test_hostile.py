@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import cel
-from cel import environments
-from cel.values import LIMIT_EXCEEDED
+from cel.checker import environments
+from cel.library.values import LIMIT_EXCEEDED
 
 D = "gpu.example.com"
 A = f'device.attributes["{D}"]'

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cel
-from cel import environments, network, strings, urls
-from cel.formats import FORMATS
-from cel.values import Optional
+from cel.checker import environments
+from cel.library import network, strings, urls
+from cel.library.formats import FORMATS
+from cel.library.values import Optional
 
 
 def outcome(expression: str, version: str = "1.37") -> object:

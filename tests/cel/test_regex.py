@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cel.regex import Regex, RegexError, _Automaton, compile_regex, find_all
+from cel.library.regex import Regex, RegexError, _Automaton, compile_regex, find_all
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from cel import environments
-from cel.cost_formulas import BY_FUNCTION, BY_OVERLOAD, STANDARD
-from cel.declarations import OVERLOADS
-from cel.kube_library import implementations
-from cel.runtime_cost import FUNCTION_COSTS, OVERLOAD_COSTS
-from cel.stdlib import SINGLETONS
+from cel.checker import environments
+from cel.checker.declarations import OVERLOADS
+from cel.cost.formulas import BY_FUNCTION, BY_OVERLOAD, STANDARD
+from cel.library.kube_library import implementations
+from cel.library.runtime_cost import FUNCTION_COSTS, OVERLOAD_COSTS
+from cel.library.stdlib import SINGLETONS
 
 FUNCTION_BY_OVERLOAD = {
     line.partition(" ")[0]: name for name, lines in OVERLOADS.items() for line in lines.splitlines() if line

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cel import arithmetic, timestamps, values
 from cel.errors import EvaluationError
 from cel.integers import UInt
+from cel.library import arithmetic, timestamps, values
+from cel.library.values import NONE, ComputedQuantity, Duration, Map, Optional, Timestamp, TypeValue, equal
 from cel.quantity import Quantity
 from cel.semver import Semver
-from cel.values import NONE, ComputedQuantity, Duration, Map, Optional, Timestamp, TypeValue, equal
 
 INT_MAX, INT_MIN, UINT_MAX = 2**63 - 1, -(2**63), 2**64 - 1
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import cel
-from cel import environments
-from cel.device import DeviceView
+from cel.checker import environments
+from cel.evaluator.walker import plan
+from cel.library.device import DeviceView
+from cel.library.values import LIMIT_EXCEEDED
 from cel.program import check_expression
-from cel.values import LIMIT_EXCEEDED
-from cel.walker import plan
 
 D = "gpu.example.com"
 A = f'device.attributes["{D}"]'

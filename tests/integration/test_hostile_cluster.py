@@ -12,7 +12,7 @@ from benchmarks.contenders import ContenderError
 from benchmarks.fleet import DRIVER
 from benchmarks.hostile_cluster import HEAD, Livez, Row, Stream, cells_of, main, parse, table, told
 from benchmarks.hostile_loads import DIGITS, LOADS, expensive
-from cel import environments
+from cel.checker import environments
 from tests.controlplane.build import built_or_skip
 
 

@@ -1,0 +1,1 @@
+"""From checked expression to answer: generated Python, and the exact walker behind it."""

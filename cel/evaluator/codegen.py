@@ -1,0 +1,698 @@
+"""Generated Python: a checked selector as one function of the device.
+
+    device.driver == "d" && device.attributes["d"].model == "A100"
+
+becomes
+
+    def matches(d, ...):
+        try:
+            return (d._driver == 'd') and ((t1 := d._attributes['d']['model']) == 'A100' or t1.__class__ is S and R())
+        except X:
+            return E(d)
+
+Rules of this module
+  1. Generated code either gives the answer of the exact evaluator or raises; on anything it raises, `E`
+     (the exact evaluator) answers. So it may fail early and often, and must never guess.
+  2. Only `repr` of literals the parser made (str, int, bool, bytes, None) and names made here reach the
+     source; everything else is a parameter. The code runs without builtins.
+  3. `Code.kind` says what a value is known to be. The values of attributes are "attribute": bool, int,
+     str, Semver or list, and nothing else (see `device`).
+  4. What might run long (folds over lists that are no literals, texts that grow) is generated only when
+     its estimate is far below the limit, because generated code counts no cost, and only the effort of what
+     it calls (`values.spend`). Folds that call begin an evaluation, and give up at a quarter of the limit:
+     `AFFORDABLE` is small enough for what else the exact evaluator counts to fit into the rest.
+
+`Unsupported` means: leave it to the exact evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from cel.checker.checker import Checked
+from cel.checker.declarations import STRUCT_KIND
+from cel.errors import EvaluationError
+from cel.evaluator.codegen_parts import (
+    COMPARISONS,
+    DECIDED_BY_SIGN,
+    DEVICE_FIELDS,
+    INNER,
+    MIRRORED,
+    RUNTIME,
+    VALUE,
+    Code,
+    Scope,
+    Unsupported,
+    bind_pattern,
+    element_kind,
+    kind_of,
+    quantifier,
+)
+from cel.evaluator.effort import CALL_EFFORT, ITERATION_EFFORT, NODE_EFFORT
+from cel.library.stdlib import Implementation
+from cel.library.values import COST_EFFORT, EFFORT_LIMIT, MISSING, begin, make_map
+from cel.parser.syntax import (
+    ADD,
+    CONDITIONAL,
+    EQUALS,
+    GREATER,
+    GREATER_EQUALS,
+    IN,
+    INDEX,
+    LESS,
+    LESS_EQUALS,
+    LOGICAL_AND,
+    LOGICAL_NOT,
+    LOGICAL_OR,
+    NOT_EQUALS,
+    OPTIONAL_INDEX,
+    OPTIONAL_SELECT,
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    terms_of,
+)
+from cel.semver import Semver
+
+AFFORDABLE: Final = EFFORT_LIMIT // 2
+"""Estimated effort of what is generated with folds."""
+DEPTH_MAX: Final = 40
+NODES_MAX: Final = 500
+UNROLLED_MAX: Final = 32
+
+_GROWING: Final = frozenset((ADD, "replace", "join", "format", "lists.range", "flatten"))
+
+
+def generate(checked: Checked, exact: Callable[[Any], bool]) -> tuple[Callable[[Any], bool], int] | None:
+    """A function of the device for a checked selector, and what a call of it takes beside effort, in units of effort.
+
+    None when the selector is one for the exact evaluator.
+    """
+    prepared = _prepared(checked)
+    if prepared is None:
+        return None
+    generator, condition = prepared
+    return generator.build(condition, exact), 2 * generator.emitted + generator.loops_cost
+
+
+def source_of(checked: Checked) -> str | None:
+    """The generated source, for people and tests."""
+    prepared = _prepared(checked)
+    return None if prepared is None else prepared[0].source(prepared[1])
+
+
+def _prepared(checked: Checked) -> tuple[Generator, str] | None:
+    begin()  # of folding constants
+    try:
+        generator = Generator(checked)
+        condition = generator.condition(checked.expr, {}, 0)
+        if not generator.is_costly or generator.is_affordable():
+            return generator, condition
+    except Unsupported:
+        pass
+    return None
+
+
+class Generator:
+    def __init__(self, checked: Checked) -> None:
+        self.checked: Final = checked
+        self.types: Final = checked.types
+        self.constants: Final[dict[str, Any]] = {}
+        self.used: Final[set[str]] = set()
+        self.lazy: Final[dict[str, Any]] = {}
+        self.temporaries = 0
+        self.emitted = 0
+        self.is_costly = False
+        self.loops_cost = 0
+        """What an evaluation costs at most, where there are loops."""
+        self.calls = 0
+        """How many parts may spend effort."""
+        self.reads_device = False
+
+    # --- the function
+
+    def source(self, condition: str) -> str:
+        touch = "" if self.reads_device else "        d._driver\n"
+        if self.is_costly and self.calls:
+            touch += f"        {self.use('BEGIN')}()\n"
+            condition = f"{self.use('END')}({condition})"
+        return (
+            f"def matches(d{self.parameters()}):\n    try:\n{touch}        return {condition}\n"
+            "    except X:\n        return E(d)\n"
+        )
+
+    def parameters(self) -> str:
+        """What every evaluation needs is a parameter, which Python reads faster than a global."""
+        return "".join(f", {name}={name}" for name in sorted({*self.constants, *self.used} - {"R"}))
+
+    def build(self, condition: str, exact: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        namespace: dict[str, Any] = {"__builtins__": {}, **self.runtime(), **self.constants, "E": exact}
+        code = compile(self.source(condition), "<cel selector>", "exec", dont_inherit=True)
+        exec(code, namespace)  # noqa: S102 - see rule 2
+        function: Any = namespace.pop("matches")  # or the function and its globals would be a cycle
+        for name, pattern in self.lazy.items():
+            bind_pattern(function, name, pattern)
+        matches: Callable[[Any], bool] = function
+        return matches
+
+    def runtime(self) -> dict[str, Any]:
+        """What generated code may name."""
+        return RUNTIME
+
+    def is_affordable(self) -> bool:
+        from cel.cost.estimate import estimate  # noqa: PLC0415 - few selectors have loops
+
+        self.loops_cost = estimate(self.checked).max
+        # An iteration costs 1 at least, so this is more than the exact evaluator can spend on all of them.
+        for_each = COST_EFFORT + ITERATION_EFFORT + NODE_EFFORT * self.emitted + CALL_EFFORT * self.calls
+        return self.loops_cost * for_each <= AFFORDABLE
+
+    def use(self, name: str) -> str:
+        self.used.add(name)
+        return name
+
+    def constant(self, value: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def temporary(self) -> str:
+        self.temporaries += 1
+        return f"t{self.temporaries}"
+
+    # --- expressions
+
+    def condition(self, node: Expr, scope: Scope, depth: int) -> str:
+        """Source of an expression that is True or False, or raises."""
+        code = self.emit(node, scope, depth)
+        if code.kind == "bool":
+            return code.text
+        if code.kind in ("attribute", "any"):
+            name = self.temporary()
+            return f"(({name} := {code.text}) is True or {name} is not False and {self.use('R')}())"
+        raise Unsupported
+
+    def emit(self, node: Expr, scope: Scope, depth: int) -> Code:
+        self.emitted += 1
+        if depth > DEPTH_MAX or self.emitted > NODES_MAX:
+            raise Unsupported
+        match node:
+            case Literal(value):
+                return self.literal(value)
+            case Ident(name):
+                return self.ident(node, name, scope)
+            case Select():
+                return self.select(node, scope, depth)
+            case Call():
+                return self.call(node, scope, depth)
+            case ListExpr():
+                return self.list_literal(node, scope, depth)
+            case Comprehension():
+                return self.comprehension(node, scope, depth)
+            case MapExpr():
+                return self.map_literal(node, scope, depth)
+            case _:
+                raise Unsupported
+
+    def literal(self, value: Any) -> Code:
+        if value.__class__ in (str, int, bool, bytes, type(None)):
+            kind = {str: "string", int: "int", bool: "bool", bytes: "bytes", type(None): "null"}[value.__class__]
+            text = repr(value)
+            return Code(f"({text})" if text[0] == "-" else text, kind, value)
+        return Code(self.constant(value), "double" if value.__class__ is float else "uint", value)
+
+    def ident(self, node: Expr, name: str, scope: Scope) -> Code:
+        local = scope.get(name)
+        if local is not None:
+            return local
+        if name.removeprefix(".") == "device" and self.types[node.id].kind == STRUCT_KIND:
+            self.reads_device = True
+            return Code("d.fields", "device")
+        raise Unsupported
+
+    def list_literal(self, node: ListExpr, scope: Scope, depth: int) -> Code:
+        if node.optional_indices:
+            raise Unsupported
+        codes = [self.emit(element, scope, depth + 1) for element in node.elements]
+        if all(code.constant is not MISSING for code in codes):
+            values = [code.constant for code in codes]
+            return Code(self.constant(values), "list", values)
+        return Code(f"[{', '.join(code.text for code in codes)}]", "list")
+
+    def map_literal(self, node: MapExpr, scope: Scope, depth: int) -> Code:
+        pairs = []
+        for entry in node.entries:
+            key = self.emit(entry.key, scope, depth + 1)
+            value = self.emit(entry.value, scope, depth + 1)
+            if entry.optional or key.constant is MISSING or value.constant is MISSING:
+                raise Unsupported
+            pairs.append((key.constant, value.constant))
+        try:
+            constant = make_map(pairs)
+        except EvaluationError:
+            raise Unsupported from None  # a key that is none: the exact evaluator says it when it gets there
+        return Code(self.constant(constant), "map", constant)
+
+    # --- selection
+
+    def select(self, node: Select, scope: Scope, depth: int) -> Code:
+        operand = self.emit(node.operand, scope, depth + 1)
+        key = Code(repr(node.field), "string", node.field)
+        return self.presence(operand, key) if node.test_only else self.lookup(operand, key)
+
+    def lookup(self, operand: Code, key: Code) -> Code:
+        if operand.kind == "device":
+            return Code(*DEVICE_FIELDS[key.constant])
+        if operand.kind in INNER and key.kind == "string":
+            return Code(f"{operand.text}[{key.text}]", INNER[operand.kind])
+        if operand.kind in VALUE and key.kind == "string":
+            return Code(f"{operand.text}[{key.text}]", VALUE[operand.kind])
+        if operand.kind == "attribute":
+            return Code(f"{self.use('GET')}({operand.text}, {key.text})", "attribute")
+        if operand.kind == "optional":
+            return Code(f"{self.use('OPT')}({operand.text}, {key.text})", "optional")
+        raise Unsupported
+
+    def presence(self, operand: Code, key: Code) -> Code:
+        """`has(operand.key)`."""
+        if operand.kind in VALUE:
+            return Code(f"({key.text} in {operand.text})", "bool")
+        raise Unsupported
+
+    # --- calls
+
+    def call(self, node: Call, scope: Scope, depth: int) -> Code:
+        special = _SPECIAL.get(node.function)
+        if special is not None:
+            code = special(self, node, scope, depth + 1)
+            if code is not None:
+                return code
+        return self.function(node, scope, depth + 1)
+
+    def function(self, node: Call, scope: Scope, depth: int) -> Code:
+        """Any function, by calling what the exact evaluator calls."""
+        operands = node.args if node.target is None else (node.target, *node.args)
+        if node.function in _GROWING:
+            self.is_costly = True
+        self.calls += 1
+        codes = [self.emit(operand, scope, depth) for operand in operands]
+        if any(code.kind in ("device", *INNER) for code in codes):
+            raise Unsupported
+        name = self.constant(self.implementation(node, len(operands)))
+        return Code(f"{name}({', '.join(code.text for code in codes)})", self.result_kind(node))
+
+    def result_kind(self, node: Call) -> str:
+        """What the overloads that may be called say themselves.
+
+        A type the checker inferred for a type parameter can be wrong: `[1] + [device.attributes["d"].x]`
+        is a list of int to it.
+        """
+        chosen = self.checked.references.get(node.id, ())
+        overloads = self.checked.environment.functions(node.function) or ()
+        kinds = {kind_of(overload.result) for overload in overloads if overload.id in chosen}
+        return kinds.pop() if len(kinds) == 1 else "any"
+
+    def implementation(self, node: Call, count: int) -> Implementation:
+        from cel.evaluator.walker import implementation_of  # noqa: PLC0415 - the usual selectors call nothing
+
+        return implementation_of(self.checked, node, count)
+
+    def logical(self, node: Call, scope: Scope, depth: int) -> Code:
+        from_terms = [self.condition(term, scope, depth) for term in terms_of(node)]
+        operator = " and " if node.function == LOGICAL_AND else " or "
+        return Code(f"({operator.join(from_terms)})", "bool")
+
+    def negation(self, node: Call, scope: Scope, depth: int) -> Code:
+        return Code(f"(not {self.condition(node.args[0], scope, depth)})", "bool")
+
+    def conditional(self, node: Call, scope: Scope, depth: int) -> Code:
+        condition = self.condition(node.args[0], scope, depth)
+        truthy, falsy = (self.emit(branch, scope, depth) for branch in node.args[1:])
+        kind = truthy.kind if truthy.kind == falsy.kind else "any"
+        if kind == "any" and {truthy.kind, falsy.kind} & {*INNER, *VALUE, "device"}:
+            raise Unsupported
+        return Code(f"({truthy.text} if {condition} else {falsy.text})", kind)
+
+    def dyn(self, node: Call, scope: Scope, depth: int) -> Code:
+        code = self.emit(node.args[0], scope, depth)
+        if code.kind in ("device", *INNER, *VALUE):
+            raise Unsupported
+        return code
+
+    def index(self, node: Call, scope: Scope, depth: int) -> Code:
+        operand = self.emit(node.args[0], scope, depth)
+        key = self.emit(node.args[1], scope, depth)
+        if operand.kind == "device":
+            raise Unsupported
+        return self.lookup(operand, key)
+
+    def optional_index(self, node: Call, scope: Scope, depth: int) -> Code:
+        operand = self.emit(node.args[0], scope, depth)
+        key = self.emit(node.args[1], scope, depth)
+        if key.kind != "string" or operand.kind not in ("attribute_domain", "capacity_domain", "optional"):
+            raise Unsupported
+        return Code(f"{self.use('OPT')}({operand.text}, {key.text})", "optional")
+
+    def or_value(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        """`m.?k.orValue(c)` is a plain `get` when `m` is a domain and `c` a constant."""
+        assert node.target is not None
+        default = self.emit(node.args[0], scope, depth)
+        target = node.target
+        if type(target) is Call and target.function in (OPTIONAL_SELECT, OPTIONAL_INDEX):
+            operand = self.emit(target.args[0], scope, depth)
+            key = self.emit(target.args[1], scope, depth)
+            if operand.kind in VALUE and key.kind == "string":
+                kind = VALUE[operand.kind]
+                if default.kind not in (kind, "string", "int", "bool") or (kind == "quantity" != default.kind):
+                    raise Unsupported
+                if default.constant is not MISSING:
+                    return Code(f"{operand.text}.get({key.text}, {default.text})", kind)
+                name = self.temporary()
+                found = f"({name} := {operand.text}.get({key.text}, {self.use('M')})) is not M"
+                return Code(f"({name} if {found} else {default.text})", kind)
+        optional = self.emit(target, scope, depth)
+        if optional.kind != "optional" or default.kind in ("device", *INNER, *VALUE):
+            raise Unsupported
+        name = self.temporary()
+        return Code(f"({name}.value if ({name} := {optional.text}).has_value else {default.text})", "any")
+
+    def has_value(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        target = node.target
+        if type(target) is Call and target.function in (OPTIONAL_SELECT, OPTIONAL_INDEX):
+            operand = self.emit(target.args[0], scope, depth)
+            key = self.emit(target.args[1], scope, depth)
+            if operand.kind in VALUE and key.kind == "string":
+                return self.presence(operand, key)
+        return None
+
+    # --- comparison
+
+    def equality(self, node: Call, scope: Scope, depth: int) -> Code:
+        left, right = node.args
+        signed = self.sign_comparison(node, scope, depth)
+        if signed is not None:
+            return signed
+        first = self.emit(left, scope, depth)
+        second = self.emit(right, scope, depth)
+        if {first.kind, second.kind} & {"device", *INNER, *VALUE}:
+            raise Unsupported
+        wanted = node.function == EQUALS
+        if first.kind == second.kind and first.kind in ("string", "int", "uint", "double", "bool", "bytes"):
+            return Code(f"({first.text} {'==' if wanted else '!='} {second.text})", "bool")
+        if second.kind == "attribute" and first.constant.__class__ in (str, int, bool):
+            return Code(self.equal_to_constant(second, first.constant, is_left=False, wanted=wanted), "bool")
+        if first.kind == "attribute" and second.constant.__class__ in (str, int, bool):
+            return Code(self.equal_to_constant(first, second.constant, is_left=True, wanted=wanted), "bool")
+        if first.kind == "attribute" and second.kind == "string" and not wanted:
+            return Code(f"({first.text} != {second.text})", "bool")
+        self.calls += 1
+        function = self.use("EQ" if wanted else "NE")
+        return Code(f"{function}({first.text}, {second.text})", "bool")
+
+    def equal_to_constant(self, value: Code, constant: Any, *, is_left: bool, wanted: bool) -> str:
+        """An attribute against a text, number or bool; a version on the left of == is an error."""
+        name = self.temporary()
+        if constant.__class__ is bool:
+            test = f"({name} := {value.text}) is {constant!r}"
+        elif constant.__class__ is int:
+            test = f"(({name} := {value.text}) == {constant!r} and {name}.__class__ is not {self.use('BOOL')})"
+        elif not wanted:
+            return f"({value.text} != {constant!r})"
+        elif not is_left:
+            return f"({constant!r} == {value.text})"
+        else:
+            test = f"({name} := {value.text}) == {constant!r}"
+        if not wanted:
+            return f"(not ({test}))"
+        return f"({test} or {name}.__class__ is {self.use('S')} and {self.use('R')}())" if is_left else f"({test})"
+
+    def ordering(self, node: Call, scope: Scope, depth: int) -> Code:
+        signed = self.sign_comparison(node, scope, depth)
+        if signed is not None:
+            return signed
+        first = self.emit(node.args[0], scope, depth)
+        second = self.emit(node.args[1], scope, depth)
+        operator = COMPARISONS[node.function]
+        if first.kind == second.kind and first.kind in ("string", "int", "uint"):
+            return Code(f"({first.text} {operator} {second.text})", "bool")
+        for value, other, sign in ((first, second, operator), (second, first, COMPARISONS[MIRRORED[node.function]])):
+            if value.kind == "attribute" and other.constant.__class__ in (str, int):
+                name = self.temporary()
+                cls = self.use("INT" if other.constant.__class__ is int else "STR")
+                test = f"({name} := {value.text}).__class__ is {cls} and {name} {sign} {other.constant!r}"
+                return Code(f"({test} or {name}.__class__ is not {cls} and {self.use('R')}())", "bool")
+        if {first.kind, second.kind} & {"device", *INNER, *VALUE}:
+            raise Unsupported
+        self.calls += 1
+        name = self.constant(self.implementation(node, 2))
+        return Code(f"{name}({first.text}, {second.text})", "bool")
+
+    def sign_comparison(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        """`a.compareTo(b) >= 0` with a constant b: one comparison of the numbers or keys behind."""
+        function = node.function
+        left, right = node.args
+        if type(left) is Literal and left.value.__class__ is int and left.value == 0:
+            left, right = right, left
+            function = MIRRORED[function]
+        if not (type(left) is Call and left.function == "compareTo" and left.target is not None):
+            return None
+        if not (type(right) is Literal and right.value.__class__ is int and right.value == 0):
+            return None
+        return self.versus(left.target, DECIDED_BY_SIGN[function], left.args[0], scope, depth)
+
+    def greater_or_less(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        assert node.target is not None
+        return self.versus(node.target, ">" if node.function == "isGreaterThan" else "<", node.args[0], scope, depth)
+
+    def versus(self, receiver: Expr, operator: str, argument: Expr, scope: Scope, depth: int) -> Code | None:
+        """A quantity or version compared with a constant one; only these types have `nano` and `key`."""
+        constant = self.folded(argument)
+        if constant is MISSING:
+            return None
+        self.calls += 1
+        code = self.emit(receiver, scope, depth)
+        if code.kind not in ("attribute", "quantity", "semver"):
+            return None
+        if constant.__class__ is Semver:
+            return Code(f"({code.text}.key {operator} {self.constant(constant.key)})", "bool")
+        return Code(f"({code.text}.nano {operator} {constant.nano})", "bool")
+
+    def folded(self, node: Expr) -> Any:
+        """The value of `quantity("...")` or `semver("...")`, or MISSING."""
+        if type(node) is not Call or node.function not in ("quantity", "semver") or node.target is not None:
+            return MISSING
+        values: list[Any] = [argument.value for argument in node.args if type(argument) is Literal]
+        if len(values) != len(node.args):
+            return MISSING
+        from cel.library.kube_library import quantity, semver  # noqa: PLC0415
+
+        try:
+            return quantity(values[0]) if node.function == "quantity" else semver(*values)
+        except EvaluationError:
+            return MISSING
+
+    def constant_call(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        value = self.folded(node)
+        if value is MISSING:
+            return None
+        self.calls += 1  # each time, to the exact evaluator
+        return Code(self.constant(value), node.function, value)
+
+    def membership(self, node: Call, scope: Scope, depth: int) -> Code:
+        element = self.emit(node.args[0], scope, depth)
+        collection = self.emit(node.args[1], scope, depth)
+        if element.kind in ("device", *INNER, *VALUE) or collection.kind == "device":
+            raise Unsupported
+        if collection.kind in (*INNER, *VALUE):
+            if element.kind != "string":
+                raise Unsupported
+            return Code(f"({element.text} in {collection.text})", "bool")
+        values = collection.constant
+        if values.__class__ is list and element.kind in ("string", "int", "attribute"):
+            return Code(self.one_of(element, values), "bool")
+        if values is not MISSING or self.is_constant_list(node.args[1]):
+            raise Unsupported
+        self.calls += 1
+        return Code(f"{self.use('IN')}({element.text}, {collection.text})", "bool")
+
+    def is_constant_list(self, node: Expr) -> bool:
+        """A list that is a constant to the exact evaluator, though not here: it looks elements up in a set."""
+        if type(node) is not ListExpr or not any(type(element) is Call for element in node.elements):
+            return False
+        from cel.evaluator.walker import Planner  # noqa: PLC0415 - few lists have calls in them
+
+        return Planner(self.checked).constant(node) is not MISSING
+
+    def one_of(self, element: Code, values: list[Any]) -> str:
+        """`x in [constants]`: all texts or all ints; numbers of other types are the exact evaluator's."""
+        classes = {value.__class__ for value in values}
+        if classes not in ({str}, {int}):
+            raise Unsupported
+        members = self.constant(frozenset(values))
+        if element.kind != "attribute":
+            return f"({element.text} in {members})"
+        name = self.temporary()
+        test = f"({name} := {element.text}) in {members}"
+        if classes == {int}:
+            test = f"({test} and {name}.__class__ is not {self.use('BOOL')})"
+        return f"({test} or {name}.__class__ is {self.use('S')} and {self.use('R')}())"
+
+    # --- texts
+
+    def text_method(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        """`startsWith`, `endsWith`, `contains` with a constant: only texts have these Python methods."""
+        assert node.target is not None
+        argument = node.args[0]
+        if type(argument) is not Literal or argument.value.__class__ is not str:
+            return None
+        code = self.emit(node.target, scope, depth)
+        if code.kind not in ("string", "attribute"):
+            return None
+        if node.function == "contains":
+            return Code(f"({code.text}.find({argument.value!r}) >= 0)", "bool")
+        method = "startswith" if node.function == "startsWith" else "endswith"
+        return Code(f"{code.text}.{method}({argument.value!r})", "bool")
+
+    def matches(self, node: Call, scope: Scope, depth: int) -> Code | None:
+        operands = node.args if node.target is None else (node.target, *node.args)
+        pattern = operands[1]
+        if type(pattern) is not Literal or pattern.value.__class__ is not str:
+            return None
+        code = self.emit(operands[0], scope, depth)
+        if code.kind not in ("string", "attribute"):
+            return None
+        return self.pattern_test(code, pattern.value)
+
+    def pattern_test(self, code: Code, pattern: str) -> Code:
+        from cel.library.regex import RegexError, compile_regex  # noqa: PLC0415 - many selectors have no pattern
+
+        self.calls += 1
+        try:
+            regex = compile_regex(pattern)
+        except RegexError:
+            raise Unsupported from None
+        members = regex.members()
+        if members is not None:
+            if code.kind == "string":
+                return Code(f"({code.text} in {self.constant(members)})", "bool")
+            name = self.temporary()
+            other = f"{name}.__class__ is not {self.use('STR')} and {self.use('R')}()"
+            return Code(f"(({name} := {code.text}) in {self.constant(members)} or {other})", "bool")
+        if regex.is_bounded:
+            name = self.constant(None)
+            self.lazy[name] = regex
+            return Code(f"({name}({code.text}) is not None)", "bool")
+        name = self.temporary()
+        search = self.constant(regex.search)
+        cls = self.use("STR")
+        return Code(
+            f"(({name} := {code.text}).__class__ is {cls} and {search}({name}) "
+            f"or {name}.__class__ is not {cls} and {self.use('R')}())",
+            "bool",
+        )
+
+    # --- macros
+
+    def comprehension(self, node: Comprehension, scope: Scope, depth: int) -> Code:
+        if node.iter_var2 is not None:
+            raise Unsupported
+        if type(node.iter_range) is ListExpr and not node.iter_range.elements:
+            return self.bind(node, scope, depth + 1)
+        elements = self.constant_elements(node.iter_range)
+        if elements is not None and (unrolled := self.unrolled(node, elements, scope, depth + 1)) is not None:
+            return unrolled
+        self.is_costly = True
+        return self.fold(node, scope, depth + 1)
+
+    def bind(self, node: Comprehension, scope: Scope, depth: int) -> Code:
+        """`cel.bind`: the value is computed at once; should that fail, the exact evaluator is as lazy as CEL."""
+        init = self.emit(node.accu_init, scope, depth)
+        if init.constant is not MISSING:
+            return self.emit(node.result, {**scope, node.accu_var: init}, depth)
+        name = self.temporary()
+        body = self.emit(node.result, {**scope, node.accu_var: Code(name, init.kind)}, depth)
+        return Code(f"(({name} := {init.text}) is not {self.use('M')} and {body.text})", body.kind)
+
+    def constant_elements(self, node: Expr) -> list[Literal] | None:
+        if type(node) is not ListExpr or node.optional_indices or len(node.elements) > UNROLLED_MAX:
+            return None
+        literals = [element for element in node.elements if type(element) is Literal]
+        return literals if len(literals) == len(node.elements) else None
+
+    def unrolled(self, node: Comprehension, elements: list[Literal], scope: Scope, depth: int) -> Code | None:
+        """`exists` and `all` over a literal list: the predicate once per element."""
+        shape = quantifier(node)
+        if shape is None or not elements:
+            return None
+        function, predicate = shape
+        terms = [
+            self.condition(predicate, {**scope, node.iter_var: self.literal(element.value)}, depth)
+            for element in elements
+        ]
+        return Code(f"({(' or ' if function == '_||_' else ' and ').join(terms)})", "bool")
+
+    def fold(self, node: Comprehension, scope: Scope, depth: int) -> Code:
+        source = self.emit(node.iter_range, scope, depth)
+        if source.kind in ("device", *INNER, "capacity_domain") or ":=" in source.text:
+            raise Unsupported
+        name = self.temporary()
+        kind: str | None = {"attribute": "attribute", "attribute_domain": "string"}.get(source.kind)
+        if kind is None:
+            kind = element_kind(source.constant)
+        inner = {**scope, node.iter_var: Code(name, kind)}
+        loop = f"for {name} in {self.use('ITER')}({source.text})"
+        shape = quantifier(node)
+        if shape is not None:
+            operator, predicate = shape
+            function = self.use("ANY" if operator == LOGICAL_OR else "ALL")
+            return Code(f"{function}({self.condition(predicate, inner, depth)} {loop})", "bool")
+        step = node.loop_step
+        if type(step) is Call and step.function == CONDITIONAL:
+            condition = self.condition(step.args[0], inner, depth)
+            if type(node.accu_init) is Literal:
+                return Code(f"{self.use('ONE')}({condition} {loop})", "bool")
+            loop += f" if {condition}"
+            step = step.args[1]
+        if not (type(step) is Call and step.function == ADD and type(step.args[1]) is ListExpr):
+            raise Unsupported
+        element = self.emit(step.args[1].elements[0], inner, depth)
+        if element.kind in ("device", *INNER, *VALUE):
+            raise Unsupported
+        return Code(f"[{element.text} {loop}]", "list")
+
+
+_Special = Callable[[Generator, Call, Scope, int], Code | None]
+
+_SPECIAL: Final[dict[str, _Special]] = {
+    LOGICAL_AND: Generator.logical,
+    LOGICAL_OR: Generator.logical,
+    LOGICAL_NOT: Generator.negation,
+    CONDITIONAL: Generator.conditional,
+    "dyn": Generator.dyn,
+    INDEX: Generator.index,
+    OPTIONAL_INDEX: Generator.optional_index,
+    OPTIONAL_SELECT: Generator.optional_index,
+    "orValue": Generator.or_value,
+    "hasValue": Generator.has_value,
+    EQUALS: Generator.equality,
+    NOT_EQUALS: Generator.equality,
+    LESS: Generator.ordering,
+    LESS_EQUALS: Generator.ordering,
+    GREATER: Generator.ordering,
+    GREATER_EQUALS: Generator.ordering,
+    "isGreaterThan": Generator.greater_or_less,
+    "isLessThan": Generator.greater_or_less,
+    "quantity": Generator.constant_call,
+    "semver": Generator.constant_call,
+    IN: Generator.membership,
+    "startsWith": Generator.text_method,
+    "endsWith": Generator.text_method,
+    "contains": Generator.text_method,
+    "matches": Generator.matches,
+}

@@ -1,0 +1,224 @@
+"""What generated code is made of and runs with: `Code`, operators, the run-time functions, shapes of macros.
+
+Not here: how expressions become code (`codegen`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, NoReturn
+
+from cel.checker.declarations import (
+    BOOL_KIND,
+    BYTES_KIND,
+    DOUBLE_KIND,
+    INT_KIND,
+    LIST_KIND,
+    MAP_KIND,
+    NULL_KIND,
+    OPAQUE_KIND,
+    STRING_KIND,
+    STRUCT_KIND,
+    UINT_KIND,
+    Type,
+    is_optional,
+)
+from cel.errors import EvaluationError
+from cel.evaluator.lookup import qualified
+from cel.library.values import (
+    EFFORT,
+    EFFORT_LIMIT,
+    MAP_CLASSES,
+    MISSING,
+    NONE,
+    AbortedError,
+    Optional,
+    contains,
+    equal,
+)
+from cel.parser.syntax import (
+    EQUALS,
+    GREATER,
+    GREATER_EQUALS,
+    LESS,
+    LESS_EQUALS,
+    LOGICAL_AND,
+    LOGICAL_OR,
+    NOT_EQUALS,
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    Literal,
+)
+from cel.semver import Semver
+
+_SCALARS: Final = {
+    BOOL_KIND: "bool",
+    INT_KIND: "int",
+    UINT_KIND: "uint",
+    DOUBLE_KIND: "double",
+    STRING_KIND: "string",
+    BYTES_KIND: "bytes",
+    NULL_KIND: "null",
+    LIST_KIND: "list",
+    MAP_KIND: "map",
+}
+
+
+COMPARISONS: Final = {LESS: "<", LESS_EQUALS: "<=", GREATER: ">", GREATER_EQUALS: ">="}
+MIRRORED: Final = {
+    LESS: GREATER,
+    LESS_EQUALS: GREATER_EQUALS,
+    GREATER: LESS,
+    GREATER_EQUALS: LESS_EQUALS,
+    EQUALS: EQUALS,
+    NOT_EQUALS: NOT_EQUALS,
+}
+DECIDED_BY_SIGN: Final = {**COMPARISONS, EQUALS: "==", NOT_EQUALS: "!="}
+DEVICE_FIELDS: Final = {
+    "driver": ("d._driver", "string"),
+    "attributes": ("d._attributes", "attributes"),
+    "capacity": ("d._capacity", "capacity"),
+    "allowMultipleAllocations": ("d._multiple", "bool"),
+}
+INNER: Final = {"attributes": "attribute_domain", "capacity": "capacity_domain"}
+VALUE: Final = {"attribute_domain": "attribute", "capacity_domain": "quantity"}
+
+
+class Unsupported(Exception):  # noqa: N818 - control flow inside of this module, not an error
+    """The expression is left to the exact evaluator."""
+
+
+class Code(NamedTuple):
+    """Source of a Python expression and what is known of its value.
+
+    kind: "bool", "int", "string", ... for a static type; "attribute", "attributes", "attribute_domain",
+        "capacity", "capacity_domain", "quantity", "device", "optional"; "any" when nothing is known.
+    constant: the value when it is one, else MISSING.
+    """
+
+    text: str
+    kind: str
+    constant: Any = MISSING
+
+
+Scope = Mapping[str, Code]
+
+
+def fail() -> NoReturn:
+    """Give up: the exact evaluator answers."""
+    raise Unsupported
+
+
+def _iterable(value: Any) -> Any:
+    if value.__class__ is list or value.__class__ in MAP_CLASSES:
+        return value
+    fail()
+
+
+def _exactly_one(answers: Any) -> bool:
+    return [*answers].count(True) == 1
+
+
+def _not_equal(left: Any, right: Any) -> bool:
+    try:
+        return not equal(left, right)
+    except AbortedError:
+        raise
+    except EvaluationError:
+        return True
+
+
+def _optional_get(value: Any, key: Any) -> Optional:
+    """`value.?key`, and `optional.key`."""
+    if value.__class__ is Optional:
+        if not value.has_value:
+            return NONE
+        value = value.value
+    found = qualified(value, key, tests=True)
+    return NONE if found is MISSING else Optional(found)
+
+
+def _get(value: Any, key: Any) -> Any:
+    """`value[key]` of anything but an optional."""
+    return qualified(value, key, tests=False)
+
+
+_RESERVED: Final = EFFORT_LIMIT // 4 * 3
+"""What is left to the exact evaluator, which begins anew, of what an evaluation may take."""
+
+
+def _begin() -> None:
+    """Let what is called spend a quarter of the limit."""
+    EFFORT[0] = _RESERVED
+
+
+def _end(answer: Any) -> Any:
+    EFFORT[0] -= _RESERVED
+    return answer
+
+
+RUNTIME: Final[dict[str, Any]] = {
+    "BEGIN": _begin,
+    "END": _end,
+    "R": fail,
+    "S": Semver,
+    "M": MISSING,
+    "ANY": any,
+    "ALL": all,
+    "ONE": _exactly_one,
+    "IN": contains,
+    "EQ": equal,
+    "NE": _not_equal,
+    "GET": _get,
+    "OPT": _optional_get,
+    "ITER": _iterable,
+    "LEN": len,
+    "INT": int,
+    "STR": str,
+    "BOOL": bool,
+    "X": Exception,
+}
+
+
+def kind_of(type_: Type) -> str:
+    if type_.kind == STRUCT_KIND:
+        return {"kubernetes.Quantity": "quantity", "kubernetes.Semver": "semver"}.get(type_.name, "any")
+    if type_.kind == OPAQUE_KIND and is_optional(type_):
+        return "optional"
+    return _SCALARS.get(type_.kind, "any")
+
+
+def element_kind(constant: Any) -> str:
+    """What all elements of a constant list are."""
+    classes = {element.__class__ for element in constant} if constant.__class__ is list else set()
+    return {str: "string", int: "int"}.get(classes.pop(), "any") if len(classes) == 1 else "any"
+
+
+def quantifier(node: Comprehension) -> tuple[str, Expr] | None:
+    """The operator and the predicate of `exists` (`||`) or `all` (`&&`)."""
+    step = node.loop_step
+    if type(node.accu_init) is not Literal or node.accu_init.value.__class__ is not bool:
+        return None
+    if type(step) is Call and step.function in (LOGICAL_OR, LOGICAL_AND) and type(step.args[0]) is Ident:
+        return step.function, step.args[1]
+    return None
+
+
+def bind_pattern(function: Any, name: str, regex: Any) -> None:
+    """Have the pattern compiled when it is first needed: Python takes longer for that than we for the rest."""
+    code = function.__code__
+    position = code.co_varnames.index(name) - 1
+
+    def replace(search: Any) -> None:
+        defaults = [*function.__defaults__]
+        defaults[position] = search
+        function.__defaults__ = tuple(defaults)
+
+    def first_search(text: Any) -> Any:
+        search = regex.python().search
+        replace(search)
+        return search(text)
+
+    replace(first_search)

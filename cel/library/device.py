@@ -1,0 +1,182 @@
+"""Devices as expressions see them.
+
+Rules of this module
+  1. A view is built once per device and never changed; any number of selectors read it.
+  2. A device that published something no selector may see has `problem` set instead, and every selector
+     on it fails with that text, also one that reads something else (as upstream).
+  3. `attributes` and `capacity` map domain → id → value; an unknown domain reads as an empty map.
+
+Not here: how attributes come from the API (`decode_attribute` takes the one field that is set).
+
+Source: k8s.io/dynamic-resource-allocation cel/compile.go (`DeviceMatches`, `getAttributeValue`,
+`parseQualifiedName`) v0.36.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cel.library.values import DefaultMap
+from cel.quantity import Quantity
+from cel.semver import Semver
+
+UNSUPPORTED_VALUE: Final = "unsupported attribute value"
+_SCALAR_CLASSES: Final = frozenset((bool, int, str, Semver))
+_ATTRIBUTE_CLASSES: Final = _SCALAR_CLASSES | {list}
+
+
+class UnsupportedAttribute:
+    """The place of an attribute value no selector may see; `problem` says why, in upstream's words."""
+
+    __slots__ = ("problem",)
+
+    def __init__(self, problem: str = UNSUPPORTED_VALUE) -> None:
+        self.problem: Final = problem
+
+    def __eq__(self, other: object) -> bool:
+        return self.problem == other.problem if isinstance(other, UnsupportedAttribute) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.problem)
+
+    def __repr__(self) -> str:
+        return f"UnsupportedAttribute({self.problem!r})"
+
+
+class DeviceView:
+    """One device.
+
+    driver: the driver's name.
+    attributes, capacity: domain → id → value; lists are Python lists.
+    allow_multiple_allocations: as published, false when not.
+    problem: why no selector can be evaluated on this device, or None.
+    fields: the same as the CEL map `device`.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "_capacity",
+        "_driver",
+        "_multiple",
+        "allow_multiple_allocations",
+        "attributes",
+        "capacity",
+        "driver",
+        "fields",
+        "problem",
+    )
+
+    def __init__(
+        self,
+        driver: str,
+        attributes: DefaultMap,
+        capacity: DefaultMap,
+        allow_multiple_allocations: bool,
+        problem: str | None,
+    ) -> None:
+        self.driver: Final = driver
+        self.attributes: Final = attributes
+        self.capacity: Final = capacity
+        self.allow_multiple_allocations: Final = allow_multiple_allocations
+        self.problem: Final = problem
+        self.fields: Final[dict[str, Any]] = {
+            "driver": driver,
+            "attributes": attributes,
+            "capacity": capacity,
+            "allowMultipleAllocations": allow_multiple_allocations,
+        }
+        if problem is None:
+            # What generated code reads. A device with a problem has none of it, so that code fails and the
+            # exact evaluator says why.
+            self._driver: Final = driver
+            self._attributes: Final = attributes
+            self._capacity: Final = capacity
+            self._multiple: Final = allow_multiple_allocations
+
+
+def device_view(
+    driver: str,
+    attributes: Mapping[str, object],
+    capacity: Mapping[str, Quantity],
+    allow_multiple_allocations: bool = False,
+) -> DeviceView:
+    """The view of a device.
+
+    Args:
+        driver: Name of the driver; also the domain of names without one.
+        attributes: By published name (`model` or `domain/model`): bool, int, str, Semver, a tuple or list
+            of these, or an `UnsupportedAttribute`.
+        capacity: By published name.
+        allow_multiple_allocations: As published.
+    """
+    problem = None
+    by_domain = DefaultMap()
+    for name, value in attributes.items():
+        decoded = [*value] if isinstance(value, tuple) else value  # CEL lists are lists
+        if decoded.__class__ not in _ATTRIBUTE_CLASSES or not _are_scalars(decoded):
+            reason = decoded.problem if isinstance(decoded, UnsupportedAttribute) else UNSUPPORTED_VALUE
+            # Go reports the first it meets in a map's random order; the first by name is as good.
+            text = f"attribute {name}: {reason}"
+            problem = text if problem is None or text < problem else problem
+            continue
+        _put(by_domain, driver, name, decoded)
+    amounts = DefaultMap()
+    for name, amount in capacity.items():
+        _put(amounts, driver, name, amount)
+    return DeviceView(driver, by_domain, amounts, allow_multiple_allocations, problem)
+
+
+def _are_scalars(value: object) -> bool:
+    return not isinstance(value, list) or all(element.__class__ in _SCALAR_CLASSES for element in value)
+
+
+def _put(by_domain: DefaultMap, driver: str, name: str, value: object) -> None:
+    domain, slash, identifier = name.partition("/")
+    if not slash:
+        domain, identifier = driver, name
+    inner = by_domain.get(domain)
+    if inner is None:
+        by_domain[domain] = {identifier: value}
+    else:
+        inner[identifier] = value
+
+
+_LIST_FIELDS: Final = ("ints", "bools", "strings", "versions")
+_SCALAR_FIELDS: Final = ("int", "bool", "string", "version")
+
+
+def decode_attribute(fields: Mapping[str, Any], *, is_list_enabled: bool = True) -> object:
+    """The value of an API attribute: of its fields the one that is set, lists before scalars.
+
+    Args:
+        fields: As in the API, `{"string": "A100"}`; None counts as not set.
+        is_list_enabled: Whether list values may be read (1.36: gate DRAListTypeAttributes; 1.37: always).
+
+    Returns:
+        bool, int, str, Semver or a tuple of these, or an `UnsupportedAttribute`.
+    """
+    if is_list_enabled:
+        for name in _LIST_FIELDS:
+            values = fields.get(name)
+            if values is None:
+                continue
+            if name != "versions":
+                return tuple(values)
+            return _versions(values)
+    for name in _SCALAR_FIELDS:
+        value = fields.get(name)
+        if value is None:
+            continue
+        if name != "version":
+            return value
+        versions = _versions([value])
+        return versions[0] if isinstance(versions, tuple) else versions
+    return UnsupportedAttribute()
+
+
+def _versions(texts: list[str]) -> tuple[Semver, ...] | UnsupportedAttribute:
+    try:
+        return tuple(map(Semver.parse, texts))
+    except ValueError as error:
+        return UnsupportedAttribute(f"parse semantic version: {error}")

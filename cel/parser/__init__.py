@@ -1,0 +1,1 @@
+"""From text to syntax tree: lexer, parser, macros, and the errors of cel-go's ANTLR parser."""

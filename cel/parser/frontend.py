@@ -1,0 +1,80 @@
+"""Source text to expression nodes.
+
+`parse` is all of it: `lexer` cuts tokens, `parser` builds nodes and has `macros` expand calls, and
+`recovery` explains what does not parse, in cel-go's words.
+
+Not here: types (`checker`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from cel.errors import Issue, compilation_failed
+from cel.parser import macros
+from cel.parser.lexer import tokenize
+from cel.parser.macros import Expander, MacroKey
+from cel.parser.parser import DepthError, Parser, UnexpectedTokenError
+from cel.parser.syntax import Parsed
+from cel.recursion import with_room
+
+SIZE_LIMIT: Final = 100_000
+"""Code points cel-go parses at most; the API server takes 10,240 bytes (`DeviceSelector` validation)."""
+
+
+class ParseOptions:
+    """What of the syntax an environment knows.
+
+    escaped_identifiers: fields in back-quotes (cel-go 0.29, Kubernetes 1.37).
+    """
+
+    __slots__ = ("escaped_identifiers", "macros")
+
+    def __init__(self, expanders: Mapping[MacroKey, Expander], *, escaped_identifiers: bool) -> None:
+        self.macros: Final = expanders
+        self.escaped_identifiers: Final = escaped_identifiers
+
+
+STANDARD_OPTIONS: Final = ParseOptions(
+    {**macros.STANDARD, **macros.OPTIONAL, **macros.BINDINGS, **macros.TWO_VARIABLES, **macros.LISTS},
+    escaped_identifiers=True,
+)
+"""Everything any supported version has."""
+
+
+def parse(source: str, *, options: ParseOptions = STANDARD_OPTIONS) -> Parsed:
+    """Parse one expression.
+
+    Raises:
+        CompileError: with cel-go's text: syntax errors (all that ANTLR would report), reserved names,
+            numbers out of range, macro arguments that are none, nesting and size limits.
+
+    Source: cel-go parser/parser.go at v0.29.2.
+    """
+    if len(source) > SIZE_LIMIT:
+        message = f"expression code point size exceeds limit: size: {len(source)}, limit {SIZE_LIMIT}"
+        raise compilation_failed(source, (Issue(-1, message),))
+    if not source.isascii():
+        # A lone surrogate cannot come from a YAML or JSON document that the API server took.
+        source = source.encode("utf-8", "replace").decode("utf-8")
+    return with_room(_parse, source, options)
+
+
+def _parse(source: str, options: ParseOptions) -> Parsed:
+    tokens = tokenize(source)
+    if not tokens.issues:
+        parser = Parser(tokens, options.macros, escaped_identifiers=options.escaped_identifiers)
+        try:
+            expr = parser.parse()
+        except UnexpectedTokenError:
+            pass
+        except DepthError as error:
+            raise compilation_failed(source, (Issue(-1, str(error)),)) from None
+        else:
+            if parser.issues:
+                raise compilation_failed(source, parser.issues)
+            return Parsed(expr, source, parser.macro_calls)
+    from cel.parser.recovery import syntax_issues  # noqa: PLC0415 - only a wrong expression needs it
+
+    raise compilation_failed(source, syntax_issues(tokens))

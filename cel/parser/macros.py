@@ -1,0 +1,388 @@
+"""Macros: the calls that are rewritten before type checking, exactly as cel-go rewrites them.
+
+The shape of an expansion is part of the behaviour: cost formulas count its nodes, and `exists`/`all`
+absorb errors because their step is `||`/`&&`. So each expander here builds cel-go's tree node by node.
+
+Rules of this module
+  1. An expander gets target and arguments already parsed, and returns the replacement, or None when the
+     call is no macro after all (`x.bind(...)` with an `x` other than `cel`).
+  2. All new nodes stand where the call's `(` stands.
+  3. Badly formed arguments raise `MacroError` at the argument.
+
+Not here: which macros an environment has (`environments`).
+
+Source: cel-go parser/macro.go, ext/bindings.go, ext/comprehensions.go, ext/lists.go, cel/library.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol, TypeAlias
+
+from cel.parser import syntax
+from cel.parser.syntax import (
+    ACCUMULATOR,
+    MAP_INSERT,
+    UNUSED_ITER_VAR,
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapEntry,
+    MapExpr,
+    Select,
+    StructExpr,
+    StructField,
+)
+
+SORT_BY_KEYS: Final = "@sortByAssociatedKeys"
+_SORT_BY_INPUT: Final = "@__sortBy_input__"
+_LEGACY_ACCUMULATOR: Final = "__result__"
+
+MOST_COPIES: Final = 10_000
+"""Nodes that expansions may copy: each `optMap` of a chain doubles what stands before it."""
+
+
+class MacroError(Exception):
+    """Arguments a macro cannot take; `offset` is the argument's place."""
+
+    def __init__(self, offset: int, message: str) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.message = message
+
+
+class Builder(Protocol):
+    """What an expander needs of the parser."""
+
+    def new_id(self) -> int: ...
+
+    def copied(self, old_id: int, new_id: int) -> None:
+        """Note a copy; fails when there are more than `MOST_COPIES`."""
+
+
+Expander: TypeAlias = Callable[[Builder, int, Expr | None, tuple[Expr, ...]], Expr | None]
+MacroKey: TypeAlias = tuple[str, int, bool]
+"""(function, number of arguments, written with a receiver)."""
+
+
+class _At:
+    """Makes nodes at one place."""
+
+    __slots__ = ("builder", "offset")
+
+    def __init__(self, builder: Builder, offset: int) -> None:
+        self.builder = builder
+        self.offset = offset
+
+    def literal(self, value: bool | int) -> Literal:
+        return Literal(self.builder.new_id(), self.offset, value)
+
+    def ident(self, name: str) -> Ident:
+        return Ident(self.builder.new_id(), self.offset, name)
+
+    def accumulator(self) -> Ident:
+        return self.ident(ACCUMULATOR)
+
+    def call(self, function: str, *args: Expr) -> Call:
+        return Call(self.builder.new_id(), self.offset, function, None, args)
+
+    def member_call(self, function: str, target: Expr, *args: Expr) -> Call:
+        return Call(self.builder.new_id(), self.offset, function, target, args)
+
+    def list(self, *elements: Expr) -> ListExpr:
+        return ListExpr(self.builder.new_id(), self.offset, elements)
+
+    def fold(
+        self,
+        iter_range: Expr,
+        iter_vars: tuple[str, str | None],
+        init: Expr,
+        condition: Expr,
+        step: Expr,
+        *,
+        result: Expr,
+    ) -> Comprehension:
+        return Comprehension(
+            self.builder.new_id(),
+            self.offset,
+            iter_range,
+            iter_vars[0],
+            iter_vars[1],
+            ACCUMULATOR,
+            init,
+            condition,
+            step,
+            result,
+        )
+
+    def bind(self, name: str, init: Expr, body: Expr) -> Comprehension:
+        return Comprehension(
+            self.builder.new_id(),
+            self.offset,
+            self.list(),
+            UNUSED_ITER_VAR,
+            None,
+            name,
+            init,
+            self.literal(False),
+            self.ident(name),
+            body,
+        )
+
+
+def _variable(arg: Expr, complaint: str) -> str:
+    if type(arg) is not Ident:
+        raise MacroError(arg.offset, complaint)
+    if arg.name in (ACCUMULATOR, _LEGACY_ACCUMULATOR):
+        raise MacroError(arg.offset, "iteration variable overwrites accumulator variable")
+    return arg.name
+
+
+def _one_variable(args: tuple[Expr, ...], complaint: str) -> tuple[str, None]:
+    return _variable(args[0], complaint), None
+
+
+def _two_variables(args: tuple[Expr, ...]) -> tuple[str, str]:
+    for arg in args[:2]:
+        if type(arg) is not Ident:
+            raise MacroError(arg.offset, "argument must be a simple name")
+    first, second = args[:2]
+    assert isinstance(first, Ident)
+    assert isinstance(second, Ident)
+    if first.name == second.name:
+        raise MacroError(second.offset, f"duplicate variable name: {first.name}")
+    return (
+        _variable(first, "argument must be a simple name"),
+        _variable(second, "argument must be a simple name"),
+    )
+
+
+def _fold_all(at: _At, target: Expr, names: tuple[str, str | None], predicate: Expr) -> Expr:
+    return at.fold(
+        target,
+        names,
+        at.literal(True),
+        at.call(syntax.NOT_STRICTLY_FALSE, at.accumulator()),
+        at.call(syntax.LOGICAL_AND, at.accumulator(), predicate),
+        result=at.accumulator(),
+    )
+
+
+def _fold_exists(at: _At, target: Expr, names: tuple[str, str | None], predicate: Expr) -> Expr:
+    return at.fold(
+        target,
+        names,
+        at.literal(False),
+        at.call(syntax.NOT_STRICTLY_FALSE, at.call(syntax.LOGICAL_NOT, at.accumulator())),
+        at.call(syntax.LOGICAL_OR, at.accumulator(), predicate),
+        result=at.accumulator(),
+    )
+
+
+def _fold_exists_one(at: _At, target: Expr, names: tuple[str, str | None], predicate: Expr) -> Expr:
+    return at.fold(
+        target,
+        names,
+        at.literal(0),
+        at.literal(True),
+        at.call(syntax.CONDITIONAL, predicate, at.call(syntax.ADD, at.accumulator(), at.literal(1)), at.accumulator()),
+        result=at.call(syntax.EQUALS, at.accumulator(), at.literal(1)),
+    )
+
+
+def _fold_to_list(
+    at: _At, target: Expr, names: tuple[str, str | None], predicate: Expr | None, transform: Expr
+) -> Expr:
+    step: Expr = at.call(syntax.ADD, at.accumulator(), at.list(transform))
+    if predicate is not None:
+        step = at.call(syntax.CONDITIONAL, predicate, step, at.accumulator())
+    return at.fold(target, names, at.list(), at.literal(True), step, result=at.accumulator())
+
+
+def _has(builder: Builder, offset: int, _target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    (arg,) = args
+    if type(arg) is not Select:
+        raise MacroError(arg.offset, "invalid argument to has() macro")
+    return Select(builder.new_id(), offset, arg.operand, arg.field, True)
+
+
+_QuantifierFold: TypeAlias = Callable[[_At, Expr, tuple[str, str | None], Expr], Expr]
+
+
+def _quantifier(fold: _QuantifierFold) -> Expander:
+    def expand(builder: Builder, offset: int, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+        assert target is not None
+        names = _two_variables(args) if len(args) == 3 else _one_variable(args, "argument must be a simple name")
+        return fold(_At(builder, offset), target, names, args[-1])
+
+    return expand
+
+
+def _map(builder: Builder, offset: int, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    assert target is not None
+    names = _one_variable(args, "argument is not an identifier")
+    return _fold_to_list(_At(builder, offset), target, names, args[1] if len(args) == 3 else None, args[-1])
+
+
+def _filter(builder: Builder, offset: int, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    assert target is not None
+    names = _one_variable(args, "argument is not an identifier")
+    return _fold_to_list(_At(builder, offset), target, names, args[1], args[0])
+
+
+def _transform_list(builder: Builder, offset: int, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    assert target is not None
+    names = _two_variables(args)
+    return _fold_to_list(_At(builder, offset), target, names, args[2] if len(args) == 4 else None, args[-1])
+
+
+def _fold_to_map(
+    at: _At, target: Expr, names: tuple[str, str], predicate: Expr | None, entry: tuple[Expr, ...]
+) -> Expr:
+    step: Expr = at.call(MAP_INSERT, at.accumulator(), *entry)
+    if predicate is not None:
+        step = at.call(syntax.CONDITIONAL, predicate, step, at.accumulator())
+    empty = MapExpr(at.builder.new_id(), at.offset, ())
+    return at.fold(target, names, empty, at.literal(True), step, result=at.accumulator())
+
+
+def _transform_map(builder: Builder, offset: int, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    assert target is not None
+    names = _two_variables(args)
+    at = _At(builder, offset)
+    return _fold_to_map(at, target, names, args[2] if len(args) == 4 else None, (at.ident(names[0]), args[-1]))
+
+
+def _transform_map_entry(builder: Builder, offset: int, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    assert target is not None
+    names = _two_variables(args)
+    at = _At(builder, offset)
+    return _fold_to_map(at, target, names, args[2] if len(args) == 4 else None, (args[-1],))
+
+
+def _optional_map(function: str, *, flat: bool) -> Expander:
+    def expand(builder: Builder, offset: int, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+        assert target is not None
+        name = args[0]
+        if type(name) is not Ident:
+            raise MacroError(name.offset, f"{function}() variable name must be a simple identifier")
+        at = _At(builder, offset)
+        value = at.bind(name.name, at.member_call("value", copy(builder, target)), args[1])
+        return at.call(
+            syntax.CONDITIONAL,
+            at.member_call("hasValue", target),
+            value if flat else at.call("optional.of", value),
+            at.call("optional.none"),
+        )
+
+    return expand
+
+
+def _bind(builder: Builder, offset: int, target: Expr | None, args: tuple[Expr, ...]) -> Expr | None:
+    if type(target) is not Ident or target.name != "cel":
+        return None
+    name, init, body = args
+    if type(name) is not Ident:
+        raise MacroError(name.offset, "cel.bind() variable names must be simple identifiers")
+    return _At(builder, offset).bind(name.name, init, body)
+
+
+def _sort_by(builder: Builder, offset: int, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    assert target is not None
+    if not isinstance(target, ListExpr | Select | Ident | Comprehension | Call):
+        raise MacroError(
+            target.offset,
+            "sortBy can only be applied to a list, identifier, comprehension, call or select expression",
+        )
+    names = _one_variable(args, "argument is not an identifier")
+    at = _At(builder, offset)
+    keys = _fold_to_list(at, at.ident(_SORT_BY_INPUT), names, None, args[1])
+    return at.bind(_SORT_BY_INPUT, target, at.member_call(SORT_BY_KEYS, at.ident(_SORT_BY_INPUT), keys))
+
+
+def copy(builder: Builder, expr: Expr) -> Expr:
+    """`expr` with new ids and the same places."""
+    new_id = builder.new_id()
+    builder.copied(expr.id, new_id)
+    offset = expr.offset
+    match expr:
+        case Literal():
+            return Literal(new_id, offset, expr.value)
+        case Ident():
+            return Ident(new_id, offset, expr.name)
+        case Select():
+            return Select(new_id, offset, copy(builder, expr.operand), expr.field, expr.test_only)
+        case Call():
+            target = None if expr.target is None else copy(builder, expr.target)
+            return Call(new_id, offset, expr.function, target, tuple(copy(builder, arg) for arg in expr.args))
+        case ListExpr():
+            elements = tuple(copy(builder, element) for element in expr.elements)
+            return ListExpr(new_id, offset, elements, expr.optional_indices)
+        case MapExpr():
+            entries = (
+                MapEntry(
+                    builder.new_id(), entry.offset, copy(builder, entry.key), copy(builder, entry.value), entry.optional
+                )
+                for entry in expr.entries
+            )
+            return MapExpr(new_id, offset, tuple(entries))
+        case StructExpr():
+            fields = (
+                StructField(builder.new_id(), field.offset, field.name, copy(builder, field.value), field.optional)
+                for field in expr.fields
+            )
+            return StructExpr(new_id, offset, expr.type_name, tuple(fields))
+        case Comprehension():
+            return Comprehension(
+                new_id,
+                offset,
+                copy(builder, expr.iter_range),
+                expr.iter_var,
+                expr.iter_var2,
+                expr.accu_var,
+                copy(builder, expr.accu_init),
+                copy(builder, expr.loop_condition),
+                copy(builder, expr.loop_step),
+                copy(builder, expr.result),
+            )
+
+
+STANDARD: Final[Mapping[MacroKey, Expander]] = {
+    ("has", 1, False): _has,
+    ("all", 2, True): _quantifier(_fold_all),
+    ("exists", 2, True): _quantifier(_fold_exists),
+    ("exists_one", 2, True): _quantifier(_fold_exists_one),
+    ("map", 2, True): _map,
+    ("map", 3, True): _map,
+    ("filter", 2, True): _filter,
+}
+"""Macros of the language itself."""
+
+OPTIONAL: Final[Mapping[MacroKey, Expander]] = {
+    ("optMap", 2, True): _optional_map("optMap", flat=False),
+    ("optFlatMap", 2, True): _optional_map("optFlatMap", flat=True),
+}
+"""Macros of the optional types library (Kubernetes 1.28)."""
+
+BINDINGS: Final[Mapping[MacroKey, Expander]] = {("bind", 3, True): _bind}
+"""`cel.bind` (DRA since 1.31)."""
+
+TWO_VARIABLES: Final[Mapping[MacroKey, Expander]] = {
+    ("all", 3, True): _quantifier(_fold_all),
+    ("exists", 3, True): _quantifier(_fold_exists),
+    ("existsOne", 3, True): _quantifier(_fold_exists_one),
+    ("exists_one", 3, True): _quantifier(_fold_exists_one),
+    ("transformList", 3, True): _transform_list,
+    ("transformList", 4, True): _transform_list,
+    ("transformMap", 3, True): _transform_map,
+    ("transformMap", 4, True): _transform_map,
+    ("transformMapEntry", 3, True): _transform_map_entry,
+    ("transformMapEntry", 4, True): _transform_map_entry,
+}
+"""Two-variable comprehensions (Kubernetes 1.32)."""
+
+LISTS: Final[Mapping[MacroKey, Expander]] = {("sortBy", 2, True): _sort_by}
+"""Macro of cel-go's lists library (Kubernetes 1.34)."""
