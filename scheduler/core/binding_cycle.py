@@ -32,8 +32,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from scheduler.core.binding import BindingCycle, Stage
+from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import GONE, ClaimWrites, Settlement
-from scheduler.core.claims import ClaimOverlay
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import Answer, Outbox
 from scheduler.core.pod_writes import PodWrites, notes_of

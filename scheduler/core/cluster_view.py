@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from allocator import Features, InUse, Inventory
-from scheduler.core.claims import ClaimOverlay
+from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.store import Store
 from scheduler.model.keys import ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo

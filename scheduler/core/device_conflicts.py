@@ -11,7 +11,8 @@ Rules of this module
      is taken back behind a fence (`taking_back`), and not joined.
   4. Before everything has been listed nothing is concluded: what is needed to tell may not be known yet.
 
-Not here: who contests whom (`contests`), how a write becomes certain (`claim_writes`; its devices stay held till then).
+Not here: who was given the same (`double_allocations`), how a write becomes certain (`claim_writes`; until then its
+devices stay held).
 
 See docs/adr/0010-several-schedulers.md.
 """
@@ -26,9 +27,9 @@ from typing import Final
 
 from scheduler.core.binding import Stage
 from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.claim_overlay import ClaimOverlay, Hold
 from scheduler.core.claim_writes import ClaimWrites, Overtaken, Settlement
-from scheduler.core.claims import ClaimOverlay, Hold
-from scheduler.core.contests import Rival
+from scheduler.core.double_allocations import Rival
 from scheduler.core.inputs import WriteConflicted
 from scheduler.core.outbox import Outbox
 from scheduler.core.store import Store, claims_of
@@ -71,7 +72,7 @@ class DeviceConflicts:
         self._outbox: Final = outbox
         self._scheduler_names: Final = scheduler_names
         self._unreviewed: Final[dict[ClaimUid, None]] = {}
-        # Contests that are counted and told to nobody: for each claim the others.
+        # DoubleAllocations that are counted and told to nobody: for each claim the others.
         self._untold: Final[dict[ClaimUid, dict[ClaimUid, None]]] = {}
         self._unstored: Final[dict[ClaimUid, None]] = {}  # of ours that yield and are not stored, or not yet
         self._left: Final[dict[ClaimUid, None]] = {}  # reserved for pods that are not known: looked at when they change
@@ -109,7 +110,7 @@ class DeviceConflicts:
 
     def _tell_all(self, ours: ResourceClaim) -> None:
         """What we decided is stored although its pod was given up."""
-        for rival in self._overlay.contests.rivals(ours.uid):
+        for rival in self._overlay.double_allocations.rivals(ours.uid):
             theirs = self._store.claims.get(rival.claim)
             if theirs is not None and theirs.allocation is not None:
                 self._tell(ours, theirs, rival.what, Fate.WITHDRAWN)
@@ -139,7 +140,7 @@ class DeviceConflicts:
             if claim is None or claim.uid not in self._untold or not self._is_ours(claim):
                 continue
             untold = tuple(self._untold[claim.uid])
-            for rival in self._overlay.contests.rivals(claim.uid):
+            for rival in self._overlay.double_allocations.rivals(claim.uid):
                 if rival.claim in untold:
                     self._settle(claim, rival)
             self.claim_gone(claim.uid)  # the rest is over; should it come back, its allocation is seen anew
@@ -150,7 +151,7 @@ class DeviceConflicts:
             claim = self._store.claim(key)
             if claim is None or claim.allocation is None:
                 continue
-            rivals = self._overlay.contests.rivals(claim.uid)
+            rivals = self._overlay.double_allocations.rivals(claim.uid)
             if rivals and self._use(claim, except_pod=pod.uid) is not _Use.CERTAIN:
                 return Status.error(self._text(claim.key, rivals[0]))
         return None
@@ -168,7 +169,7 @@ class DeviceConflicts:
                 found = True
                 claim = self._store.claim(key)
                 assert claim is not None
-                failure = Status.error(self._text(key, self._overlay.contests.rivals(claim.uid)[0]))
+                failure = Status.error(self._text(key, self._overlay.double_allocations.rivals(claim.uid)[0]))
                 derive = partial(self._withdrawal_of_idle, key)
                 self.taking_back.prepare((key,), derive, reason_of(failure), partial(self._withdraw, key))
         return found
@@ -190,7 +191,7 @@ class DeviceConflicts:
     def _review(self) -> None:
         fresh = tuple(claim for claim in self._unreviewed if claim in self._store.claims)
         self._unreviewed.clear()
-        contests = self._overlay.contests
+        contests = self._overlay.double_allocations
         contests.review(fresh)
         told: set[ClaimUid] = set()
         for claim in fresh:
@@ -260,7 +261,7 @@ class DeviceConflicts:
 
     def _withdrawal(self, key: ClaimKey, *, except_pod: PodUid | None) -> WriteClaimStatus | None:
         claim = self._store.claim(key)
-        if claim is None or claim.allocation is None or not self._overlay.contests.rivals(claim.uid):
+        if claim is None or claim.allocation is None or not self._overlay.double_allocations.rivals(claim.uid):
             return None
         if self._use(claim, except_pod=except_pod) not in (_Use.NONE, _Use.RESERVED):
             return None

@@ -21,9 +21,9 @@ from typing import Final
 from allocator import DeviceId, InUse
 from scheduler.core.binding import Stage
 from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites
-from scheduler.core.claims import ClaimOverlay
-from scheduler.core.contests import held_devices
+from scheduler.core.double_allocations import held_devices
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility, ShapeRecord
 from scheduler.core.outbox import Outbox
@@ -127,7 +127,7 @@ class Invariants:
         for uid, allocations in overlay.counted.items():
             for device, is_whole in held_devices(allocations, has_shares=store.features.consumable_capacity).items():
                 holders.setdefault(device, {})[uid] = is_whole
-        if holders != overlay.contests.holders:
+        if holders != overlay.double_allocations.holders:
             yield "the index of claims by device differs from a rebuild"
         for uid, hold in overlay.holds.items():
             if hold.pod not in self._bindings:

@@ -21,8 +21,8 @@ from typing import Final
 
 from allocator import Features
 from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites
-from scheduler.core.claims import ClaimOverlay
 from scheduler.core.cluster_view import CoreView
 from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.fair_places import FairPlaces

@@ -19,8 +19,8 @@ import msgspec
 from allocator import DeviceClass, ResourceSlice
 from scheduler.core.binding import BindingCycle
 from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.claim_overlay import ClaimOverlay, footprint
 from scheduler.core.claim_writes import ClaimWrites
-from scheduler.core.claims import ClaimOverlay, footprint
 from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.inputs import WriteRejected
 from scheduler.core.outbox import Outbox

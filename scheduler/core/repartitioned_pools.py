@@ -22,7 +22,7 @@ from collections.abc import Collection, Container, Iterable
 from typing import Final
 
 from allocator import DeviceId, PoolId, ResourceSlice, newest_slices, vanished_devices
-from scheduler.core.claims import ClaimOverlay
+from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.outbox import Outbox
 from scheduler.core.store import Store
 from scheduler.model.claim import ResourceClaim
@@ -106,7 +106,7 @@ class RepartitionedPools:
         found: dict[ClaimUid, DeviceId] = {}
         for name in names:
             device = DeviceId(*pool, name)
-            for claim in self._overlay.contests.holders.get(device, ()):
+            for claim in self._overlay.double_allocations.holders.get(device, ()):
                 stored = self._store.claims.get(claim)
                 if stored is not None and stored.allocation is not None:
                     found.setdefault(claim, device)

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Final
 
 from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites, Settlement
-from scheduler.core.claims import ClaimOverlay
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Unfinished
 from scheduler.core.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.outbox import Answer, Outbox

@@ -7,7 +7,7 @@ Rules of this module
   3. A pod counts on the node it is bound to, or else on the node it is assumed on; a finished pod counts nowhere.
   4. `NodeInfo.generation` grows, and the change log gets an entry, exactly when a plugin could see a difference.
 
-Not here: devices in use (`claims`), what a change wakes (`scheduling_queue`), what it means for writes under way.
+Not here: devices in use (`claim_overlay`), what a change wakes (`scheduling_queue`), what it means for writes.
 
 Cost: an observation costs O(1) and the nodes it touches; only a slice or allocation of a pool that is not tied to
 named nodes touches all nodes.
@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from allocator import ClaimSpec, DeviceClass, Features, Inventory, PoolId, ResourceSlice
-from scheduler.core.changes import ChangeLog
+from scheduler.core.change_log import ChangeLog
 from scheduler.core.tainted_slices import Put, TaintedSlices
 from scheduler.core.versions import Versions
 from scheduler.model.claim import ResourceClaim

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allocator import Features
-from scheduler.core.claims import ClaimOverlay
+from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.store import Store, claims_of
 from scheduler.framework.api import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.core.changes import ChangeLog
+from scheduler.core.change_log import ChangeLog
 from scheduler.core.timers import Timers
 
 

@@ -17,8 +17,8 @@ import pytest
 
 from scheduler.core import (
     binding_cycle,
+    claim_overlay,
     claim_writes,
-    claims,
     cluster_view,
     device_conflicts,
     fair_places,
@@ -171,17 +171,17 @@ def _holds_do_not_count(patch):
         observed = self._store.claims.get(claim)
         return (observed.allocation,) if observed is not None and observed.allocation is not None else ()
 
-    patch.setattr(claims.ClaimOverlay, "wanted", wanted)
+    patch.setattr(claim_overlay.ClaimOverlay, "wanted", wanted)
 
 
 def _only_reserved_claims_count(patch):
-    original = claims.ClaimOverlay.wanted
+    original = claim_overlay.ClaimOverlay.wanted
 
     def wanted(self, claim):
         observed = self._store.claims.get(claim)
         return original(self, claim) if observed is None or observed.reserved_for else ()
 
-    patch.setattr(claims.ClaimOverlay, "wanted", wanted)
+    patch.setattr(claim_overlay.ClaimOverlay, "wanted", wanted)
 
 
 def _held_and_observed_count_twice(patch):
@@ -194,9 +194,9 @@ def _held_and_observed_count_twice(patch):
     def observe(self, claim):
         self._count(claim.uid)
 
-    patch.setattr(claims.ClaimOverlay, "wanted", wanted)
-    patch.setattr(claims.ClaimOverlay, "observe", observe)
-    patch.setattr(claims.ClaimOverlay, "release", lambda self, pod: ())
+    patch.setattr(claim_overlay.ClaimOverlay, "wanted", wanted)
+    patch.setattr(claim_overlay.ClaimOverlay, "observe", observe)
+    patch.setattr(claim_overlay.ClaimOverlay, "release", lambda self, pod: ())
 
 
 def _older_observation_wins(patch):
@@ -307,7 +307,7 @@ def _deleted_pod_ends_its_binding_at_once(patch):
 
 
 def _deleted_claim_stays_counted(patch):
-    patch.setattr(claims.ClaimOverlay, "forget", lambda self, claim: None)
+    patch.setattr(claim_overlay.ClaimOverlay, "forget", lambda self, claim: None)
 
 
 def _clock_set_back_stops_timers(patch):
@@ -398,18 +398,21 @@ FOREIGNERS = {
 
 def _provisional_holds_do_not_count(patch):
     """Devices are free until their special claim has a uid."""
-    original = claims.ClaimOverlay.wanted
+    original = claim_overlay.ClaimOverlay.wanted
 
     def take_over(self, claim):
         provisional = stands_for(claim)
         if provisional in self._hold_by_claim:
             hold = self._hold_by_claim[provisional]
             self._drop(provisional)
-            self._hold_by_claim[claim.uid] = claims.Hold(msgspec.structs.replace(hold.held, uid=claim.uid), hold.pod)
+            held = msgspec.structs.replace(hold.held, uid=claim.uid)
+            self._hold_by_claim[claim.uid] = claim_overlay.Hold(held, hold.pod)
             self._holds_by_pod.setdefault(hold.pod, {})[claim.uid] = None
 
-    patch.setattr(claims.ClaimOverlay, "_take_over_provisional", take_over)
-    patch.setattr(claims.ClaimOverlay, "wanted", lambda self, uid: () if is_provisional(uid) else original(self, uid))
+    patch.setattr(claim_overlay.ClaimOverlay, "_take_over_provisional", take_over)
+    patch.setattr(
+        claim_overlay.ClaimOverlay, "wanted", lambda self, uid: () if is_provisional(uid) else original(self, uid)
+    )
 
 
 def _special_claims_end_their_hold(patch):
@@ -421,9 +424,9 @@ def _special_claims_end_their_hold(patch):
             self._drop(provisional)
             self._count(provisional)
 
-    patch.setattr(claims.ClaimOverlay, "_take_over_provisional", take_over)
+    patch.setattr(claim_overlay.ClaimOverlay, "_take_over_provisional", take_over)
     patch.setattr(cluster_view.CoreView, "is_held", lambda self, claim: True)
-    patch.setattr(claims.ClaimOverlay, "is_held_for", lambda self, claim, pod, allocation: True)
+    patch.setattr(claim_overlay.ClaimOverlay, "is_held_for", lambda self, claim, pod, allocation: True)
 
 
 def _lost_notes_to_pods_are_given_up(patch):

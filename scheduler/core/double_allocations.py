@@ -1,4 +1,4 @@
-"""Contests: devices, counters or capacity that two claims were given, which only one of them can have.
+"""DoubleAllocations: devices, counters or capacity that two claims were given, which only one of them can have.
 
 Our own allocations never contest one another: Reserve sees everything that is allocated or held. But the API server
 does not check, so a scheduler beside ours that decides at the same moment can give away what ours gives away.
@@ -52,7 +52,7 @@ class Rival:
     what: str
 
 
-class Contests:
+class DoubleAllocations:
     """Who holds which device, and who holds too much."""
 
     def __init__(self, store: Store, in_use: InUse) -> None:

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from allocator import Allocation, DeviceId, InUse, PoolId
-from scheduler.core.contests import Contests
+from scheduler.core.double_allocations import DoubleAllocations
 from scheduler.core.store import Store
 from scheduler.framework.api import Held
 from scheduler.model.claim import ResourceClaim
@@ -49,7 +49,7 @@ class ClaimOverlay:
     def __init__(self, store: Store) -> None:
         self._store: Final = store
         self.in_use: Final = InUse(consumable_capacity=store.features.consumable_capacity)
-        self.contests: Final = Contests(store, self.in_use)
+        self.double_allocations: Final = DoubleAllocations(store, self.in_use)
         self._hold_by_claim: Final[dict[ClaimUid, Hold]] = {}
         self._holds_by_pod: Final[dict[PodUid, dict[ClaimUid, None]]] = {}
         self._counted: Final[dict[ClaimUid, tuple[Allocation, ...]]] = {}
@@ -116,8 +116,8 @@ class ClaimOverlay:
         self._holds_by_pod.setdefault(hold.pod, {})[claim.uid] = None
         # What is counted stays counted; `observe` brings it in line with what the claim says itself.
         self._counted[claim.uid] = self._counted.pop(provisional) + self._counted.get(claim.uid, ())
-        self.contests.recount(provisional, ())
-        self.contests.recount(claim.uid, self._counted[claim.uid])
+        self.double_allocations.recount(provisional, ())
+        self.double_allocations.recount(claim.uid, self._counted[claim.uid])
 
     def forget(self, claim: ClaimUid) -> None:
         """The claim is gone from the store: nothing can be written to it any more."""
@@ -165,7 +165,7 @@ class ClaimOverlay:
         }
         for driver, pool in pools:
             self._store.touch_pool(PoolId(driver, pool))
-        self.contests.recount(claim, after)
+        self.double_allocations.recount(claim, after)
         if not before:
             return True
         known = [footprint(allocation) for allocation in before]
