@@ -22,7 +22,7 @@ from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.offline.verdicts import Question, Verdict
 from scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
-from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot
+from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 
 FUNNELS_OF_A_POD: Final = 20
 FUNNELS_MAX: Final = 1_000
@@ -106,14 +106,12 @@ def _together(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) -> l
 
 def _funnels(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) -> Iterator[str]:
     """Of each request that the node lacks devices for, how many each rule took away; of all where none lacks any."""
-    slot = cycle.find(ClaimsSlot)
-    if slot is None:
+    search = cycle.find(NodeSearch)
+    if search is None:
         return
-    wanted = slot.wanted
-    if slot.special is not None:
-        needed = slot.special.on(node)
-        if not isinstance(needed, Status) and needed.wanted is not None:
-            wanted = (*wanted, needed.wanted)
+    wanted = search.wanted_on(node)
+    if isinstance(wanted, Status):
+        wanted = search.claims.wanted
     if not wanted:
         return
     try:

@@ -295,7 +295,7 @@ def test_pre_bind_does_not_write_a_device_that_the_node_does_not_see_any_more() 
 def test_pre_bind_without_reserve_is_refused() -> None:
     plugin, cycle, view = DynamicResources(), cycle_of(POD), cluster()
     plugin.pre_filter(cycle, view)
-    with pytest.raises(AssertionError, match="PreBind without Reserve"):
+    with pytest.raises(KeyError, match="Reserved"):
         plugin.pre_bind(cycle, "node", view)
 
 

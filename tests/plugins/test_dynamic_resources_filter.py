@@ -15,7 +15,7 @@ from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimUid
 from scheduler.plugins.dynamic_resources import DynamicResources
-from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot, preference
+from scheduler.plugins.dynamic_resources.node_search import NodeSearch, preference
 from tests.plugins.cluster import (
     DRIVER,
     NOW_MS,
@@ -561,7 +561,7 @@ def test_ruling_nodes_out_by_their_slices_changes_no_verdict(published, wanted, 
         view = Cluster(*(node_info(f"n{number}") for number in range(len(published))), slices=slices)
         view.put(claim("claim", *requests))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("scheduler.plugins.dynamic_resources.plugin._MANY_NODES", many)
+            patch.setattr("scheduler.plugins.dynamic_resources.node_search._MANY_NODES", many)
             verdicts.append(attempt(view, pod_with("claim")).verdicts)
     assert verdicts[0] == verdicts[1]
 
@@ -569,20 +569,20 @@ def test_ruling_nodes_out_by_their_slices_changes_no_verdict(published, wanted, 
 def test_filter_keeps_what_it_found_per_claim_for_score_and_changes_nothing_else() -> None:
     view = one_node(gpu(), claims=[claim()])
     made = attempt(view, pod_with("claim"))
-    slot = made.cycle.get(ClaimsSlot)
-    assert [[str(d) for d in found.device_ids()] for found in slot.found["node"]] == [["gpu.example.com/node/gpu-0"]]
+    search = made.cycle.get(NodeSearch)
+    assert [[str(d) for d in found.device_ids()] for found in search.found["node"]] == [["gpu.example.com/node/gpu-0"]]
     assert (view.uids, list(view.in_use.devices())) == (0, [])
 
 
 def test_nodes_that_see_the_very_same_pools_are_answered_by_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    search = DynamicResources._search
+    search = NodeSearch._search
 
-    def spy(plugin, slot, wanted, host, *rest, **more):
+    def spy(self, wanted, host, *rest, **more):
         asked.append(host.name)
-        return search(plugin, slot, wanted, host, *rest, **more)
+        return search(self, wanted, host, *rest, **more)
 
-    monkeypatch.setattr(DynamicResources, "_search", spy)
+    monkeypatch.setattr(NodeSearch, "_search", spy)
     pool = {
         "metadata": {"name": "everywhere"},
         "spec": {
@@ -598,7 +598,7 @@ def test_nodes_that_see_the_very_same_pools_are_answered_by_one_search(monkeypat
     made = attempt(view, pod_with("claim"))
     assert made.texts() == dict.fromkeys("abcd", "ok")
     assert asked == ["a", "b"]
-    found = made.cycle.get(ClaimsSlot).found
+    found = made.cycle.get(NodeSearch).found
     assert {name: [str(d) for one in found[name] for d in one.device_ids()] for name in found} == {
         "a": [f"{DRIVER}/everywhere/gpu-0"],
         "b": [f"{DRIVER}/b/own"],

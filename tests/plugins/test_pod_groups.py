@@ -15,8 +15,8 @@ from scheduler.model.claim import Consumer
 from scheduler.model.keys import PodGroupKey
 from scheduler.model.objects import OwnerReference, PodResourceClaim, SchedulingGroup
 from scheduler.model.pod_group import PodGroup
-from scheduler.plugins.dynamic_resources import DynamicResources
-from scheduler.plugins.dynamic_resources.plugin import NAME, REASON_UNAVAILABLE
+from scheduler.plugins.dynamic_resources import NAME, DynamicResources
+from scheduler.plugins.dynamic_resources.deallocation import REASON_UNAVAILABLE
 from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
 from tests.plugins.cluster import (
     NOW_MS,

@@ -41,7 +41,7 @@ from scheduler.framework.api import Hint, Resource
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.special_claim import is_provisional, stands_for
-from scheduler.plugins.dynamic_resources import hints, plugin, special_slot
+from scheduler.plugins.dynamic_resources import deallocation, hints, plugin, special_claim
 from tests.core import (
     test_binding_cycle,
     test_device_conflicts,
@@ -444,14 +444,14 @@ def _lost_notes_to_pods_are_given_up(patch):
 
 def _notes_to_pods_are_not_taken_back(patch):
     """A pod that a device plugin serves is still told of the claim of an earlier attempt."""
-    original = special_slot._told
-    patch.setattr(special_slot, "_told", lambda pod, status: original(pod, status) if status is not None else ())
+    original = special_claim._told
+    patch.setattr(special_claim, "_told", lambda pod, status: original(pod, status) if status is not None else ())
 
 
 def _special_claims_are_left_behind(patch):
     """Unreserve and PostFilter delete nothing."""
-    patch.setattr(special_slot, "removal", lambda claim, pod: ())
-    patch.setattr(plugin, "removal", lambda claim, pod: ())
+    patch.setattr(special_claim, "removal", lambda claim, pod: ())
+    patch.setattr(deallocation, "removal", lambda claim, pod: ())
 
 
 def _takes_from_bound_pods(patch):

@@ -6,7 +6,7 @@ Rules of this module
   2. The wait begins when PreBind has nothing left to write, and lasts at most the timeout; a claim's own wait counts
      from its allocation.
 
-Not here: what a claim's conditions are (`binding_conditions`), and that its devices are given up afterwards (`plugin`).
+Not here: what a claim's conditions are (`binding_conditions`); that its devices are given up then (`pre_filter`).
 
 Source: dynamicresources.go (PreBind, from "BindingConditionsPending" on) and pkg/scheduler/metrics 1.36.3. Differs on
 purpose: upstream records an event for the beginning only, and also for a wait that is over at once.
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
+
+from msgspec import Struct
 
 from scheduler.framework.api import PRE_BIND_DONE, PreBindDone, PreBindFailed, PreBindStep, PreBindWait
 from scheduler.framework.cycle import Cycle
@@ -30,7 +32,6 @@ from scheduler.plugins.dynamic_resources.binding_conditions import (
     has_binding_conditions,
     missing_conditions,
 )
-from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot
 
 # The reason of the event that begins the wait, here of the condition, too. Not "Unschedulable": the cluster autoscaler
 # takes pods with that reason (and only those) for pods that need a node, and this one has one. Not "SchedulerError":
@@ -39,8 +40,22 @@ PENDING: Final = "BindingConditionsPending"
 _NAMED_MAX: Final = 4
 
 
+class BindingWaitState(Struct):
+    """A wait for binding conditions.
+
+    Attributes:
+        since_ms: When PreBind began to wait.
+        drivers: The driver of each device it began to wait for.
+        has_ended: An event has reported the wait's end.
+    """
+
+    since_ms: int
+    drivers: tuple[str, ...]
+    has_ended: bool = False
+
+
 def await_binding_conditions(
-    slot: ClaimsSlot, stored: Sequence[ResourceClaim], cycle: Cycle, node: NodeName, *, timeout_ms: int
+    stored: Sequence[ResourceClaim], cycle: Cycle, node: NodeName, *, timeout_ms: int
 ) -> PreBindStep:
     """The next step of a pod whose claims are all `stored`: go on waiting, give up, or done."""
     conditioned = [claim for claim in stored if has_binding_conditions(claim)]
@@ -51,25 +66,25 @@ def await_binding_conditions(
         state = binding_state(claim)
         if state.readiness is Readiness.FAILED:
             return PreBindFailed(
-                Status.error(state.message), _end(slot, cycle, node, "failure", conditioned, message=state.message)
+                Status.error(state.message), _end(cycle, node, "failure", conditioned, message=state.message)
             )
         if state.readiness is Readiness.WAITING:
             waiting.append(claim)
     if not waiting:
-        return PreBindDone(_end(slot, cycle, node, "success", conditioned))
+        return PreBindDone(_end(cycle, node, "success", conditioned))
     begun: tuple[RecordEvent, ...] = ()
-    if slot.waiting_since_ms is None:
-        slot.waiting_since_ms, slot.waiting_drivers = cycle.now_ms, _drivers(conditioned)
+    wait = cycle.find(BindingWaitState)
+    if wait is None:
+        wait = BindingWaitState(cycle.now_ms, _drivers(conditioned))
+        cycle.put(wait)
         note = f"waiting for binding conditions for device on node {node}"
         begun = (_event(cycle, "Normal", PENDING, note),)
-    overall_ms = slot.waiting_since_ms + timeout_ms
+    overall_ms = wait.since_ms + timeout_ms
     deadlines_ms = [binding_deadline_ms(claim, timeout_ms) or overall_ms for claim in waiting]
     for claim, deadline_ms in zip(waiting, deadlines_ms, strict=True):
         if min(deadline_ms, overall_ms) <= cycle.now_ms:
             message = f"device binding timeout: claim={claim.key.name}"
-            return PreBindFailed(
-                Status.error(message), _end(slot, cycle, node, "timeout", conditioned, message=message)
-            )
+            return PreBindFailed(Status.error(message), _end(cycle, node, "timeout", conditioned, message=message))
     return PreBindWait(
         min(*deadlines_ms, overall_ms), tuple(claim.key for claim in waiting), begun, PENDING, _message(waiting, node)
     )
@@ -81,29 +96,23 @@ def _message(waiting: Iterable[ResourceClaim], node: NodeName) -> str:
     return f"waiting on node {node} for drivers to set binding conditions: {'; '.join(missing[:_NAMED_MAX])}{more}"
 
 
-def broken_off(slot: ClaimsSlot, cycle: Cycle, node: NodeName, message: str) -> tuple[RecordEvent, ...]:
-    """What to tell when a claim was lost: that a wait, if there was one, ended in an error."""
-    if slot.waiting_since_ms is None or slot.has_waited:
-        return ()
-    return _end(slot, cycle, node, "error", (), message=message)
+def broken_off(cycle: Cycle, node: NodeName, message: str) -> tuple[RecordEvent, ...]:
+    """The event that reports a lost claim: a wait, if there was one, ended in an error."""
+    return () if cycle.find(BindingWaitState) is None else _end(cycle, node, "error", (), message=message)
 
 
 def _end(
-    slot: ClaimsSlot,
-    cycle: Cycle,
-    node: NodeName,
-    status: WaitStatus,
-    claims: Iterable[ResourceClaim],
-    *,
-    message: str = "",
+    cycle: Cycle, node: NodeName, status: WaitStatus, claims: Iterable[ResourceClaim], *, message: str = ""
 ) -> tuple[RecordEvent, ...]:
-    """The event of the wait's end; nothing when it has been told."""
-    if slot.has_waited:
+    """The event of the wait's end; nothing when an earlier one has reported it."""
+    drivers = _drivers(claims)
+    wait = cycle.find(BindingWaitState) or BindingWaitState(cycle.now_ms, drivers)
+    if wait.has_ended:
         return ()
-    slot.has_waited = True
-    begun_ms = slot.waiting_since_ms if slot.waiting_since_ms is not None else cycle.now_ms
-    waited_ms = max(0, cycle.now_ms - begun_ms)
-    measured = BindingWait(cycle.pod.spec.scheduler_name, _drivers(claims) or slot.waiting_drivers, status, waited_ms)
+    wait.has_ended = True
+    cycle.put(wait)
+    waited_ms = max(0, cycle.now_ms - wait.since_ms)
+    measured = BindingWait(cycle.pod.spec.scheduler_name, drivers or wait.drivers, status, waited_ms)
     after = f"on node {node} after {waited_ms / 1000:.1f} s"
     if status == "success":
         return (_event(cycle, "Normal", "BindingConditionsMet", f"binding conditions met {after}", measured),)

@@ -28,12 +28,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from allocator import Allocation, Device, DeviceId, DeviceResult, Inventory, NodeView, match_node_selector
+from allocator import Allocation, Device, DeviceId, DeviceResult, Inventory
 from cel.quantity import Quantity
 from scheduler.framework.api import ClusterView
+from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, PatchExtendedResources, PatchNodeAllocatable
 from scheduler.framework.status import Status
-from scheduler.model.keys import ClaimKey, PodUid
+from scheduler.model.keys import ClaimKey
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import NodeAllocatableClaim, Pod
 from scheduler.model.resources import (
@@ -45,8 +46,7 @@ from scheduler.model.resources import (
     asked_in_spec,
     take_the_same,
 )
-from scheduler.plugins.dynamic_resources.claims_slot import ClaimsSlot
-from scheduler.plugins.dynamic_resources.pod_claims import claim_names
+from scheduler.plugins.dynamic_resources.pod_claims import PodClaims, claim_names, is_usable_on
 
 _NANO: Final = 10**9
 _ZERO: Final = Quantity.from_int(0)
@@ -59,6 +59,10 @@ class Share(NamedTuple):
     resource: str
     capacity: str | None
     amount: Quantity | None
+
+
+class _NoteWritten:
+    """In a cycle whose PreBind wrote the pod's note, or may have written it."""
 
 
 class UnreadableShareError(ValueError):
@@ -86,24 +90,24 @@ def resources_of(allocation: Allocation, inventory: Inventory) -> dict[str, Amou
 
 
 def take_of_node(
-    slot: ClaimsSlot, found: Sequence[Allocation], node: NodeInfo, pod: Pod, view: ClusterView
+    claims: PodClaims, found: Sequence[Allocation], node: NodeInfo, pod: Pod, view: ClusterView
 ) -> tuple[NodeAllocatableClaim, ...] | Status:
     """What all claims of the pod take of `node` itself, as the note says it; or why that cannot be.
 
     Args:
         found: Allocations of the unallocated claims, the special claim's last.
     """
-    allocations = [(claim.key, allocation) for claim, allocation in zip(slot.unallocated, found, strict=False)]
-    special = slot.special
+    allocations = [(claim.key, allocation) for claim, allocation in zip(claims.unallocated, found, strict=False)]
+    special = claims.special
     if special is not None:
         stored = special.stored.allocation if special.stored is not None else None
-        special_one = found[-1] if len(found) > len(slot.unallocated) else stored
+        special_one = found[-1] if len(found) > len(claims.unallocated) else stored
         if special_one is not None:
             allocations.append((special.key, special_one))
     # One that cannot be used here would be allocated anew.
     allocations += [
         (claim.key, claim.allocation)
-        for claim in slot.claims
+        for claim in claims.claims
         if claim.allocation is not None and is_usable_on(claim.allocation, node.host)
     ]
     notes = note_of(pod, allocations, view.inventory)
@@ -112,29 +116,25 @@ def take_of_node(
     return refuse_too_much(pod, notes, node) or notes
 
 
-def is_usable_on(allocation: Allocation | None, host: NodeView) -> bool:
-    """Whether there is an allocation, and its node selector allows the node."""
-    if allocation is None:
-        return False
-    return allocation.node_selector is None or match_node_selector(allocation.node_selector, host)
-
-
-def note_to_write(slot: ClaimsSlot, writes: Iterable[Decision], uid: PodUid, view: ClusterView) -> tuple[Decision, ...]:
+def note_to_write(
+    cycle: Cycle, takes: tuple[NodeAllocatableClaim, ...], writes: Iterable[Decision], view: ClusterView
+) -> tuple[Decision, ...]:
     """PreBind: the write that makes the pod's status say what its claims take; nothing when it does.
 
     Nothing either beside another write to the pod: two at once would only refuse each other.
     """
-    pod = view.pod(uid) if view.features.node_allocatable_resources else None
+    pod = view.pod(cycle.pod.uid) if view.features.node_allocatable_resources else None
     if pod is None or any(isinstance(one, PatchExtendedResources) for one in writes):
         return ()
-    note = _difference(pod, slot.of_node)
-    slot.has_noted = slot.has_noted or bool(note)
+    note = _difference(pod, takes)
+    if note:
+        cycle.put(_NoteWritten())
     return note
 
 
-def note_to_take_back(slot: ClaimsSlot, uid: PodUid, view: ClusterView) -> tuple[Decision, ...]:
+def note_to_take_back(cycle: Cycle, view: ClusterView) -> tuple[Decision, ...]:
     """Unreserve: the write that empties the note of this attempt, where the pod is still nobody's."""
-    pod = view.pod(uid) if slot.has_noted else None
+    pod = view.pod(cycle.pod.uid) if cycle.find(_NoteWritten) is not None else None
     return _difference(pod, ()) if pod is not None and pod.node_name is None and not pod.is_deleting else ()
 
 
@@ -199,18 +199,18 @@ def refuse_too_much(pod: Pod, notes: tuple[NodeAllocatableClaim, ...], node: Nod
     return Status.unresolvable(*reasons) if is_unresolvable else Status.unschedulable(*reasons)
 
 
-def shape_of_node(pod: Pod, slot: ClaimsSlot, view: ClusterView) -> Hashable:
+def shape_of_node(pod: Pod, claims: PodClaims, view: ClusterView) -> Hashable:
     """All of the pod and its claims that `note_of` and `refuse_too_much` read, beside what is allocated anew."""
     users = _users(pod)
     taken: list[object] = []
-    for claim in slot.claims:
+    for claim in claims.claims:
         taken.append(True if claim.key.name in users else claim.key)
         if claim.allocation is not None:
             try:
                 taken.append(tuple(resources_of(claim.allocation, view.inventory).items()))
             except UnreadableShareError as error:
                 taken.append(str(error))
-    special = slot.special
+    special = claims.special
     if special is not None:
         taken.append(special.key)
         if special.stored is not None and special.stored.allocation is not None:

@@ -1,11 +1,11 @@
-"""The claim walk: which ResourceClaims a pod uses, or why that cannot be said yet.
+"""Which ResourceClaims a pod uses, or why that cannot be said yet.
 
 Rules of this module
   1. Claims come in the order of `spec.resourceClaims`, each once; an entry that intentionally has no claim is left out.
   2. A claim named by the pod needs no owner; a claim generated from a template must be controlled by this very pod.
   3. The first problem ends the walk; its text is upstream's.
 
-Not here: what the claims ask for, and the special claim of extended resources (`extended_resources`).
+Not here: what the claims ask for, and the special claim of extended resources (`special_claim`).
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (foreachPodResourceClaim) 1.36.3,
 k8s.io/dynamic-resource-allocation resourceclaim/resourceclaim.go (Name, IsForPod) v0.36.3.
@@ -19,12 +19,13 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from allocator import NodeSelector
+from allocator import Allocation, Claim, NodeSelector, NodeView, match_node_selector
 from scheduler.framework.api import ClusterView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, NodeName
 from scheduler.model.objects import Pod, PodResourceClaim, PodResourceClaimStatus
 from scheduler.model.pod_group import PodGroup, group_key, is_group_owner
+from scheduler.plugins.dynamic_resources.special_claim import SpecialClaimState
 
 
 class ClaimWalk(Struct, frozen=True):
@@ -36,6 +37,35 @@ class ClaimWalk(Struct, frozen=True):
     claims: tuple[ResourceClaim, ...]
     problem: str | None = None
     is_generation_pending: bool = False
+
+
+class PodClaims(Struct, frozen=True):
+    """One pod's claims as PreFilter found them. A cycle without this slot has nothing to do with devices.
+
+    Attributes:
+        claims: All, in pod order, each once.
+        unallocated: The claims that this cycle has to allocate; `wanted` holds the same for the allocator.
+        given_up: Indices into `claims` of those whose binding conditions failed or took too long.
+        special: The claim behind the pod's extended resources; None when it asks for none that devices could serve.
+        takes_of_nodes: Some devices take of their nodes' own resources, so what is found has to be weighed.
+    """
+
+    claims: tuple[ResourceClaim, ...]
+    unallocated: tuple[ResourceClaim, ...]
+    wanted: tuple[Claim, ...]
+    given_up: frozenset[int]
+    special: SpecialClaimState | None
+    takes_of_nodes: bool
+
+    def is_unavailable(self, index: int, host: NodeView) -> bool:
+        """Whether an allocated claim cannot be used on this node (or, given up, on any)."""
+        allocation = self.claims[index].allocation
+        return allocation is not None and (index in self.given_up or not is_usable_on(allocation, host))
+
+
+def is_usable_on(allocation: Allocation, host: NodeView) -> bool:
+    """Whether the allocation's node selector allows the node."""
+    return allocation.node_selector is None or match_node_selector(allocation.node_selector, host)
 
 
 def walk_claims(pod: Pod, view: ClusterView) -> ClaimWalk:
@@ -89,12 +119,9 @@ def group_of_claim(pod: Pod, key: ClaimKey, view: ClusterView) -> PodGroup | Non
     group = view.pod_group(name) if name is not None else None
     if group is None:
         return None
-    for entry in pod.spec.resource_claims or ():
-        status = _status_entry(pod, entry)
-        claim_name = entry.resource_claim_name or (status.resource_claim_name if status is not None else None)
-        if claim_name == key.name and entry in group.claims:
-            return group
-    return None
+    names = claim_names(pod)
+    is_shared = any(names.get(one.name) == key.name and one in group.claims for one in pod.spec.resource_claims or ())
+    return group if is_shared else None
 
 
 def _resolve(pod: Pod, entry: PodResourceClaim, view: ClusterView) -> ResourceClaim | str | None:

@@ -10,7 +10,7 @@ Rules of this module
      device serves the pod, a name told earlier is taken back.
   4. Nothing is remembered between calls of PreBind: what is stored decides.
 
-Not here: what the requests are called and who maps to them (`extended_resources`), the search (`plugin`).
+Not here: what the requests are called and who maps to them (`extended_resources`), the search (`node_search`).
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go 1.36.3. Differs on purpose: the
 claim's name is ours, so it needs no waiting for an informer; an earlier claim that fits is used instead of deleted;
@@ -91,9 +91,9 @@ class SpecialSteps:
     stored: ResourceClaim | None
 
 
-@dataclass(slots=True)
-class SpecialClaim:
-    """The special claim of one pod in one cycle.
+@dataclass(frozen=True, slots=True)
+class SpecialClaimState:
+    """The special claim of one pod as PreFilter found it.
 
     Attributes:
         requested: The extended resources the pod asks for, sorted.
@@ -101,8 +101,6 @@ class SpecialClaim:
         stored: The claim as PreFilter found it, None when there was none.
         is_given_up: Its binding conditions failed or took too long.
         on_nodes: What was worked out so far, by the resources that devices serve.
-        chosen: What the reserved node needs; None when device plugins serve everything there.
-        planned: The allocation that Reserve made, None when it was allocated before.
     """
 
     pod: Pod
@@ -112,8 +110,6 @@ class SpecialClaim:
     stored: ResourceClaim | None
     is_given_up: bool = False
     on_nodes: dict[tuple[str, ...], OnNode | None] = field(default_factory=dict)
-    chosen: SpecialRequests | None = None
-    planned: Allocation | None = None
 
     @property
     def uid(self) -> ClaimUid:
@@ -176,37 +172,55 @@ class SpecialClaim:
                 return OnNode(requests, None) if FINALIZER in stored.finalizers else None
         return OnNode(requests, Claim(self.key.namespace, self.key.name, spec_of(requests)))
 
+    def goal_on(self, node: NodeInfo, planned: Allocation | None) -> SpecialGoal:
+        needed = self.on(node)
+        return SpecialGoal(self, needed.requests if not isinstance(needed, Status) else None, planned)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialGoal:
+    """What the special claim must become for the node that Reserve took.
+
+    Attributes:
+        chosen: What that node needs; None when device plugins serve everything there.
+        planned: The allocation that Reserve made, None when it was allocated before.
+    """
+
+    found: SpecialClaimState
+    chosen: SpecialRequests | None
+    planned: Allocation | None
+
     def next_steps(
         self, view: ClusterView, host: NodeView, allocation_timestamp_ms: int | None
     ) -> SpecialSteps | ClaimLost:
         """PreBind: compare what is stored with what must be."""
-        pod = view.pod(self.pod.uid)
+        pod = view.pod(self.found.pod.uid)
         if pod is None:
-            return ClaimLost(f"pod {self.pod.key} was deleted")
-        chosen = self.chosen
+            return ClaimLost(f"pod {self.found.pod.key} was deleted")
+        chosen, key = self.chosen, self.found.key
         if chosen is None:
             return SpecialSteps(_told(pod, None), None)
-        stored = view.claim(self.key)
+        stored = view.claim(key)
         if stored is None:
             if self.planned is None or not view.is_held(provisional_uid(pod.uid)):
-                return ClaimLost(f"claim {self.key} got deleted in the meantime")
-            return SpecialSteps((CreateClaim(self.key, self.uid, pod.key, pod.uid, chosen.requests),), None)
+                return ClaimLost(f"claim {key} got deleted in the meantime")
+            return SpecialSteps((CreateClaim(key, self.found.uid, pod.key, pod.uid, chosen.requests),), None)
         if not is_special_claim_of(stored, pod):
             return ClaimLost(foreign_claim(stored, pod))
         if not asks_for(stored.spec, chosen.requests):
-            return ClaimLost(f"claim {self.key} asks for something else than pod {pod.key} needs on node {host.name}")
+            return ClaimLost(f"claim {key} asks for something else than pod {pod.key} needs on node {host.name}")
         if stored.allocation is not None and FINALIZER not in stored.finalizers:
-            return ClaimLost(f"claim {self.key} has lost its finalizer and is about to be deleted")
-        uid = stored.uid if self.stored is None else self.stored.uid
+            return ClaimLost(f"claim {key} has lost its finalizer and is about to be deleted")
+        uid = stored.uid if self.found.stored is None else self.found.stored.uid
         step = next_step(
-            ClaimGoal(self.key, uid, self.planned),
+            ClaimGoal(key, uid, self.planned),
             stored,
             pod,
             host,
             is_held=view.is_held(stored.uid),
             allocation_timestamp_ms=allocation_timestamp_ms,
         )
-        told = _told(pod, _status(self.key, chosen))
+        told = _told(pod, _status(key, chosen))
         match step:
             case ClaimLost():
                 return step
@@ -217,13 +231,13 @@ class SpecialClaim:
 
     def undo(self, view: ClusterView) -> tuple[Decision, ...]:
         """Unreserve: the next step on the way to no claim at all."""
-        stored = view.claim(self.key) if self.chosen is not None else None
+        stored = view.claim(self.found.key) if self.chosen is not None else None
         if stored is None or is_of_another_attempt(self.planned, stored):
             return ()
-        return removal(stored, self.pod)
+        return removal(stored, self.found.pod)
 
 
-def find_special_claim(pod: Pod, view: ClusterView) -> SpecialClaim | Status | None:
+def find_special_claim(pod: Pod, view: ClusterView) -> SpecialClaimState | Status | None:
     """What the pod's extended resources ask of devices; None when nothing, a status when the pod has to wait."""
     if not view.features.extended_resource or not asks_extended_resources(pod):
         return None
@@ -234,12 +248,12 @@ def find_special_claim(pod: Pod, view: ClusterView) -> SpecialClaim | Status | N
     stored = view.claim(key)
     if stored is None:
         is_told = pod.status.extended_resource_claim_status is not None
-        return SpecialClaim(pod, key, requested, classes, None) if classes or is_told else None
+        return SpecialClaimState(pod, key, requested, classes, None) if classes or is_told else None
     if not is_special_claim_of(stored, pod):
         return Status.unresolvable(foreign_claim(stored, pod))
     if stored.problem is not None:
         return Status.unresolvable(f"ResourceClaim {key} cannot be read: {stored.problem}")
-    return SpecialClaim(pod, key, requested, classes, stored)
+    return SpecialClaimState(pod, key, requested, classes, stored)
 
 
 def foreign_claim(claim: ResourceClaim, pod: Pod) -> str:

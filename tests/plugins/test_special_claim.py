@@ -13,7 +13,7 @@ from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.special_claim import provisional_uid, special_claim_key, stands_for
 from scheduler.plugins.dynamic_resources import DynamicResources
-from scheduler.plugins.dynamic_resources.special_slot import asks_for, find_special_claim, removal, spec_of
+from scheduler.plugins.dynamic_resources.special_claim import asks_for, find_special_claim, removal, spec_of
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from tests import builders
 from tests.plugins.cluster import Cluster, allocation, claim, consumer, cycle_of, exactly
