@@ -1,6 +1,6 @@
 """Texts as Go prints them: quoted strings and floating-point numbers, in error messages and `string()`.
 
-Source: Go's strconv (`Quote`, `FormatFloat`), fmt (`%v`, `%q`, `%g`).
+Source: Go 1.26, strconv (`Quote`, `FormatFloat`), fmt (`%v`, `%q`, `%g`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Two tiers. A selector's `matches` is generated Python (`codegen`) where that is possible; when it raises
 anything, or is not possible, the exact evaluator (`walker`) answers. Both give equal answers by test.
 
-Source: k8s.io/dynamic-resource-allocation cel/compile.go (`CompileCELExpression`, `DeviceMatches`).
+Source: k8s.io/dynamic-resource-allocation v0.36.3 cel/compile.go (`CompileCELExpression`, `DeviceMatches`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 complex, exceeds cost limit"); a scheduler never estimates, it counts at run time (`walker`) against the
 same limit.
 
-Source: cel-go checker/cost.go; k8s.io/dynamic-resource-allocation cel/compile.go.
+Source: cel-go v0.26.0 and v0.29.2, checker/cost.go; k8s.io/dynamic-resource-allocation v0.36.3 cel/compile.go.
 """
 
 from __future__ import annotations

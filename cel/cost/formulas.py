@@ -4,7 +4,8 @@
 libraries), then `STANDARD`; what none of them knows costs 1. Costs are without those of receiver and
 arguments.
 
-Source: cel-go checker/cost.go, ext/lists.go, ext/sets.go; k8s.io/apiserver pkg/cel/library/cost.go.
+Source: cel-go v0.26.0 and v0.29.2, checker/cost.go, ext/lists.go, ext/sets.go; k8s.io/apiserver v0.36.3 and v0.37.2,
+pkg/cel/library/cost.go.
 """
 
 from __future__ import annotations

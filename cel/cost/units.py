@@ -7,7 +7,8 @@ Rules of this module
      cel-go appends "@keys" and "@values" to the same slice, and the second overwrites the first. The
      estimate depends on it.
 
-Source: cel-go checker/cost.go; k8s.io/dynamic-resource-allocation cel/compile.go (`sizeEstimator`).
+Source: cel-go v0.26.0 and v0.29.2, checker/cost.go; k8s.io/dynamic-resource-allocation v0.36.3 cel/compile.go
+(`sizeEstimator`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Looking up: what is under a key or an index, and what a list of constants contains.
 
-Source: cel-go interpreter/attributes.go (qualifiers), interpreter/interpretable.go (evalSetMembership).
+Source: cel-go v0.26.0 and v0.29.2, interpreter/attributes.go (qualifiers), interpreter/interpretable.go
+(evalSetMembership).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ lists and maps, impossible durations, timestamps and regular expressions, and fo
 fit their arguments. Then `env.Program` folds conversions of constants (`int("x")`) and compiles constant
 patterns, and reports the first that fails as `program instantiation failed: ...`.
 
-Source: cel-go cel/validator.go, ext/formatting.go, interpreter/decorators.go.
+Source: cel-go v0.26.0 and v0.29.2, cel/validator.go, ext/formatting.go, interpreter/decorators.go.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ Rules of this module
 
 Not here: what functions do (`stdlib`, `kube_library`), types (`checker`).
 
-Source: cel-go interpreter (planner.go, interpretable.go, attributes.go, runtimecost.go), k8s.io/apiserver
-pkg/cel/library/cost.go.
+Source: cel-go v0.26.0 and v0.29.2, interpreter (planner.go, interpretable.go, attributes.go, runtimecost.go),
+k8s.io/apiserver v0.36.3 and v0.37.2 pkg/cel/library/cost.go.
 """
 
 from __future__ import annotations

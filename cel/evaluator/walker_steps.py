@@ -2,7 +2,7 @@
 
 Rules of this module are those of `walker`, which decides which step stands where.
 
-Source: cel-go interpreter (interpretable.go, attributes.go).
+Source: cel-go v0.26.0 and v0.29.2, interpreter (interpretable.go, attributes.go).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Named formats: `format.dns1123Label().validate("x")`.
 
-Source: k8s.io/apiserver pkg/cel/library/format.go, k8s.io/apimachinery pkg/util/validation and
+Source: k8s.io/apiserver v0.36.3 pkg/cel/library/format.go, k8s.io/apimachinery pkg/util/validation and
 pkg/api/validate/content, k8s.io/kube-openapi pkg/validation/strfmt; texts of errors included.
 """
 

@@ -3,7 +3,7 @@
 `interpolate` reads the clauses and asks a callback for each text, so that the same reader serves the
 evaluator (`format_string`) and the checker, which only looks at types.
 
-Source: cel-go ext/formatting.go; golang.org/x/text number formatting for locale en_US.
+Source: cel-go v0.26.0 and v0.29.2, ext/formatting.go; golang.org/x/text number formatting for locale en_US.
 """
 
 from __future__ import annotations

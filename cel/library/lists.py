@@ -1,7 +1,7 @@
 """The lists and sets libraries of cel-go and Kubernetes.
 
-Source: cel-go ext/lists.go (version 3), ext/sets.go; k8s.io/apiserver pkg/cel/library/lists.go and
-k8s.io/dynamic-resource-allocation cel/compile.go (`includesFunc`).
+Source: cel-go v0.26.0 and v0.29.2, ext/lists.go (version 3), ext/sets.go; k8s.io/apiserver v0.36.3
+pkg/cel/library/lists.go and k8s.io/dynamic-resource-allocation v0.37.2 cel/compile.go (`includesFunc`).
 """
 
 from __future__ import annotations

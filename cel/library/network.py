@@ -2,7 +2,8 @@
 
 No zones, no IPv4-mapped IPv6, no leading zeros; a block keeps its host bits.
 
-Source: Go's net/netip (parsing, printing, texts of errors); k8s.io/apiserver pkg/cel/library/ip.go and cidr.go.
+Source: Go 1.26, net/netip (parsing, printing, texts of errors); k8s.io/apiserver v0.36.3 pkg/cel/library/ip.go and
+cidr.go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a call costs while it runs, by the sizes it met.
 
-Source: cel-go interpreter/runtimecost.go, ext/lists.go and ext/sets.go (trackers), k8s.io/apiserver
-pkg/cel/library/cost.go (`CallCost`). Only the limit depends on it: see `walker`.
+Source: cel-go v0.26.0 and v0.29.2, interpreter/runtimecost.go, ext/lists.go and ext/sets.go (trackers);
+k8s.io/apiserver v0.36.3 and v0.37.2, pkg/cel/library/cost.go (`CallCost`). Only the limit depends on it: see `walker`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 a call gets is the evaluator's business: these functions may rely on the declared argument types, except
 those in `SINGLETONS`, which cel-go calls with anything.
 
-Source: cel-go common/stdlib/standard.go, common/types, cel/library.go.
+Source: cel-go v0.26.0 and v0.29.2, common/stdlib/standard.go, common/types, cel/library.go.
 """
 
 from __future__ import annotations

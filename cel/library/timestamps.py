@@ -1,6 +1,6 @@
 """Timestamps and durations: reading, printing, calendar fields and time zones.
 
-Source: Go's time package (`Parse(RFC3339)`, `ParseDuration`, `Format(RFC3339Nano)`), cel-go common/types
+Source: Go 1.26, package time (`Parse(RFC3339)`, `ParseDuration`, `Format(RFC3339Nano)`), cel-go common/types
 timestamp.go and duration.go, and common/stdlib (`timestampGet*`).
 """
 

@@ -3,7 +3,7 @@
 `parser` is what parses; this network exists for `recovery`, which says what ANTLR would say about text
 that does not parse, and for that has to be in the states ANTLR would be in.
 
-Source: cel-go parser/gen/CEL.g4; antlr4 runtime ll1_analyzer.go.
+Source: cel-go v0.26.0 and v0.29.2, parser/gen/CEL.g4; antlr4 v4.13.0, runtime ll1_analyzer.go.
 """
 
 from __future__ import annotations

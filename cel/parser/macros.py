@@ -11,7 +11,8 @@ Rules of this module
 
 Not here: which macros an environment has (`environments`).
 
-Source: cel-go parser/macro.go, ext/bindings.go, ext/comprehensions.go, ext/lists.go, cel/library.go.
+Source: cel-go v0.26.0 and v0.29.2, parser/macro.go, ext/bindings.go, ext/comprehensions.go, ext/lists.go,
+cel/library.go.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ How often each is called
   pre_bind       again and again until it says done: level-triggered (see `PreBindPlugin`)
   post_bind      once after the binding is confirmed
 
-Source: k8s.io/kube-scheduler framework/interface.go; differs on purpose: pre_bind is a state comparison instead of a
-blocking call, verdicts declare what they depend on, and Bind itself is the core's (one BindPod decision).
+Source: k8s.io/kube-scheduler v0.36.3 framework/interface.go; differs on purpose: pre_bind is a state comparison
+instead of a blocking call, verdicts declare what they depend on, and Bind itself is the core's (one BindPod decision).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Verdicts of plugins, with the codes, meanings and reason texts of kube-scheduler.
 
-Source: k8s.io/kube-scheduler framework/interface.go. `nil` means success there; here success is a value.
+Source: k8s.io/kube-scheduler v0.36.3 framework/interface.go. `nil` means success there; here success is a value.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ Rules of this module
 
 Not here: HTTP (`executor` sends what `next_request` gives out).
 
-Source: client-go tools/events event_broadcaster.go; differs on purpose: the note is part of what makes events equal, so
-`kubectl describe` shows the reason of now, not of six minutes ago.
+Source: client-go v0.36.3 tools/events event_broadcaster.go; differs on purpose: the note is part of what makes events
+equal, so `kubectl describe` shows the reason of now, not of six minutes ago.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """API timestamps (RFC 3339), as a moment and as Unix time in milliseconds.
 
-Source: k8s.io/apimachinery meta/v1 Time and MicroTime; the API server prints UTC with a trailing Z.
+Source: k8s.io/apimachinery v0.36.3 meta/v1 Time and MicroTime; the API server prints UTC with a trailing Z.
 """
 
 from __future__ import annotations
