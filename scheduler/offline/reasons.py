@@ -1,7 +1,7 @@
 """Why a pod does not fit, node by node.
 
-A node's reason is the verdict of the first plugin that refuses it, and, where devices are missing, how many of them each
-rule took away.
+A node's reason is the verdict of the first plugin that refuses it. Where devices are missing, it also says how many of
+them each rule took away.
 
 Not here: the verdict (`verdicts`), the counting (`allocator.explain`).
 
