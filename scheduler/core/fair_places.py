@@ -38,6 +38,10 @@ class FairPlaces:
         """Places by namespace (for `invariants`)."""
         return dict(self._taken)
 
+    def taken_by(self, namespace: str) -> int:
+        """Places that the namespace has."""
+        return self._taken.get(namespace, 0)
+
     def may_take(self, namespace: str) -> bool:
         """Whether one more place is the namespace's to take."""
         taken = self._taken.get(namespace)

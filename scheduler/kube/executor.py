@@ -356,7 +356,7 @@ class Executor:
             self.stats.waiting -= 1
             self.stats.in_flight += 1
             try:
-                answer = await self._execute(decision)
+                answer = await self._execute(lane, decision)
             finally:
                 self.stats.in_flight -= 1
                 self._ready.give_back(lane.sharer)
@@ -369,7 +369,7 @@ class Executor:
                     self._is_idle.set()
             self._deliver(answer)
 
-    async def _execute(self, decision: Answered) -> Input:
+    async def _execute(self, lane: _Lane, decision: Answered) -> Input:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         outcome: Outcome
@@ -380,6 +380,7 @@ class Executor:
             outcome = await self._client.send(*request)
             if isinstance(decision, AddClaimFinalizer | WriteClaimStatus) and _is_text_changed(outcome):
                 outcome = await self._update_exactly(decision, request.path, outcome)
+            self._note(lane, decision, outcome)
             answer = self._answer(decision, outcome)
         except Exception as error:  # a defect of ours: the machine must hear of it, the writer must live
             log.exception("%s could not be executed", type(decision).__name__)
@@ -387,6 +388,18 @@ class Executor:
             answer = WriteOutcomeUnknown(decision.id, outcome.message)
         self._on_write(type(decision).__name__, type(outcome).__name__, loop.time() - begun_s)
         return answer
+
+    def _note(self, lane: _Lane, decision: Answered, outcome: Outcome) -> None:
+        """A read says nothing of writes. Neither does an object that is gone or has changed."""
+        if isinstance(decision, ReadClaim | ReadPod):
+            return
+        match outcome:
+            case Accepted():
+                self._ready.note_success(lane.sharer, type(decision))
+            case Rejected(code=HTTPStatus.NOT_FOUND) | Conflicted():
+                pass
+            case Rejected() | Unknown():
+                self._ready.note_failure(lane.sharer, type(decision))
 
     async def _update_exactly(
         self, decision: AddClaimFinalizer | WriteClaimStatus, path: str, refusal: Outcome

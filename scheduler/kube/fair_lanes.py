@@ -6,7 +6,9 @@ Rules of this module
   1. Sharers take turns; within one, what was ready first is sent first.
   2. A sharer that has its share of the slots (`core.fair_places`) is passed by until one comes back, so requests
      that hang for one leave slots to the others.
-  3. Whoever took a lane gives its slot back, once.
+  3. A sharer whose last write failed has `FAILING_SLOTS` until a write of that kind succeeds. Its pods come out of
+     their backoff together, and hundreds of writes that a webhook refuses took the API server's CPU from everybody.
+  4. Whoever took a lane gives its slot back, once.
 
 Cost: O(1) for each lane, and O(slots) when sharers are passed by: only those that have slots can be.
 """
@@ -15,9 +17,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
 from scheduler.core.fair_places import FairPlaces
+
+FAILING_SLOTS: Final = 2
+_FAILING_MAX: Final = 1_000  # sharers remembered; the one that failed first is forgotten, and has all its slots again
 
 _Lane = TypeVar("_Lane")
 
@@ -29,6 +35,7 @@ class FairLanes(Generic[_Lane]):
         self._slots: Final = FairPlaces(slots, most)
         self._ready: Final[OrderedDict[str, deque[_Lane]]] = OrderedDict()
         self._takers: Final[deque[asyncio.Future[None]]] = deque()
+        self._failing: Final[dict[str, Hashable]] = {}  # the kind of write that failed
 
     def put(self, sharer: str, lane: _Lane) -> None:
         """A lane that is ready."""
@@ -51,12 +58,29 @@ class FairLanes(Generic[_Lane]):
         self._slots.give_back(sharer)
         self._wake_taker()
 
+    def note_failure(self, sharer: str, kind: Hashable) -> None:
+        """A write of this kind failed: refused, or its outcome is unknown."""
+        self._failing[sharer] = kind
+        if len(self._failing) > _FAILING_MAX:
+            del self._failing[next(iter(self._failing))]
+
+    def note_success(self, sharer: str, kind: Hashable) -> None:
+        """A write of this kind was stored."""
+        if self._failing.get(sharer) == kind:
+            del self._failing[sharer]
+            self._wake_taker()
+
+    def _may_take(self, sharer: str) -> bool:
+        return self._slots.may_take(sharer) and (
+            sharer not in self._failing or self._slots.taken_by(sharer) < FAILING_SLOTS
+        )
+
     def _next(self) -> _Lane | None:
         ready = self._ready
         if self._slots.is_exhausted:
             return None
         for sharer in ready:
-            if self._slots.may_take(sharer):
+            if self._may_take(sharer):
                 break
         else:
             return None

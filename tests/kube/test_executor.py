@@ -749,6 +749,63 @@ async def test_conditions_do_not_wait_behind_claims_that_hang_for_their_namespac
         await running.told.until(lambda inputs: len(inputs) == 21)
 
 
+def allocations(namespace, count, *, first):
+    return [
+        msgspec.structs.replace(ALLOCATE, claim=ClaimKey(namespace, f"c{n}"), id=WriteId(n))
+        for n in range(first, first + count)
+    ]
+
+
+WEBHOOK_DOWN = status(500, "InternalError", 'failed calling webhook "quota.example.com"')
+
+
+async def test_while_the_writes_of_a_namespace_fail_two_of_them_are_under_way():
+    """Hundreds at once, out of their backoff together, took the API server's processors from everybody."""
+    gate = Gate()
+
+    async def answer(asked):
+        if "/namespaces/fails/" not in asked.path:
+            return await reply(CLAIM_OBJECT)(asked)
+        if len(server.asked) > 1:
+            await gate(asked)
+        return await WEBHOOK_DOWN(asked)
+
+    writes = allocations("fails", 20, first=1)
+    others = allocations("default", 5, first=100)
+    async with misbehaving(*[answer] * 40) as server, executing(server, in_flight_max=8) as running:
+        running.executor.submit(writes[:1])
+        await running.told.until(lambda inputs: len(inputs) == 1)
+        running.executor.submit(writes[1:])
+        running.executor.submit(others)
+        await running.told.until(lambda inputs: len(inputs) == 6)
+        assert {one.id for one in running.told.inputs[1:]} == set(range(100, 105))
+        assert running.executor.stats.in_flight == 2
+        gate.opened.set()
+        await running.told.until(lambda inputs: len(inputs) == 25)
+        assert gate.most == 2
+
+
+async def test_when_a_write_of_a_namespace_is_stored_again_it_has_its_share_of_the_slots():
+    gate = Gate()
+
+    async def answer(asked):
+        if len(server.asked) == 1:
+            return await WEBHOOK_DOWN(asked)
+        return await (gate(asked) if len(server.asked) > 2 else reply(CLAIM_OBJECT)(asked))
+
+    writes = allocations("mended", 20, first=1)
+    async with misbehaving(*[answer] * 40) as server, executing(server, in_flight_max=8) as running:
+        for write in writes[:2]:
+            running.executor.submit([write])
+            await server.asked_for(write.id)
+            await running.told.until(lambda inputs, count=int(write.id): len(inputs) == count)
+        running.executor.submit(writes[2:])
+        await server.asked_for(8)
+        assert running.executor.stats.in_flight == 6, "three quarters of the slots"
+        gate.opened.set()
+        await running.told.until(lambda inputs: len(inputs) == 20)
+
+
 async def test_namespaces_take_turns():
     gate, order = Gate(), []
 
