@@ -5,12 +5,13 @@ and `InUse`, which no answer depends on. Imports `cel` and the standard library.
 """
 
 from allocator.allocate import allocate, allocate_in_parts, explain
+from allocator.census import Stage
 from allocator.decode import decode_slice
 from allocator.decode_claims import claim_spec_text, decode_allocation, decode_claim_spec, decode_class
 from allocator.decode_node_selector import decode_node_selector
 from allocator.encode import encode_allocation, encode_node_selector
-from allocator.explain import Census, Explanation, RequestExplanation
-from allocator.features import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
+from allocator.explain import Explanation, RequestExplanation
+from allocator.features import ALL_SHORTCUTS, Features, Shortcuts
 from allocator.in_use import InUse, PoolUse
 from allocator.inventory import Inventory, affected_nodes
 from allocator.meter import STEP, Meter, PausedError
@@ -37,19 +38,18 @@ from allocator.model import (
     Toleration,
 )
 from allocator.node_match import NodeSelectorError, check_node_selector, match_node_selector
-from allocator.observer import SILENT, Observer, Stage
 from allocator.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
 from allocator.overdrawn import newest_slices, overdrawn_capacities, overdrawn_counters
 from allocator.prefilter import candidate_nodes
+from allocator.question import NO_SHARE_IDS, Question
 from allocator.taints import prevent_allocation
 from allocator.vanished import vanished_devices
 
 __all__ = [
     "ALL_SHORTCUTS",
     "INVALID_POOLS",
-    "NO_SHORTCUTS",
+    "NO_SHARE_IDS",
     "RESULTS_MAX",
-    "SILENT",
     "STEP",
     "Allocated",
     "Allocation",
@@ -57,7 +57,6 @@ __all__ = [
     "AllocationError",
     "Attribute",
     "BudgetExhausted",
-    "Census",
     "Claim",
     "ClaimSpec",
     "DecodeError",
@@ -75,11 +74,11 @@ __all__ = [
     "NodeSelectorRequirement",
     "NodeSelectorTerm",
     "NodeView",
-    "Observer",
     "Outcome",
     "PausedError",
     "PoolId",
     "PoolUse",
+    "Question",
     "RequestExplanation",
     "ResourceSlice",
     "Shortcuts",

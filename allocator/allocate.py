@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from allocator.explain import Census, Explanation, blame, report_candidates, summarize
-from allocator.features import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
-from allocator.in_use import InUse
-from allocator.inventory import Inventory
+from allocator.census import Census
+from allocator.explain import Explanation, count_removed, summarize
+from allocator.features import ALL_SHORTCUTS, Shortcuts
 from allocator.known_picks import KnownPicks, is_plain, known_picks, remember_picks
 from allocator.last_answer import last_answer, remember_answer
 from allocator.meter import PausedError
-from allocator.model import AllocationError, Claim, NodeView
-from allocator.observer import SILENT, Observer
+from allocator.model import AllocationError
 from allocator.outcome import Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
 from allocator.paused import Paused
 from allocator.problem import Problem, gather_use
+from allocator.question import Question
 from allocator.result import build_allocations
 from allocator.search import ExhaustedError, Search
 
@@ -28,27 +27,10 @@ _EXPLAINED_STEPS: Final = 2_000
 """Steps of the search that an explanation counts: enough to see what is in the way."""
 
 
-def allocate(
-    claims: Sequence[Claim],
-    node: NodeView,
-    inventory: Inventory,
-    in_use: InUse,
-    *,
-    features: Features,
-    budget_steps: int,
-    share_ids: Iterator[str],
-    observer: Observer = SILENT,
-    shortcuts: Shortcuts = ALL_SHORTCUTS,
-) -> Outcome:
+def allocate(question: Question, *, shortcuts: Shortcuts = ALL_SHORTCUTS) -> Outcome:
     """Pick devices for all unallocated claims of one pod on one node.
 
     Args:
-        claims: In pod-spec order, none allocated; each has 0..32 requests.
-        inventory: Read; its caches may grow.
-        in_use: What other allocations hold; read, its caches may grow.
-        budget_steps: Largest number of steps plus refused picks, > 0. A count, not a time.
-        share_ids: Gives a new id for each share of a device that several allocations may hold, in the order
-            of claims and results; asked only when a solution was found.
         shortcuts: For tests; answers do not depend on them.
 
     Returns:
@@ -66,34 +48,13 @@ def allocate(
     Source: `Allocate` of structured/internal/incubating/allocator_incubating.go v0.36.3. Differences:
     docs/adr/0003-allocator-oddities.md.
     """
-    outcome = _allocate(
-        claims,
-        node,
-        inventory,
-        in_use,
-        features=features,
-        budget_steps=budget_steps,
-        share_ids=share_ids,
-        observer=observer,
-        shortcuts=shortcuts,
-        pause_after=None,
-    )
+    outcome = _allocate(question, shortcuts, pause_after=None)
     assert not isinstance(outcome, Unfinished)
     return outcome
 
 
-def allocate_in_parts(
-    claims: Sequence[Claim],
-    node: NodeView,
-    inventory: Inventory,
-    in_use: InUse,
-    *,
-    features: Features,
-    budget_steps: int,
-    share_ids: Iterator[str],
-    pause_after: int | None = None,
-) -> Outcome | Unfinished:
-    """As `allocate`, but a call ends where `inventory.meter` allows no more; asked again, it goes on there.
+def allocate_in_parts(question: Question, *, pause_after: int | None = None) -> Outcome | Unfinished:
+    """As `allocate`, but a call ends where the inventory's meter allows no more; asked again, it goes on there.
 
     Gathering candidates goes on where it was because what it finds is remembered, a search because it is (`paused`).
 
@@ -102,43 +63,21 @@ def allocate_in_parts(
             follow. None: as the meter says.
     """
     try:
-        return _allocate(
-            claims,
-            node,
-            inventory,
-            in_use,
-            features=features,
-            budget_steps=budget_steps,
-            share_ids=share_ids,
-            observer=SILENT,
-            shortcuts=ALL_SHORTCUTS,
-            pause_after=pause_after or budget_steps + 1,
-        )
+        return _allocate(question, ALL_SHORTCUTS, pause_after=pause_after or question.budget_steps + 1)
     except PausedError:
         return Unfinished(0)
 
 
-def _allocate(
-    claims: Sequence[Claim],
-    node: NodeView,
-    inventory: Inventory,
-    in_use: InUse,
-    *,
-    features: Features,
-    budget_steps: int,
-    share_ids: Iterator[str],
-    observer: Observer,
-    shortcuts: Shortcuts,
-    pause_after: int | None,
-) -> Outcome | Unfinished:
+def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | None) -> Outcome | Unfinished:
+    claims, node, inventory = question.claims, question.node, question.inventory
+    in_use, features, budget_steps = question.in_use, question.features, question.budget_steps
     meter = inventory.meter
     pools = inventory.node_pools(node, features)
     plan = inventory.plan([claim.spec for claim in claims], features)
     meter.spent += ASK_WORK
     state = gather_use(pools, in_use, features).state
-    may_remember = shortcuts.last_answer and observer is SILENT
-    if may_remember:
-        last = last_answer(pools, plan, state, node.name, budget_steps=budget_steps, share_ids=share_ids)
+    if shortcuts.last_answer:
+        last = last_answer(pools, plan, state, node.name, budget_steps=budget_steps, share_ids=question.share_ids)
         if last is not None:
             return last
     paused = inventory.paused.take(plan, node.name) if pause_after is not None else None
@@ -151,14 +90,12 @@ def _allocate(
             return BudgetExhausted(lost)
         meter.spent += (SLOT_WORK + pools.size // 64) * len(plan.slots)
         problem = Problem(claims, plan, pools, in_use)
-        if observer is not SILENT:
-            report_candidates(problem, observer)
-        elif shortcuts.known_picks and is_plain(problem):
+        if shortcuts.known_picks and is_plain(problem):
             known = known_picks(problem)
             if known is not None and known.spent <= min(budget_steps - lost, pause_after or budget_steps):
-                return _conclude(problem, known, state, node.name, share_ids, is_kept=shortcuts.last_answer)
+                return _conclude(problem, known, state, node.name, question.share_ids, is_kept=shortcuts.last_answer)
         problem.look_ahead()
-        search = Search(problem, budget_steps=budget_steps - lost, observer=observer, shortcuts=shortcuts, meter=meter)
+        search = Search(problem, budget_steps=budget_steps - lost, shortcuts=shortcuts, meter=meter)
     try:
         found = search.run() if pause_after is None else search.run(search.spent + pause_after)
     except ExhaustedError:
@@ -170,9 +107,9 @@ def _allocate(
         is_kept = inventory.paused.keep(Paused(plan, node.name, pools, state, search, lost, 0))
         return Unfinished(search.steps) if is_kept else BudgetExhausted(search.steps)
     answer = KnownPicks(tuple(search.picks()) if found else None, search.steps, search.spent)
-    if observer is SILENT and shortcuts.known_picks and is_plain(search.problem):
+    if shortcuts.known_picks and is_plain(search.problem):
         remember_picks(search.problem, answer)
-    return _conclude(search.problem, answer, state, node.name, share_ids, is_kept=may_remember)
+    return _conclude(search.problem, answer, state, node.name, question.share_ids, is_kept=shortcuts.last_answer)
 
 
 def _conclude(
@@ -186,23 +123,15 @@ def _conclude(
 ) -> Allocated | Unsatisfiable:
     """Put a search's answer into words; with `is_kept` Reserve finds it again."""
     if answer.picks is None:
-        return Unsatisfiable(blame(problem), answer.steps, problem.pools.has_invalid)
+        return Unsatisfiable(answer.steps, problem.pools.has_invalid)
     outcome = Allocated(build_allocations(problem, answer.picks, node_name, share_ids), answer.steps)
     if is_kept:
         remember_answer(problem, state, node_name, outcome, spent=answer.spent)
     return outcome
 
 
-def explain(
-    claims: Sequence[Claim],
-    node: NodeView,
-    inventory: Inventory,
-    in_use: InUse,
-    *,
-    features: Features,
-    budget_steps: int,
-) -> Explanation:
-    """Count, per request, how many of a node's devices each stage removes; arguments as for `allocate`.
+def explain(question: Question) -> Explanation:
+    """Count, per request, how many of a node's devices each stage removes.
 
     Useful after `allocate` found nothing; with a solution the numbers describe the way to it. Slower than
     `allocate`: every device is looked at one by one, and the search makes its first moves without shortcuts,
@@ -211,14 +140,12 @@ def explain(
     Raises:
         AllocationError: as `allocate`.
     """
-    census = Census()
-    problem = Problem(
-        claims, inventory.plan([claim.spec for claim in claims], features), inventory.node_pools(node, features), in_use
-    )
-    report_candidates(problem, census)
-    census.search_begins()
-    steps = min(budget_steps, _EXPLAINED_STEPS)
-    search = Search(problem, budget_steps=steps, observer=census, shortcuts=NO_SHORTCUTS, meter=inventory.meter)
+    inventory, features = question.inventory, question.features
+    plan = inventory.plan([claim.spec for claim in question.claims], features)
+    problem = Problem(question.claims, plan, inventory.node_pools(question.node, features), question.in_use)
+    removed, refused = count_removed(problem), Census()
+    steps = min(question.budget_steps, _EXPLAINED_STEPS)
+    search = Search(problem, budget_steps=steps, shortcuts=Shortcuts.none(), meter=inventory.meter, census=refused)
     with suppress(ExhaustedError):
         search.run()
-    return summarize(problem, claims, node.name, census)
+    return summarize(problem, question.node.name, removed, refused)

@@ -1,18 +1,17 @@
 """Why a node does not serve a pod's claims: how many devices each stage removed, per request.
 
-Made from what an observer is told during one more call of `allocate`, so the numbers are those of the real
-search. Texts are for people and carry no guarantee.
+Counted during one more search, so the numbers are those of the real one. Texts are for people and carry no guarantee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from allocator.model import Claim, DeviceId
-from allocator.observer import Observer, Stage
-from allocator.problem import Problem, gather_candidates
+from allocator.census import Census, Stage
+from allocator.masks import mask_of, positions_of
+from allocator.problem import Problem
 from allocator.requests import Slot
 from allocator.selectors import Mismatch
 
@@ -81,70 +80,38 @@ class Explanation:
         return text
 
 
-class Census:
-    """An observer that counts. Make one per call of `allocate`."""
-
-    def __init__(self) -> None:
-        self.removed: Final[dict[tuple[int, str], dict[Stage, set[DeviceId]]]] = {}
-        self._is_searching = False
-        self.refused: Final[dict[tuple[int, str], dict[Stage, set[DeviceId]]]] = {}
-
-    def search_begins(self) -> None:
-        """From here on refusals depend on what is picked."""
-        self._is_searching = True
-
-    def rejected(self, claim: int, request: str, device: DeviceId, stage: Stage) -> None:
-        """Count the device once per stage."""
-        counts = self.refused if self._is_searching else self.removed
-        counts.setdefault((claim, request), {}).setdefault(stage, set()).add(device)
-
-    def picked(self, claim: int, request: str, device: DeviceId) -> None:
-        """Nothing to count."""
-
-    def backtracked(self, claim: int, request: str, device: DeviceId) -> None:
-        """Nothing to count."""
-
-
-def summarize(problem: Problem, claims: Sequence[Claim], node: str, census: Census) -> Explanation:
-    """The explanation from what a census saw."""
-    requests = []
-    for slot in problem.plan.slots:
-        key = (slot.claim, slot.label)
-        requests.append(
-            RequestExplanation(
-                claim=str(claims[slot.claim]),
-                request=slot.label,
-                wanted=0 if slot.is_all else slot.count,
-                published=problem.pools.size,
-                removed=_counts(census.removed.get(key, {})),
-                refused=_counts(census.refused.get(key, {})),
-                left=problem.usable[slot.index].bit_count(),
-            )
+def summarize(problem: Problem, node: str, removed: Census, refused: Census) -> Explanation:
+    """The explanation from what was refused before anything was picked, and while others were."""
+    requests = tuple(
+        RequestExplanation(
+            claim=str(problem.claims[slot.claim]),
+            request=slot.label,
+            wanted=0 if slot.is_all else slot.count,
+            published=problem.pools.size,
+            removed=removed.counts(slot),
+            refused=refused.counts(slot),
+            left=problem.usable[slot.index].bit_count(),
         )
+        for slot in problem.plan.slots
+    )
     left_out = tuple(
         f"pool {view.id} {'is incomplete' if view.is_incomplete else 'is invalid: ' + view.invalid_reason}"
         for view in problem.pools.pools
         if not view.is_usable
     )
-    return Explanation(node, tuple(requests), left_out)
+    return Explanation(node, requests, left_out)
 
 
-def _counts(devices: Mapping[Stage, set[DeviceId]]) -> Mapping[Stage, int]:
-    return {stage: len(devices[stage]) for stage in Stage if stage in devices}
-
-
-def report_candidates(problem: Problem, observer: Observer) -> None:
-    """Tell the observer which devices are refused before anything is picked, and at which stage."""
+def count_removed(problem: Problem) -> Census:
+    """The devices that are refused before anything is picked, each at the first check that refuses it."""
+    removed = Census()
     for slot in problem.plan.slots:
-        listed = problem.listed.get(slot.index)
-        for position in range(problem.pools.size):
-            bit = 1 << position
-            if problem.usable[slot.index] & bit and (listed is None or position in listed):
-                continue
-            if problem.doubtful[slot.index] & bit:
-                continue
-            device = problem.pools.device(position)
-            observer.rejected(slot.claim, slot.label, device.id, _stage(problem, slot, position))
+        left = problem.usable[slot.index]
+        if slot.index in problem.listed:
+            left &= mask_of(problem.listed[slot.index])
+        for position in positions_of(((1 << problem.pools.size) - 1) & ~left & ~problem.doubtful[slot.index]):
+            removed.refuse(slot, 1 << position, _stage(problem, slot, position))
+    return removed
 
 
 def _stage(problem: Problem, slot: Slot, position: int) -> Stage:
@@ -165,31 +132,3 @@ def _stage(problem: Problem, slot: Slot, position: int) -> Stage:
         # Usable in general, so what other allocations consume is in the way.
         return Stage.CAPACITY
     return Stage.FEATURE if device.consumes_counters and not problem.features.partitionable_devices else Stage.TAINT
-
-
-def blame(problem: Problem) -> str:
-    """One line on why nothing was found, from counts that are known anyway.
-
-    How many devices match is not known where a selector fails on some: the others are looked at when they are reached.
-    """
-    undecided = None
-    for request in problem.plan.requests:
-        if any(gather_candidates(slot, problem.pools).failed for slot in request.slots):
-            undecided = undecided or request
-            continue
-        best = None
-        for slot in request.slots:
-            need = max(problem.count(slot), 1)
-            left = problem.usable[slot.index].bit_count()
-            if left >= need:
-                best = None
-                break
-            if best is None or need - left < best[0]:
-                best = (need - left, need, left)
-        if best is not None:
-            claim = problem.claims[request.claim]
-            return f"claim {claim}, request {request.name}: {best[1]} needed, {best[2]} free devices match"
-    if undecided is not None:
-        claim = problem.claims[undecided.claim]
-        return f"claim {claim}, request {undecided.name}: cannot be decided on some devices, the others do not suffice"
-    return "every request could be served alone, but not all together"

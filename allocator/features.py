@@ -78,6 +78,10 @@ class Shortcuts:
     last_answer: bool = True
     known_picks: bool = True
 
+    @classmethod
+    def none(cls) -> Shortcuts:
+        """The plain search."""
+        return cls(**{one.name: False for one in fields(cls)})
+
 
 ALL_SHORTCUTS = Shortcuts()
-NO_SHORTCUTS = Shortcuts(False, False, False, False, False, False, False, False, False)

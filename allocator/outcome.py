@@ -27,11 +27,9 @@ class Allocated(Struct, frozen=True):
 class Unsatisfiable:
     """No combination of the devices of this node serves the claims: the whole tree was searched.
 
-    `blame` is one line for people and carries no guarantee. `invalid_pools` tells that a broken pool was
-    left out (upstream answers with an error for the node then, text `INVALID_POOLS`).
+    `invalid_pools`: a broken pool was left out. Upstream answers with an error for the node then (`INVALID_POOLS`).
     """
 
-    blame: str
     steps: int
     invalid_pools: bool = False
 

@@ -23,16 +23,15 @@ from __future__ import annotations
 from typing import Final
 
 from allocator.bounds import Bounds
+from allocator.census import Census, Stage
 from allocator.constraints import ConstraintState, constraint_state, in_reach
 from allocator.counter_bounds import CounterBounds
 from allocator.counters import CounterLedger
-from allocator.features import NO_SHORTCUTS, Shortcuts
+from allocator.features import Shortcuts
 from allocator.frames import Frame, Kind, Went
 from allocator.journal import Journal
-from allocator.masks import positions_of
 from allocator.meter import NEVER, Meter, PausedError
 from allocator.model import RESULTS_MAX
-from allocator.observer import SILENT, Observer, Stage
 from allocator.problem import Problem
 from allocator.requests import RequestPlan, Slot, claim_error
 from allocator.share_bounds import shares_suffice
@@ -60,9 +59,9 @@ class Search:
         problem: Problem,
         *,
         budget_steps: int,
-        observer: Observer,
         shortcuts: Shortcuts,
         meter: Meter | None = None,
+        census: Census | None = None,
     ) -> None:
         self._problem: Final = problem
         self._meter: Final = meter if meter is not None else Meter()
@@ -73,7 +72,7 @@ class Search:
         self._move_work: Final = MOVE_WORK + MOVE_SLOT_WORK * slots
         self._trial_work: Final = TRIAL_WORK + TRIAL_SLOT_WORK * slots + TRIAL_CONSTRAINT_WORK * pairs
         self._budget: Final = budget_steps
-        self._observer: Final = None if observer is SILENT else observer
+        self._census: Final = census
         self._shortcuts: Final = shortcuts
         self._journal: Final = Journal()
         self._stack: Final[list[Frame]] = []
@@ -100,7 +99,7 @@ class Search:
             else []
             for claim in problem.plan.claims
         ]
-        self._may_learn: Final = shortcuts != NO_SHORTCUTS
+        self._may_learn: Final = shortcuts != Shortcuts.none()
         self._special: Final = problem.static.counting | problem.static.shareable | problem.sharing
         self._dangerous: Final = self._gather_dangerous()
         # From this request on nothing can abort the pod, so cutting is safe.
@@ -356,8 +355,8 @@ class Search:
         allowed = rest & ~doubtful
         for index in slot.constraints:
             allowed = self._states[slot.claim][index].allowed(allowed)
-        if self._observer is not None:
-            self._report(slot, rest & ~doubtful & ~allowed, Stage.CONSTRAINT)
+        if self._census is not None:
+            self._census.refuse(slot, rest & ~doubtful & ~allowed, Stage.CONSTRAINT)
         need = slot.count - number
         bit = 1 << request.index
         self._conflict = bit
@@ -479,8 +478,8 @@ class Search:
             if refusal is not None:
                 self._journal.undo_to(frame.mark)
                 self._refused += 1
-                if self._observer is not None:
-                    self._report(slot, bit, refusal)
+                if self._census is not None:
+                    self._census.refuse(slot, bit, refusal)
                 return False
         if not bit & self._problem.static.shareable:
             self._picked |= bit
@@ -489,8 +488,6 @@ class Search:
             self._states[claim][index].add(position, self._journal)
         self._results[claim] += 1
         frame.positions = (position,)
-        if self._observer is not None:
-            self._observer.picked(claim, slot.label, self._problem.pools.device(position).id)
         return True
 
     def _take_special(self, slot: Slot, position: int, bit: int) -> Stage | None:
@@ -517,9 +514,6 @@ class Search:
         slot = frame.slot
         if slot is None or not frame.positions:
             return
-        if self._observer is not None:
-            for position in reversed(frame.positions):
-                self._observer.backtracked(slot.claim, slot.label, self._problem.pools.device(position).id)
         self._journal.undo_to(frame.mark)
         self._picked = frame.picked
         self._picked_of_claim[slot.claim] = frame.picked_of_claim
@@ -544,22 +538,10 @@ class Search:
             self._shares.state(bounds.shares_that_matter(slot.request)),
         )
 
-    def _report(self, slot: Slot, mask: int, stage: Stage) -> None:
-        assert self._observer is not None
-        for position in positions_of(mask):
-            device = self._problem.pools.device(position)
-            self._observer.rejected(slot.claim, slot.label, device.id, stage)
-
     # --- several devices at once ------------------------------------------------------------------------
 
     def _can_bulk(self, request: RequestPlan, slot: Slot, need: int) -> bool:
-        return (
-            need > 1
-            and self._shortcuts.bulk
-            and not slot.constraints
-            and self._observer is None
-            and self._can_cut(request)
-        )
+        return need > 1 and self._shortcuts.bulk and not slot.constraints and self._can_cut(request)
 
     def _pick_bulk(self, node: int, request: RequestPlan, slot: Slot, need: int) -> Went | None:
         """Pick the slot's first devices together; None when some of them need a closer look."""
@@ -625,9 +607,6 @@ class Search:
             bit = 1 << position
             blocked = self._picked_of_claim[slot.claim] if slot.is_admin else self._picked
             if not self._take_one_of_all(frame, slot, position, bit, usable & ~blocked):
-                if self._observer is not None:
-                    for taken in reversed(positions[:number]):
-                        self._observer.backtracked(slot.claim, slot.label, problem.pools.device(taken).id)
                 self._journal.undo_to(mark)
                 self._picked = picked
                 self._picked_of_claim[slot.claim] = picked_of_claim
@@ -644,8 +623,8 @@ class Search:
     def _take_one_of_all(self, frame: Frame, slot: Slot, position: int, bit: int, free: int) -> bool:
         if not bit & free:
             self._refused += 1
-            if self._observer is not None:
-                self._report(slot, bit, Stage.IN_USE)
+            if self._census is not None:
+                self._census.refuse(slot, bit, Stage.IN_USE)
             return False
         states = self._states[slot.claim]
         if not all(states[index].allowed(bit) for index in slot.constraints):

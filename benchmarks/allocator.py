@@ -32,6 +32,7 @@ from allocator import (
     InUse,
     Inventory,
     NodeView,
+    Question,
     allocate,
     decode_claim_spec,
     decode_class,
@@ -267,13 +268,9 @@ def prepare(case: Case) -> Callable[[], tuple[str, int]]:
 
     def ask() -> tuple[str, int]:
         outcome = allocate(
-            claims,
-            node,
-            inventory,
-            in_use,
-            features=features,
-            budget_steps=BUDGET_STEPS,
-            share_ids=share_ids(),
+            Question(
+                claims, node, inventory, in_use, features=features, budget_steps=BUDGET_STEPS, share_ids=share_ids()
+            ),
             shortcuts=SEARCHED,
         )
         if isinstance(outcome, Allocated):
@@ -367,13 +364,15 @@ def ingest(nodes: int = 10_000, devices: int = 8) -> dict[str, Any]:
         started = time.perf_counter()
         for node in range(nodes):
             outcome = allocate(
-                [claim],
-                NodeView(f"node-{node:05d}", {}),
-                inventory,
-                in_use,
-                features=features,
-                budget_steps=BUDGET_STEPS,
-                share_ids=share_ids(),
+                Question(
+                    [claim],
+                    NodeView(f"node-{node:05d}", {}),
+                    inventory,
+                    in_use,
+                    features=features,
+                    budget_steps=BUDGET_STEPS,
+                    share_ids=share_ids(),
+                ),
                 shortcuts=SEARCHED,
             )
             assert isinstance(outcome, Allocated)

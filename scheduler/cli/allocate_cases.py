@@ -23,6 +23,7 @@ from allocator import (
     InUse,
     Inventory,
     NodeView,
+    Question,
     allocate,
     decode_claim_spec,
     decode_class,
@@ -79,15 +80,16 @@ def answer(case: Any, *, budget_steps: int, kubernetes: str) -> dict[str, Any]:
 def _ask(case: Any, budget_steps: int, kubernetes: str) -> dict[str, Any]:
     if not isinstance(case, Mapping):
         raise CaseError("a case is a JSON object")
-    outcome = allocate(
+    question = Question(
         [_claim(index, claim) for index, claim in enumerate(_list(case, "claims"))],
         _node(case),
         Inventory(map(decode_slice, _list(case, "slices")), map(decode_class, _list(case, "classes"))),
         _in_use(case),
-        features=read_features(case.get("features") or {}, str(case.get("kubernetes") or kubernetes)),
-        budget_steps=budget_steps,
-        share_ids=share_ids(),
+        read_features(case.get("features") or {}, str(case.get("kubernetes") or kubernetes)),
+        budget_steps,
+        share_ids(),
     )
+    outcome = allocate(question)
     steps = outcome.steps
     if isinstance(outcome, Allocated):
         allocations = [encode_allocation(allocation) for allocation in outcome.allocations]

@@ -235,14 +235,13 @@ def _verdicts(
 def _verdict(
     claim: Claim, node: NodeView, *, inventory: Inventory, in_use: InUse, features: Features, budget_steps: int
 ) -> dict[str, Any]:
-    from allocator import Allocated, AllocationError, BudgetExhausted, encode_allocation, explain
+    from allocator import Allocated, AllocationError, BudgetExhausted, Question, encode_allocation, explain
     from allocator import allocate as allocate_devices
     from scheduler.cli.allocate_cases import share_ids
 
+    question = Question([claim], node, inventory, in_use, features, budget_steps, share_ids())
     try:
-        outcome = allocate_devices(
-            [claim], node, inventory, in_use, features=features, budget_steps=budget_steps, share_ids=share_ids()
-        )
+        outcome = allocate_devices(question)
     except AllocationError as error:
         return {"outcome": "error", "reason": str(error), "steps": error.steps}
     verdict: dict[str, Any] = {"steps": outcome.steps}
@@ -256,9 +255,9 @@ def _verdict(
         verdict["outcome"] = "exhausted"
         verdict["reason"] = f"no answer within {budget_steps} steps: nothing is known; allow more with --budget-steps"
     else:
-        explanation = explain([claim], node, inventory, in_use, features=features, budget_steps=budget_steps)
+        explanation = explain(question)
         verdict["outcome"] = "none"
-        verdict["reason"] = "; ".join(str(request) for request in explanation.requests) or outcome.blame
+        verdict["reason"] = "; ".join(str(request) for request in explanation.requests)
         if explanation.pools_left_out:
             verdict["reason"] += f" (left out: {', '.join(explanation.pools_left_out)})"
     return verdict

@@ -22,6 +22,7 @@ from allocator import (
     Inventory,
     NodeSelectorError,
     NodeView,
+    Question,
     allocate,
     decode_claim_spec,
     decode_class,
@@ -137,15 +138,7 @@ def _fit(
     full = 0  # nodes before this one take no more
     try:
         while fitted < wanted and full < len(nodes):
-            outcome = allocate(
-                claims,
-                nodes[full],
-                inventory,
-                in_use,
-                features=features,
-                budget_steps=_BUDGET_STEPS,
-                share_ids=share_ids,
-            )
+            outcome = allocate(Question(claims, nodes[full], inventory, in_use, features, _BUDGET_STEPS, share_ids))
             if isinstance(outcome, Allocated):
                 for allocation in outcome.allocations:
                     in_use.add(allocation)
@@ -163,7 +156,7 @@ def _reason(claims: list[Claim], nodes: list[NodeView], inventory: Inventory, in
     """For the scarcest request: how many free devices match, and how many of them the best node has."""
     best: dict[str, tuple[int, int, int]] = {}
     for node in nodes:
-        explanation = explain(claims, node, inventory, in_use, features=features, budget_steps=_BUDGET_STEPS)
+        explanation = explain(Question(claims, node, inventory, in_use, features, _BUDGET_STEPS))
         for request in explanation.requests:
             total, most, _ = best.get(request.request, (0, 0, 0))
             best[request.request] = (total + request.left, max(most, request.left), max(request.wanted, 1))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from allocator import AllocationError, explain
+from allocator import Question as DeviceQuestion
 from scheduler.core.cluster_view import CoreView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runner import Plan, PreFiltered, Runner, Shape
@@ -118,7 +119,7 @@ def _funnels(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) ->
         return
     try:
         explanation = explain(
-            wanted, node.host, view.inventory, view.in_use, features=view.features, budget_steps=budget_steps
+            DeviceQuestion(wanted, node.host, view.inventory, view.in_use, view.features, budget_steps)
         )
     except AllocationError as error:
         yield str(error)

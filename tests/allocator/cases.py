@@ -12,7 +12,6 @@ from typing import Any
 
 from allocator import (
     ALL_SHORTCUTS,
-    SILENT,
     Allocated,
     AllocationError,
     BudgetExhausted,
@@ -22,8 +21,8 @@ from allocator import (
     InUse,
     Inventory,
     NodeView,
-    Observer,
     Outcome,
+    Question,
     Shortcuts,
     allocate,
     decode_claim_spec,
@@ -96,20 +95,20 @@ def ask(
     *,
     features: Features | None = None,
     shortcuts: Shortcuts = ALL_SHORTCUTS,
-    observer: Observer = SILENT,
     budget_steps: int = BUDGET,
 ) -> dict[str, Any]:
     """Answer a case in the form of `expect`."""
     try:
         outcome = allocate(
-            claims_of(case),
-            node_of(case),
-            inventory_of(case),
-            in_use_of(case),
-            features=features or features_of(case),
-            budget_steps=budget_steps,
-            share_ids=share_ids(),
-            observer=observer,
+            Question(
+                claims_of(case),
+                node_of(case),
+                inventory_of(case),
+                in_use_of(case),
+                features=features or features_of(case),
+                budget_steps=budget_steps,
+                share_ids=share_ids(),
+            ),
             shortcuts=shortcuts,
         )
     except AllocationError as error:

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
+from allocator import ALL_SHORTCUTS, Shortcuts
 from cel.library.values import COST_EXCEEDED, LIMIT_EXCEEDED
 from tests.allocator.cases import ask
 from tests.allocator.generator import Generator
@@ -106,7 +106,7 @@ def main() -> None:
     verdicts: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
     with Oracle() as oracle:
-        shortcuts = NO_SHORTCUTS if options.plain else ALL_SHORTCUTS
+        shortcuts = Shortcuts.none() if options.plain else ALL_SHORTCUTS
         questions = run_histories if options.histories else run
         for verdict, case, ours, go in questions(oracle, options.seed, options.cases, shortcuts):
             verdicts[verdict] += 1

@@ -15,6 +15,7 @@ from allocator import (
     AllocationError,
     DeviceId,
     InUse,
+    Question,
     Shortcuts,
     allocate,
     candidate_nodes,
@@ -83,13 +84,15 @@ class History:
         try:
             candidates = candidate_nodes(claims, self._inventory, features)
             outcome = allocate(
-                claims,
-                node,
-                self._inventory,
-                self._in_use,
-                features=features,
-                budget_steps=BUDGET,
-                share_ids=share_ids(),
+                Question(
+                    claims,
+                    node,
+                    self._inventory,
+                    self._in_use,
+                    features=features,
+                    budget_steps=BUDGET,
+                    share_ids=share_ids(),
+                ),
                 shortcuts=self._shortcuts,
             )
         except AllocationError as error:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from allocator import ALL_SHORTCUTS, NO_SHORTCUTS
+from allocator import ALL_SHORTCUTS, Shortcuts
 from tests.allocator.differential import run, run_histories
 from tests.oracle.client import Oracle
 from tests.oracle.fixture import oracle  # noqa: F401 - a fixture
@@ -31,7 +31,7 @@ def test_the_plain_search_gets_them_too(oracle: Oracle) -> None:  # noqa: F811
     """Without shortcuts the same; where Go needs many steps the budget may end first, which is no answer."""
     wrong = [
         (case["name"], ours, go)
-        for verdict, case, ours, go in run(oracle, 3_000_000, 1_000, NO_SHORTCUTS)
+        for verdict, case, ours, go in run(oracle, 3_000_000, 1_000, Shortcuts.none())
         if verdict not in ALLOWED and ours["outcome"] != "exhausted"
     ]
 

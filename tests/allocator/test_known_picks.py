@@ -20,6 +20,7 @@ from allocator import (
     Inventory,
     NodeView,
     Outcome,
+    Question,
     Shortcuts,
     allocate,
     decode_claim_spec,
@@ -35,13 +36,15 @@ def ask(
     spec: ClaimSpec, node: int, inventory: Inventory, in_use: InUse, shortcuts: Shortcuts = ALONE, budget: int = 5_000
 ) -> Outcome:
     return allocate(
-        (Claim("default", "claim", spec),),
-        NodeView(f"node-{node}"),
-        inventory,
-        in_use,
-        features=Features(),
-        budget_steps=budget,
-        share_ids=(f"share-{number}" for number in count(1)),
+        Question(
+            (Claim("default", "claim", spec),),
+            NodeView(f"node-{node}"),
+            inventory,
+            in_use,
+            features=Features(),
+            budget_steps=budget,
+            share_ids=(f"share-{number}" for number in count(1)),
+        ),
         shortcuts=shortcuts,
     )
 

@@ -19,6 +19,7 @@ from allocator import (
     InUse,
     Inventory,
     NodeView,
+    Question,
     allocate,
     decode_class,
     decode_slice,
@@ -34,13 +35,15 @@ def answer(case: dict[str, Any], inventory: Inventory, in_use: InUse, budget_ste
     ids, prefix = count(1), how.pop("ids", "share")
     try:
         return allocate(
-            how.pop("claims", None) or claims_of(case),
-            how.pop("node", None) or node_of(case),
-            inventory,
-            in_use,
-            features=features_of(case),
-            budget_steps=budget_steps,
-            share_ids=(f"{prefix}-{number}" for number in ids),
+            Question(
+                how.pop("claims", None) or claims_of(case),
+                how.pop("node", None) or node_of(case),
+                inventory,
+                in_use,
+                features=features_of(case),
+                budget_steps=budget_steps,
+                share_ids=(f"{prefix}-{number}" for number in ids),
+            ),
             **how,
         )
     except AllocationError as error:

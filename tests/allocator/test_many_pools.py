@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from allocator import (
-    SILENT,
     AllocationError,
     Claim,
     DeviceId,
@@ -49,7 +48,7 @@ def partitionable(pool_number: int) -> list[dict[str, Any]]:
 
 
 def search_of(problem: Problem) -> Search:
-    return Search(problem, budget_steps=20_000, observer=SILENT, shortcuts=ALL_SHORTCUTS)
+    return Search(problem, budget_steps=20_000, shortcuts=ALL_SHORTCUTS)
 
 
 # --- twins -----------------------------------------------------------------------------------------------------------

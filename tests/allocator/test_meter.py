@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator import STEP, AllocationError, PausedError, Unfinished, allocate_in_parts, candidate_nodes
+from allocator import STEP, AllocationError, PausedError, Question, Unfinished, allocate_in_parts, candidate_nodes
 from allocator.inventory import Inventory
 from cel import ANSWER_WORK_MAX
 from tests.allocator.build import DRIVER, asks, case, claim, device, device_class, first_of, pool, request
@@ -44,13 +44,15 @@ def in_parts(asked: dict[str, Any], steps: int) -> tuple[Any, list[int]]:
         meter.allow(steps)
         try:
             outcome = allocate_in_parts(
-                claims,
-                node_of(asked),
-                inventory,
-                in_use,
-                features=features_of(asked),
-                budget_steps=2_000,
-                share_ids=share_ids(),
+                Question(
+                    claims,
+                    node_of(asked),
+                    inventory,
+                    in_use,
+                    features=features_of(asked),
+                    budget_steps=2_000,
+                    share_ids=share_ids(),
+                )
             )
         except AllocationError as error:
             outcome = error
@@ -124,13 +126,15 @@ def test_what_is_remembered_costs_next_to_nothing() -> None:
     def spent_on_asking() -> int:
         before = inventory.meter.spent
         allocate_in_parts(
-            claims,
-            node_of(asked),
-            inventory,
-            in_use_of(asked),
-            features=features_of(asked),
-            budget_steps=2_000,
-            share_ids=share_ids(),
+            Question(
+                claims,
+                node_of(asked),
+                inventory,
+                in_use_of(asked),
+                features=features_of(asked),
+                budget_steps=2_000,
+                share_ids=share_ids(),
+            )
         )
         return inventory.meter.spent - before
 

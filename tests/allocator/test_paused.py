@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator import AllocationError, BudgetExhausted, DeviceId, InUse, Unfinished, allocate_in_parts
+from allocator import AllocationError, BudgetExhausted, DeviceId, InUse, Question, Unfinished, allocate_in_parts
 from allocator.paused import _PAUSED_MAX, _STALE
 from tests.allocator.build import case, claim, device, pool, request
 from tests.allocator.cases import ask, claims_of, features_of, in_use_of, inventory_of, node_of, share_ids
@@ -38,13 +38,15 @@ def test_parts_end_as_the_whole_does(rnd: random.Random, pause_after: int) -> No
     try:
         while isinstance(outcome, Unfinished):
             outcome = allocate_in_parts(
-                claims,
-                node_of(asked),
-                inventory,
-                in_use,
-                features=features_of(asked),
-                budget_steps=2_000,
-                share_ids=share_ids(),
+                Question(
+                    claims,
+                    node_of(asked),
+                    inventory,
+                    in_use,
+                    features=features_of(asked),
+                    budget_steps=2_000,
+                    share_ids=share_ids(),
+                ),
                 pause_after=pause_after,
             )
     except AllocationError as error:
@@ -56,18 +58,17 @@ def test_parts_end_as_the_whole_does(rnd: random.Random, pause_after: int) -> No
     assert len(inventory.paused) == 0
 
 
-def in_parts(asked: dict[str, Any], change: Any = lambda in_use: None, **more: Any) -> tuple[int, Any]:
+def in_parts(
+    asked: dict[str, Any], change: Any = lambda in_use: None, *, pause_after: int, **more: Any
+) -> tuple[int, Any]:
     """How many calls it takes, and the outcome; `change` happens between any two."""
     inventory, in_use, claims = inventory_of(asked), in_use_of(asked), claims_of(asked)
     for calls in range(1, 1_000):
         outcome = allocate_in_parts(
-            claims,
-            node_of(asked),
-            inventory,
-            in_use,
-            features=features_of(asked),
-            share_ids=share_ids(),
-            **more,
+            Question(
+                claims, node_of(asked), inventory, in_use, features=features_of(asked), share_ids=share_ids(), **more
+            ),
+            pause_after=pause_after,
         )
         if not isinstance(outcome, Unfinished):
             return calls, outcome
@@ -112,13 +113,15 @@ def test_the_number_of_paused_searches_is_bounded_and_stale_ones_make_room() -> 
 
     def part(claims: Any) -> Any:
         return allocate_in_parts(
-            claims,
-            node_of(asked),
-            inventory,
-            in_use,
-            features=features_of(asked),
-            budget_steps=10**9,
-            share_ids=share_ids(),
+            Question(
+                claims,
+                node_of(asked),
+                inventory,
+                in_use,
+                features=features_of(asked),
+                budget_steps=10**9,
+                share_ids=share_ids(),
+            ),
             pause_after=5,
         )
 

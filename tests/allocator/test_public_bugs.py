@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from allocator import Allocated, Features, InUse, allocate
+from allocator import Allocated, Features, InUse, Question, allocate
 from tests.allocator.build import answer, case, claim, device, picked, pool, request
 from tests.allocator.cases import ask, claims_of, in_use_of, inventory_of, node_of, share_ids
 
@@ -16,13 +16,15 @@ def test_kk_136269_one_device_is_never_given_to_two_claims() -> None:
 
     def ask_once() -> object:
         return allocate(
-            claims_of(question),
-            node_of(question),
-            inventory,
-            in_use,
-            features=Features(),
-            budget_steps=100,
-            share_ids=share_ids(),
+            Question(
+                claims_of(question),
+                node_of(question),
+                inventory,
+                in_use,
+                features=Features(),
+                budget_steps=100,
+                share_ids=share_ids(),
+            )
         )
 
     first = ask_once()
@@ -38,13 +40,15 @@ def test_kk_137897_shares_are_counted_per_allocation() -> None:
     question = case([pool(device("a", memory="8Gi", allowMultipleAllocations=True))], [claim(request(memory="8Gi"))])
     in_use = InUse()
     first = allocate(
-        claims_of(question),
-        node_of(question),
-        inventory_of(question),
-        in_use,
-        features=Features(),
-        budget_steps=100,
-        share_ids=share_ids(),
+        Question(
+            claims_of(question),
+            node_of(question),
+            inventory_of(question),
+            in_use,
+            features=Features(),
+            budget_steps=100,
+            share_ids=share_ids(),
+        )
     )
     assert isinstance(first, Allocated)
     (allocation,) = first.allocations
@@ -67,13 +71,15 @@ def test_kk_133587_and_karpenter_293a4d7_a_call_leaves_no_state_behind() -> None
     replies = []
     for question in (one, two, one, two, one):
         outcome = allocate(
-            claims_of(question),
-            node_of(question),
-            inventory,
-            in_use_of(question),
-            features=Features(),
-            budget_steps=1000,
-            share_ids=share_ids(),
+            Question(
+                claims_of(question),
+                node_of(question),
+                inventory,
+                in_use_of(question),
+                features=Features(),
+                budget_steps=1000,
+                share_ids=share_ids(),
+            )
         )
         replies.append(outcome.allocations if isinstance(outcome, Allocated) else None)
 
@@ -155,13 +161,15 @@ def test_kai_1217_the_ledger_equals_one_that_is_built_again() -> None:
     assert reply["outcome"] == "allocated"
     rnd = random.Random(4)
     outcome = allocate(
-        claims_of(question),
-        node_of(question),
-        inventory_of(question),
-        InUse(),
-        features=Features(),
-        budget_steps=100,
-        share_ids=share_ids(),
+        Question(
+            claims_of(question),
+            node_of(question),
+            inventory_of(question),
+            InUse(),
+            features=Features(),
+            budget_steps=100,
+            share_ids=share_ids(),
+        )
     )
     assert isinstance(outcome, Allocated)
     pile = list(outcome.allocations) * 3

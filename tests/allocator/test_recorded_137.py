@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
+from allocator import ALL_SHORTCUTS, Features, Shortcuts
 from tests.allocator.build import answer, claim, device, picked, pool, request
 from tests.allocator.cases import ask, features_of
 
@@ -22,7 +22,7 @@ def recorded() -> list[dict[str, Any]]:
         return cases
 
 
-@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, NO_SHORTCUTS], ids=["shortcuts-on", "shortcuts-off"])
+@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, Shortcuts.none()], ids=["shortcuts-on", "shortcuts-off"])
 def test_answers_equal_the_recorded_ones(shortcuts: Shortcuts) -> None:
     wrong = {}
     for case in recorded():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
+from allocator import ALL_SHORTCUTS, Shortcuts
 from cel.library.values import COST_EXCEEDED, LIMIT_EXCEEDED
 from tests.allocator.cases import ask, recorded
 from tests.allocator.rules import has_one_generation, violations
@@ -50,7 +50,7 @@ _CASES = {case["name"]: case for case in recorded()}
 FAMILIES = sorted({case["name"].rsplit("-", 1)[0] for case in recorded()})
 
 
-@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, NO_SHORTCUTS], ids=["shortcuts-on", "shortcuts-off"])
+@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, Shortcuts.none()], ids=["shortcuts-on", "shortcuts-off"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_answers_equal_the_recorded_ones(family: str, shortcuts: Shortcuts) -> None:
     wrong = {}
@@ -113,7 +113,7 @@ def test_steps_equal_upstreams_without_shortcuts() -> None:
         and want["variant"] != "stable"
         and not case.get("upstreamDefects")
         and not any("Attribute" in text for text in case["covers"])
-        and (got := answer(case, NO_SHORTCUTS))["steps"] != want["steps"]
+        and (got := answer(case, Shortcuts.none()))["steps"] != want["steps"]
     ]
 
     assert different == []

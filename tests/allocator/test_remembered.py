@@ -13,6 +13,7 @@ from allocator import (
     InUse,
     Inventory,
     NodeView,
+    Question,
     allocate,
     candidate_nodes,
     decode_claim_spec,
@@ -45,13 +46,15 @@ def ask_everywhere(inventory: Inventory, asked: ClaimSpec) -> list[Any]:
     candidate_nodes(claims, inventory, FEATURES)
     return [
         allocate(
-            claims,
-            NodeView(f"n{node}"),
-            inventory,
-            InUse(),
-            features=FEATURES,
-            budget_steps=1_000,
-            share_ids=share_ids(),
+            Question(
+                claims,
+                NodeView(f"n{node}"),
+                inventory,
+                InUse(),
+                features=FEATURES,
+                budget_steps=1_000,
+                share_ids=share_ids(),
+            )
         )
         for node in range(NODES)
     ]

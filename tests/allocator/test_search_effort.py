@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allocator import NO_SHORTCUTS
+from allocator import Shortcuts
 from benchmarks.allocator import CASES, CLASS, prepare
 from tests.allocator.build import answer, claim, device, pool, request
 
@@ -47,7 +47,7 @@ def test_five_of_four_devices_take_sixteen_steps_without_shortcuts(slices: int, 
         pool(*(device(f"d{number}-{index}") for index in range(devices)), name=f"pool-{number}")
         for number in range(slices)
     ]
-    plain = answer(published, [claim(request(count=5))], shortcuts=NO_SHORTCUTS)
+    plain = answer(published, [claim(request(count=5))], shortcuts=Shortcuts.none())
     fast = answer(published, [claim(request(count=5))])
 
     assert (plain["outcome"], plain["steps"]) == ("none", 16)

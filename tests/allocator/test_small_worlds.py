@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from allocator import (
     ALL_SHORTCUTS,
-    NO_SHORTCUTS,
     Allocated,
     BudgetExhausted,
     Features,
     InUse,
     Inventory,
+    Question,
     Shortcuts,
     allocate,
     decode_class,
@@ -79,7 +79,9 @@ def test_the_answer_is_the_first_allowed_assignment_in_a_thousand_fixed_worlds()
     assert outcomes == {"allocated", "none", "error"}
 
 
-@pytest.mark.parametrize("shortcuts", [NO_SHORTCUTS, *ONE_OFF], ids=["all-off", *(f.name for f in fields(Shortcuts))])
+@pytest.mark.parametrize(
+    "shortcuts", [Shortcuts.none(), *ONE_OFF], ids=["all-off", *(f.name for f in fields(Shortcuts))]
+)
 def test_switching_a_shortcut_off_changes_no_answer(shortcuts: Shortcuts) -> None:
     generator = Generator(7)
     for _ in range(400):
@@ -125,13 +127,15 @@ def _ask_prepared(case: dict[str, Any], inventory: Inventory, in_use: InUse, cla
 
     try:
         outcome = allocate(
-            claims,
-            node_of(case),
-            inventory,
-            in_use,
-            features=Features(),
-            budget_steps=20_000,
-            share_ids=share_ids(),
+            Question(
+                claims,
+                node_of(case),
+                inventory,
+                in_use,
+                features=Features(),
+                budget_steps=20_000,
+                share_ids=share_ids(),
+            )
         )
     except AllocationError as error:
         return str(error)

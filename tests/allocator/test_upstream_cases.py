@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
+from allocator import ALL_SHORTCUTS, Features, Shortcuts
 from tests.allocator.build import answer, asks, claim, device, device_class, first_of, picked, pool, request
 
 Json = dict[str, Any]
@@ -558,7 +558,7 @@ CASES: dict[str, tuple[list[Json], list[Json], list[str], Json]] = {
 }
 
 
-@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, NO_SHORTCUTS], ids=["on", "off"])
+@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, Shortcuts.none()], ids=["on", "off"])
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str, shortcuts: Shortcuts) -> None:
     slices, claims, want, more = CASES[name]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from allocator import ALL_SHORTCUTS, NO_SHORTCUTS, Features, Shortcuts
+from allocator import ALL_SHORTCUTS, Features, Shortcuts
 from tests.allocator.build import answer, asks, claim, device, device_class, first_of, picked, pool, request
 
 Json = dict[str, Any]
@@ -738,7 +738,7 @@ CASES |= {
 }
 
 
-@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, NO_SHORTCUTS], ids=["on", "off"])
+@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, Shortcuts.none()], ids=["on", "off"])
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str, shortcuts: Shortcuts) -> None:
     slices, wanted, want, more = CASES[name]

@@ -11,13 +11,13 @@ Cost: one entry in `found` for each node that Filter or Score asked about in thi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import repeat
 from typing import Final
 
 from msgspec import Struct, field
 
 from allocator import (
     INVALID_POOLS,
+    NO_SHARE_IDS,
     Allocated,
     Allocation,
     AllocationError,
@@ -26,6 +26,7 @@ from allocator import (
     ClaimSpec,
     NodeView,
     PausedError,
+    Question,
     Unfinished,
     Unsatisfiable,
     allocate_in_parts,
@@ -41,7 +42,6 @@ from scheduler.plugins.dynamic_resources.pod_claims import PodClaims
 FIRST_AVAILABLE_MAX: Final = 8  # resource.k8s.io FirstAvailableDeviceRequestMaxSize
 REASON_NO_SOLUTION: Final = "cannot allocate all claims"
 _MANY_NODES: Final = 16
-_NEVER_STORED: Final = repeat("")  # share ids of allocations that only answer a question
 
 
 class NodeSearch(Struct):
@@ -129,18 +129,12 @@ class NodeSearch(Struct):
         return self._search(wanted, host, view, iter(view.new_uid, None))
 
     def _search(
-        self, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, share_ids: Iterator[str] = _NEVER_STORED
+        self, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, share_ids: Iterator[str] = NO_SHARE_IDS
     ) -> Allocated | Status:
         """Ask the allocator about one node. A failure comes as a verdict."""
         try:
             outcome = allocate_in_parts(
-                wanted,
-                host,
-                view.inventory,
-                view.in_use,
-                features=view.features,
-                budget_steps=self.budget_steps,
-                share_ids=share_ids,
+                Question(wanted, host, view.inventory, view.in_use, view.features, self.budget_steps, share_ids)
             )
         except AllocationError as error:
             return Status.unresolvable(str(error)) if error.is_node_only else Status.error(str(error))

@@ -1,0 +1,41 @@
+"""Which devices are refused, at which stage: counted for explanations (`explain`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from allocator.requests import Slot
+
+
+class Stage(StrEnum):
+    """What removed a device from the candidates of a request, in the order the checks are made."""
+
+    IN_USE = "in use"
+    CLASS_SELECTOR = "class selector"
+    REQUEST_SELECTOR = "request selector"
+    NODE = "node"
+    CAPACITY = "capacity"
+    COUNTERS = "counters"
+    TAINT = "taint"
+    CONSTRAINT = "constraint"
+    FEATURE = "feature off"
+
+
+class Census:
+    """Refused devices as masks over the node; a device counts once for each slot and stage."""
+
+    def __init__(self) -> None:
+        self._refused: Final[dict[int, dict[Stage, int]]] = {}
+
+    def refuse(self, slot: Slot, devices: int, stage: Stage) -> None:
+        """The slot cannot have these devices."""
+        if devices:
+            of_slot = self._refused.setdefault(slot.index, {})
+            of_slot[stage] = of_slot.get(stage, 0) | devices
+
+    def counts(self, slot: Slot) -> Mapping[Stage, int]:
+        """How many devices each stage refused to the slot, in the order of the stages."""
+        of_slot = self._refused.get(slot.index, {})
+        return {stage: of_slot[stage].bit_count() for stage in Stage if stage in of_slot}
