@@ -220,20 +220,24 @@ async def _backtracking(field: Field) -> AsyncIterator[None]:
     yield
 
 
-@asynccontextmanager
-async def _distinct_selectors(field: Field) -> AsyncIterator[None]:
-    """300 pods that come while the others do, each with a selector nobody else has; all of them fit."""
-    count = field.some(300)
+def _more_pods(uuid: str) -> Callable[[Field], AbstractAsyncContextManager[None]]:
+    """300 pods that come while the others do, all of which fit; `uuid` is what their selectors rule out, by number."""
 
-    async def come() -> None:
-        for number in range(count):
-            name = f"job-{number}"
-            expression = f"device.attributes['{DRIVER}'].uuid != '{name}'"
-            await _claims_and_pods(field, [_claim(name, _request("gpu", selectors=_selectors(expression)))])
-            await asyncio.sleep(field.seconds / count)
+    @asynccontextmanager
+    async def lasts(field: Field) -> AsyncIterator[None]:
+        count = field.some(300)
 
-    async with _meanwhile(come()):
-        yield
+        async def come() -> None:
+            for number in range(count):
+                name = f"job-{number}"
+                expression = f"device.attributes['{DRIVER}'].uuid != '{uuid.format(number)}'"
+                await _claims_and_pods(field, [_claim(name, _request("gpu", selectors=_selectors(expression)))])
+                await asyncio.sleep(field.seconds / count)
+
+        async with _meanwhile(come()):
+            yield
+
+    return lasts
 
 
 # -- those who never answer -----------------------------------------------------------------------------------------
@@ -418,7 +422,8 @@ LOADS: Final = {
         HostileLoad("webhook-hangs", "another namespace's webhook hangs, 300 pods", _webhook_hangs),
         HostileLoad("classes", "5,000 device classes, 100 pods that ask for some", _classes),
         HostileLoad("hopeless", "2,000 hopeless pods, slices that change", _hopeless),
-        HostileLoad("distinct-selectors", "300 more pods, a selector each", _distinct_selectors),
+        HostileLoad("distinct-selectors", "300 more pods, a selector each", _more_pods("job-{}")),
+        HostileLoad("same-selector", "300 more pods, one selector: the pods' own cost", _more_pods("none")),
         HostileLoad("flood", "/metrics by 8 clients, 3,000 half-open connections", _flood),
     )
 }

@@ -59,6 +59,7 @@ def test_the_loads_are_those_of_the_table() -> None:
         "classes",
         "hopeless",
         "distinct-selectors",
+        "same-selector",
         "flood",
     ]
 
