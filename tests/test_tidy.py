@@ -30,7 +30,6 @@ LONG_MODULES = {
     *(
         "scheduler/core/feasibility.py",
         "scheduler/core/scheduling_queue.py",
-        "scheduler/embedded/server/http_server.py",
     ),
     *("scheduler/kube/codec.py", "scheduler/kube/executor.py", "scheduler/lint/mistakes.py"),
     "scheduler/plugins/dynamic_resources/plugin.py",

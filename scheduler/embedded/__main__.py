@@ -1,5 +1,7 @@
 """`python -m scheduler.embedded`: run an embedded cluster until interrupted."""
 
+from __future__ import annotations
+
 import argparse
 import asyncio
 import sys

@@ -12,6 +12,8 @@ There is no TLS: the server listens on loopback only, and answers no page of a b
 has it is admin; without, as tests want it, every program of this machine.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import shutil
@@ -33,11 +35,10 @@ from scheduler.embedded.controllers.workloads import Workloads
 from scheduler.embedded.kinds.catalog import default_registry
 from scheduler.embedded.loading import apply_object, restore_object
 from scheduler.embedded.seed import seed_objects
-from scheduler.embedded.server.faults import Faults
 from scheduler.embedded.server.guard import Guard
-from scheduler.embedded.server.http_server import REQUEST_SIZE_MAX, HttpServer
 from scheduler.embedded.server.kinds import Registry
 from scheduler.embedded.server.rest import Api
+from scheduler.embedded.server.routes import REQUEST_SIZE_MAX, HttpServer
 from scheduler.embedded.server.store import Store
 from scheduler.embedded.server.watches import Watches
 from scheduler.validation.field_errors import Json
@@ -62,7 +63,6 @@ class EmbeddedCluster:
         registry: The kinds to serve.
 
     Attributes:
-        faults: Faults to inject.
         api: The operations without HTTP, for tests that set a scene.
     """
 
@@ -84,9 +84,8 @@ class EmbeddedCluster:
         self._registry = registry or default_registry()
         self._store = Store(watch_window=watch_window)
         self.api = Api(self._registry, self._store)
-        self.faults = Faults()
         self._watches = Watches(self.api, bookmark_interval_s=bookmark_interval_s)
-        self._server = HttpServer(self.api, self._watches, self.faults, Guard(token, host))
+        self._server = HttpServer(self.api, self._watches, Guard(token, host))
         self._runner: web.ServerRunner | None = None
         self._protocol_server: web.Server | None = None
         self._folder: Path | None = None
@@ -117,7 +116,6 @@ class EmbeddedCluster:
 
     async def aclose(self) -> None:
         """Stop everything and remove the kubeconfig; may be called more than once."""
-        await self._server.close()
         if self._claim_process is not None:
             await self._claim_process.close()
             self._claim_process = None
@@ -232,10 +230,6 @@ class EmbeddedCluster:
         self._store.forget_history()
         self._server.lists.forget()
         await self._listen()
-
-    def cut_watches(self) -> int:
-        """Break all watch connections; returns how many there were."""
-        return self._watches.cut()
 
 
 def kubeconfig(url: str, token: str | None = None) -> dict[str, Json]:

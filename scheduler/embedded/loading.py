@@ -7,6 +7,8 @@ other by uid.
 Not here: reading files; field validation (`field_validation`).
 """
 
+from __future__ import annotations
+
 import copy
 import uuid
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from typing import Final
 
 from scheduler.embedded.server.apply import apply_configuration
 from scheduler.embedded.server.field_validation import check_fields
-from scheduler.embedded.server.http_server import drop_nulls
+from scheduler.embedded.server.incoming import drop_nulls
 from scheduler.embedded.server.kinds import Kind
 from scheduler.embedded.server.rest import Api, WriteOptions
 from scheduler.embedded.server.statuses import bad_request

@@ -1,5 +1,7 @@
 """What every cluster has from its first moment on: namespaces and the built-in priority classes."""
 
+from __future__ import annotations
+
 from typing import Final
 
 from scheduler.embedded.kinds.pods import SYSTEM_PRIORITIES

@@ -1,5 +1,7 @@
 """Run an embedded cluster until a signal ends it."""
 
+from __future__ import annotations
+
 import asyncio
 import secrets
 import signal

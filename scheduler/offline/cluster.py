@@ -27,10 +27,10 @@ from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, POD, default
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
 from scheduler.embedded.loading import apply_object, is_from_a_server, is_restored, kind_of, restore_object
 from scheduler.embedded.seed import seed_objects
-from scheduler.embedded.server.faults import Faults
 from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
-from scheduler.embedded.server.http_server import HttpServer, Incoming
+from scheduler.embedded.server.incoming import Incoming
 from scheduler.embedded.server.rest import Api, WriteOptions
+from scheduler.embedded.server.routes import HttpServer
 from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.store import Change, Store, Stored
 from scheduler.embedded.server.watches import Watches
@@ -104,7 +104,7 @@ class OfflineCluster:
         self.api: Final = Api(default_registry(), Store(watch_window=_WINDOW), clock=self._clock, seed=0)
         self.changes: list[tuple[str, Change]] = []
         self.loaded: Final = Loaded()
-        self._server: Final = HttpServer(self.api, Watches(self.api, bookmark_interval_s=60.0), Faults())
+        self._server: Final = HttpServer(self.api, Watches(self.api, bookmark_interval_s=60.0))
         self._workloads: Final[tuple[Reactor, ...]] = (
             Workloads(self.api),
             SetWorkloads(self.api, waits_for_ready=False),

@@ -5,6 +5,7 @@
         proxy.add(Fault("lose-reply", "PATCH", r"/resourceclaims/[^/]+/status$"))
         proxy.cut_watches()
         proxy.refuse(); proxy.accept()
+        proxy.deny("patch", "resource.k8s.io", "resourceclaims", "binding")  # says a SelfSubjectAccessReview
 
 A client sees what it would see of a bad network or a busy server: nothing is changed in a request or reply
 that is passed on. It runs in the caller's event loop. Not here: what the API server itself does wrong
@@ -131,6 +132,7 @@ class FaultProxy:
     url: str = ""
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
     _faults: list[Fault] = field(default_factory=list)
+    _denied: set[tuple[str, str, str, str]] = field(default_factory=set)
     _refusing: bool = False
     _open: dict[int, _Open] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -181,6 +183,10 @@ class FaultProxy:
     def clear(self) -> None:
         self._faults.clear()
 
+    def deny(self, verb: str, group: str, resource: str, subresource: str = "") -> None:
+        """Say no to who asks whether it has this right. The requests themselves are passed on."""
+        self._denied.add((verb, group, resource, subresource))
+
     def cut_watches(self, resource: str = "") -> int:
         """Cut the open watches (of one resource, such as "pods"); returns how many."""
         watches = [one for one in self._open.values() if one.watched and resource in one.watched]
@@ -228,6 +234,8 @@ class FaultProxy:
         self.seen[request.method, _without_names(request.path)] += 1
         fault = next((fault for fault in self._faults if fault.takes(request.method, path)), None)
         match fault:
+            case None if self._denied and request.path.endswith("/selfsubjectaccessreviews"):
+                return await self._review(request)
             case None:
                 return await self._pass_on(request)
             case Fault(kind="lose-request"):
@@ -255,6 +263,14 @@ class FaultProxy:
                 fault.happened.set()
                 return await self._pass_on(request)
 
+    async def _review(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = await request.content.read()
+        review = json.loads(body)
+        asked = review["spec"].get("resourceAttributes") or {}
+        if tuple(asked.get(name) or "" for name in ("verb", "group", "resource", "subresource")) not in self._denied:
+            return await self._pass_on(request, body)
+        return web.json_response({**review, "status": {"allowed": False, "reason": "denied on purpose"}}, status=201)
+
     async def _hold(self, fault: Fault, request: web.BaseRequest, body: bytes) -> tuple[int, str, bytes]:
         assert self._session is not None
         await fault.released.wait()
@@ -272,9 +288,12 @@ class FaultProxy:
             fault.answers.append(status)
             fault.answered.set()
 
-    async def _pass_on(self, request: web.BaseRequest, *, reply: bool = True) -> web.StreamResponse:
+    async def _pass_on(
+        self, request: web.BaseRequest, body: bytes | None = None, *, reply: bool = True
+    ) -> web.StreamResponse:
         assert self._session is not None
-        body = await request.content.read()
+        if body is None:
+            body = await request.content.read()
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP]
         async with self._session.request(
             request.method,

@@ -185,3 +185,19 @@ async def test_the_client_of_what_was_held_gets_the_answer(proxy: FaultProxy, cl
     sent = asyncio.create_task(patch(client, "/held"))
     await fault.happened.wait()
     assert await fault.release() == await sent == 201
+
+
+async def test_who_asks_for_a_denied_right_is_told_no_and_nobody_else(
+    server: Server, proxy: FaultProxy, client: aiohttp.ClientSession
+) -> None:
+    proxy.deny("patch", "resource.k8s.io", "resourceclaims", "binding")
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    attributes = {"verb": "patch", "group": "resource.k8s.io", "resource": "resourceclaims"}
+    denied = {"spec": {"resourceAttributes": {**attributes, "subresource": "binding"}}}
+    async with client.post(path, json=denied) as response:
+        assert (response.status, (await response.json())["status"]["allowed"]) == (201, False)
+    assert server.reached == []
+    other = {"spec": {"resourceAttributes": attributes}}
+    async with client.post(path, json=other) as response:
+        assert await response.json(content_type=None) == other
+    assert server.reached == [f"POST {path}"]

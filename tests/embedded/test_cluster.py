@@ -1,4 +1,4 @@
-"""The embedded cluster itself: its life, its faults, its kubelets and workload controllers."""
+"""The embedded cluster itself: its life, its kubelets and workload controllers."""
 
 from __future__ import annotations
 
@@ -96,19 +96,6 @@ async def test_a_restart_keeps_data_and_loses_watches(cluster: EmbeddedCluster, 
         assert (await watch.next())["object"]["code"] == 410
 
 
-async def test_cut_watches_breaks_the_stream_and_nothing_else(cluster: EmbeddedCluster, api: RestClient) -> None:
-    made = await api.created(api.config_maps, config_map("a"))
-    async with api.watch(api.config_maps, INITIAL) as watch:
-        await watch.until(lambda line: line["type"] == "BOOKMARK")
-        assert cluster.cut_watches() == 1
-        with pytest.raises(aiohttp.ClientError):
-            await watch.next()
-    await api.patch(f"{api.config_maps}/a", {"data": {"x": "1"}})
-    # History survives: the watch goes on where it was.
-    async with api.watch(api.config_maps, f"resourceVersion={made['metadata']['resourceVersion']}") as watch:
-        assert (await watch.next())["type"] == "MODIFIED"
-
-
 async def test_the_watch_window_is_bounded() -> None:
     async with started(EmbeddedCluster(controllers=False, watch_window=5)) as api:
         made = await api.created(api.config_maps, config_map("a", n="0"))
@@ -196,98 +183,6 @@ async def test_kubectl_may_move_from_client_side_to_server_side_apply(api: RestC
     assert (other.status, other["details"]["causes"][0]["field"]) == (409, ".data.x")
     moved = await api.patch(f"{path}kubectl", body, media="application/apply-patch+yaml")
     assert (moved.status, moved["data"]) == (200, {"x": "2"})
-
-
-# -- faults ----------------------------------------------------------------------------------------
-
-
-async def test_a_planned_refusal_hits_once(cluster: EmbeddedCluster, api: RestClient) -> None:
-    fault = cluster.faults.fail(503, reason="ServiceUnavailable", method="GET", path="/pods")
-    assert (await api.get(api.config_maps)).status == 200
-    assert cluster.faults.pending == (fault,)
-    assert (await api.get(api.pods)).status == 503
-    assert (await api.get(api.pods)).status == 200
-    assert (fault.hits, cluster.faults.pending) == (1, ())
-
-
-async def test_a_planned_conflict_applies_nothing(cluster: EmbeddedCluster, api: RestClient) -> None:
-    made = await api.created(api.config_maps, config_map("a"))
-    cluster.faults.conflict(method="PATCH", path="/configmaps/a", times=2)
-    for _ in range(2):
-        answer = await api.patch(f"{api.config_maps}/a", {"data": {"x": "1"}})
-        assert (answer.status, answer["reason"]) == (409, "Conflict")
-    assert (await api.get(f"{api.config_maps}/a")).body == made
-
-
-async def test_throttling_says_when_to_come_back(cluster: EmbeddedCluster, api: RestClient) -> None:
-    cluster.faults.throttle(7)
-    async with aiohttp.ClientSession(cluster.url) as session, session.get(api.pods) as response:
-        assert (response.status, response.headers["Retry-After"]) == (429, "7")
-
-
-async def test_a_dropped_reply_is_applied_and_a_dropped_request_is_not(
-    cluster: EmbeddedCluster, api: RestClient
-) -> None:
-    await api.created(api.pods, pod("a"))
-    binding = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}}
-    cluster.faults.drop_request(method="POST", path="/binding")
-    with pytest.raises(aiohttp.ClientError):
-        await api.post(f"{api.pods}/a/binding", binding)
-    assert "nodeName" not in (await api.get(f"{api.pods}/a"))["spec"]
-    cluster.faults.drop_reply(method="POST", path="/binding")
-    with pytest.raises(aiohttp.ClientError):
-        await api.post(f"{api.pods}/a/binding", binding)
-    assert (await api.get(f"{api.pods}/a"))["spec"]["nodeName"] == "n1"
-
-
-async def test_a_lost_request_may_land_late(cluster: EmbeddedCluster, api: RestClient) -> None:
-    await api.created(api.pods, pod("a"))
-    cluster.faults.drop_request(method="POST", path="/binding", land_after_s=0.05)
-    with pytest.raises(aiohttp.ClientError):
-        await api.post(f"{api.pods}/a/binding", {"metadata": {"name": "a"}, "target": {"name": "n1"}})
-    await api.eventually(f"{api.pods}/a", lambda answer: answer["spec"].get("nodeName") == "n1")
-
-
-async def test_a_delayed_request_is_applied(cluster: EmbeddedCluster, api: RestClient) -> None:
-    fault = cluster.faults.delay(0.05, method="POST")
-    posted = asyncio.create_task(api.post(api.pods, pod("a")))
-    await fault.hit.wait()
-    assert (await api.get(f"{api.pods}/a")).status == 404
-    assert (await posted).status == 201
-
-
-async def test_a_fault_that_hit_nothing_is_taken_back(cluster: EmbeddedCluster, api: RestClient) -> None:
-    with cluster.faults.planned(cluster.faults.fail(path="/nowhere")) as fault:
-        await api.get(api.pods)
-    assert fault.hits == 0
-    assert cluster.faults.pending == ()
-
-
-async def test_denied_permissions(cluster: EmbeddedCluster, api: RestClient) -> None:
-    review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    attributes = {"verb": "list", "resource": "nodes"}
-    denial = cluster.faults.deny("*", "nodes")
-    answer = await api.post(review, {"spec": {"resourceAttributes": attributes}})
-    assert answer["status"]["allowed"] is False
-    refused = await api.get("/api/v1/nodes")
-    assert (refused.status, refused["reason"]) == (403, "Forbidden")
-    assert 'cannot list resource "nodes" in API group "" at the cluster scope' in refused["message"]
-    cluster.faults.allow(denial)
-    assert (await api.get("/api/v1/nodes")).status == 200
-
-
-async def test_lacking_claim_binding_is_a_422_as_in_1_36(cluster: EmbeddedCluster, api: RestClient) -> None:
-    await api.created(api.claims, claim("c"))
-    cluster.faults.deny("patch", "resourceclaims", group="resource.k8s.io", sub_resource="binding")
-    refused = await api.patch(f"{api.claims}/c/status", {"status": {"allocation": allocation("d1")}})
-    assert (refused.status, refused.causes) == (422, {("FieldValueForbidden", "status.allocation")})
-    text = (
-        "changing status.allocation or status.reservedFor requires "
-        'resource="resourceclaims/binding", verb="patch" permission'
-    )
-    assert text in refused["message"]
-    # What does not touch them needs no such permission.
-    assert (await api.patch(f"{api.claims}/c", {"metadata": {"labels": {"a": "b"}}})).status == 200
 
 
 # -- kubelets and workloads ------------------------------------------------------------------------
@@ -382,7 +277,7 @@ async def test_a_deployment_makes_scales_and_replaces_its_pods(busy: EmbeddedClu
         "Available": "True",
         "Progressing": "True",
     }
-    await api.patch(f"{path}/scale", {"spec": {"replicas": 1}})
+    await api.patch(path, {"spec": {"replicas": 1}})
     await api.eventually(f"{api.pods}?labelSelector=app=web", lambda answer: len(answer["items"]) == 1)
     await busy.apply([_deployment(1, image="other")])
     await api.eventually(f"{api.pods}?labelSelector=app=web", lambda answer: len(answer["items"]) == 2)

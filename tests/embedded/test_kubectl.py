@@ -282,7 +282,7 @@ async def test_dry_run_and_diff_change_nothing(kubectl: Kubectl) -> None:
     assert (await kubectl.json("get", "pod", "trainer"))["metadata"]["labels"]["app"] == "trainer"
 
 
-async def test_a_deployment_from_create_to_scale(kubectl: Kubectl) -> None:
+async def test_a_deployment_from_create_to_deletion(kubectl: Kubectl) -> None:
     deployment = """
 apiVersion: apps/v1
 kind: Deployment
@@ -296,7 +296,7 @@ spec:
 """
     await kubectl("apply", "-f", "-", stdin=deployment)
     assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/inference", "--timeout=30s")
-    await kubectl("scale", "deployment/inference", "--replicas=1")
+    await kubectl("patch", "deployment", "inference", "-p", '{"spec": {"replicas": 1}}')
     await kubectl("wait", "--for=jsonpath={.status.replicas}=1", "deployment/inference", "--timeout=30s")
     shown = await kubectl("get", "deployment,replicaset,pods", "-l", "app=inference")
     assert "1/1" in shown

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.embedded.server.columns import human_duration
 from scheduler.embedded.server.field_managers import merge_applied, owned_paths, remove_given_up
-from scheduler.embedded.server.http_server import drop_nulls
+from scheduler.embedded.server.incoming import drop_nulls
 from scheduler.embedded.server.list_rules import rules_of_kind
 from scheduler.embedded.server.patches import apply_merge_patch, apply_strategic_merge_patch
 from scheduler.embedded.server.protobuf import decode_object

@@ -17,6 +17,7 @@ from scheduler.embedded import EmbeddedCluster
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.preflight import PreflightError
 from scheduler.kube.profiling import DECIDING, DECODING, REPLIES, WRITING, Stages
+from tests.controlplane.fault_proxy import Fault, FaultProxy, api_failure
 from tests.kube.test_metrics import rows_of_the_guide, served
 
 RESOURCE = "resource.k8s.io/v1"
@@ -80,6 +81,13 @@ async def cluster_with(devices: int):
     async with EmbeddedCluster(controllers=False) as cluster:
         await cluster.apply([node("node-1"), resource_slice("node-1", devices), CLASS])
         yield cluster
+
+
+@asynccontextmanager
+async def proxied_cluster_with(devices: int):
+    """The cluster, and a proxy in front of it for the scheduler."""
+    async with cluster_with(devices) as cluster, FaultProxy(cluster.url) as proxy:
+        yield cluster, proxy
 
 
 def running(cluster, **settings) -> SchedulerApp:
@@ -171,27 +179,26 @@ async def test_several_scheduler_names():
 
 
 async def test_missing_right_is_named_before_anything_starts():
-    async with cluster_with(devices=1) as cluster:
-        cluster.faults.deny("patch", "resourceclaims", group="resource.k8s.io", sub_resource="binding")
+    async with proxied_cluster_with(devices=1) as (_, proxy):
+        proxy.deny("patch", "resource.k8s.io", "resourceclaims", "binding")
         with pytest.raises(PreflightError, match=r"not permitted: patch resourceclaims/binding.resource.k8s.io"):
-            async with running(cluster):
+            async with running(proxy):
                 raise AssertionError("not reached")
 
 
 async def test_right_that_is_lost_fails_readiness_and_is_not_asked_for_ever(caplog):
     caplog.set_level(logging.ERROR)
-    async with cluster_with(devices=1) as cluster, running(cluster, checks_invariants=True) as app:
+    message = (
+        'ResourceClaim.resource.k8s.io "a" is invalid: status.allocation: Forbidden: changing status.allocation or '
+        'status.reservedFor requires resource="resourceclaims/binding", verb="patch" permission'
+    )
+    async with (
+        proxied_cluster_with(devices=1) as (cluster, proxy),
+        running(proxy, checks_invariants=True) as app,
+    ):
         await app.synced()
-        cluster.faults.fail(
-            422,
-            reason="Invalid",
-            message='ResourceClaim.resource.k8s.io "a" is invalid: status.allocation: Forbidden: changing '
-            "status.allocation or status.reservedFor requires "
-            'resource="resourceclaims/binding", verb="patch" permission',
-            method="PATCH",
-            path="/resourceclaims/a/status",
-            times=100,
-        )
+        refusal = api_failure(422, "Invalid", message)
+        proxy.add(Fault("answer", "PATCH", "/resourceclaims/a/status", times=-1, status=422, body=refusal))
         await cluster.apply(work("a"))
         await reported_pending(cluster, "a")
 
@@ -206,9 +213,12 @@ async def test_right_that_is_lost_fails_readiness_and_is_not_asked_for_ever(capl
 
 @pytest.mark.parametrize("path", ["/status", "/binding"])
 async def test_write_whose_reply_is_lost_is_found_out_about(path):
-    async with cluster_with(devices=1) as cluster, running(cluster, checks_invariants=True) as app:
+    async with (
+        proxied_cluster_with(devices=1) as (cluster, proxy),
+        running(proxy, checks_invariants=True) as app,
+    ):
         await app.synced()
-        fault = cluster.faults.drop_reply(method="PATCH" if path == "/status" else "POST", path=path)
+        fault = proxy.add(Fault("lose-reply", "PATCH" if path == "/status" else "POST", path))
         await cluster.apply(work("a"))
 
         await bound(cluster, 1)
@@ -216,21 +226,28 @@ async def test_write_whose_reply_is_lost_is_found_out_about(path):
 
 
 async def test_conflicts_are_survived():
-    async with cluster_with(devices=2) as cluster, running(cluster, checks_invariants=True) as app:
+    async with (
+        proxied_cluster_with(devices=2) as (cluster, proxy),
+        running(proxy, checks_invariants=True) as app,
+    ):
         await app.synced()
-        cluster.faults.conflict(method="PATCH", path="/resourceclaims/", times=3)
+        conflict = api_failure(409, "Conflict", "Operation cannot be fulfilled: the object has been modified")
+        fault = proxy.add(Fault("answer", "PATCH", "/resourceclaims/", times=3, status=409, body=conflict))
         await cluster.apply(work("a", "b"))
 
         await bound(cluster, 2)
-        assert cluster.faults.pending == ()
+        assert fault.hits == 3
 
 
 async def test_server_restart_and_cut_watches_lose_nothing():
-    async with cluster_with(devices=8) as cluster, running(cluster, checks_invariants=True) as app:
+    async with (
+        proxied_cluster_with(devices=8) as (cluster, proxy),
+        running(proxy, checks_invariants=True) as app,
+    ):
         await app.synced()
         await cluster.apply(work("a", "b"))
         await bound(cluster, 2)
-        cluster.cut_watches()
+        assert proxy.cut_watches() > 0
         await cluster.apply(work("c", "d"))
         await bound(cluster, 4)
         await cluster.restart()
@@ -284,9 +301,9 @@ async def test_where_the_time_goes_is_counted():
 
 
 async def test_not_ready_before_the_caches_are_filled():
-    async with cluster_with(devices=1) as cluster:
-        cluster.faults.delay(0.2, path="/nodes")
-        async with running(cluster) as app:
+    async with proxied_cluster_with(devices=1) as (_, proxy):
+        proxy.add(Fault("delay", "*", "/nodes", seconds=0.2))
+        async with running(proxy) as app:
             assert "Node: not listed yet" in app.problems()
             await app.synced()
             assert app.problems() == []
@@ -334,9 +351,10 @@ async def test_nothing_is_left_when_the_start_fails():
 
 async def test_writes_that_keep_failing_are_told_in_log_metrics_and_readyz(caplog):
     caplog.set_level(logging.INFO)
-    async with cluster_with(devices=1) as cluster, running(cluster, health_port=0) as app:
+    async with proxied_cluster_with(devices=1) as (cluster, proxy), running(proxy, health_port=0) as app:
         await app.synced()
-        fault = cluster.faults.fail(500, method="PATCH", path=r"/resourceclaims/a/status", times=1_000)
+        failure = api_failure(500, "InternalError", "injected fault")
+        fault = proxy.add(Fault("answer", "PATCH", "/resourceclaims/a/status", times=-1, body=failure))
         await cluster.apply(work("a"))
         one = await reported_pending(cluster, "a")
         (condition,) = [one for one in one["status"]["conditions"] if one["type"] == "PodScheduled"]
@@ -351,7 +369,7 @@ async def test_writes_that_keep_failing_are_told_in_log_metrics_and_readyz(caplo
                 metrics = await response.text()
         assert 'dra_scheduler_request_failing_seconds{namespace="default",request="WriteClaimStatus"}' in metrics
         assert fault.hits > 3
-        cluster.faults.clear()
+        proxy.clear()
         await bound(cluster, 1)
         assert app.problems() == []
         told = [line for line in caplog.messages if "writing the status of ResourceClaim default/a" in line]

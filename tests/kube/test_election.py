@@ -19,7 +19,8 @@ from scheduler.kube import credentials
 from scheduler.kube.credentials import Connection
 from scheduler.kube.lease import LeaseLostError
 from scheduler.kube.preflight import PreflightError
-from tests.kube.test_app import bound, cluster_with, wait_for, work
+from tests.controlplane.fault_proxy import Fault, api_failure
+from tests.kube.test_app import bound, cluster_with, proxied_cluster_with, wait_for, work
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
@@ -159,9 +160,12 @@ async def test_who_is_robbed_of_its_lease_ends(log):
 async def test_writes_that_hang_do_not_delay_renewals():
     """Every place for writes is taken, for longer than the lease lasts."""
     times = {"lease_duration": 5.0, "renew_deadline": 4.0}
-    async with cluster_with(devices=8) as cluster, running(cluster, writes_in_flight=2, election=times) as app:
+    async with (
+        proxied_cluster_with(devices=8) as (cluster, proxy),
+        running(proxy, writes_in_flight=2, election=times) as app,
+    ):
         await app.synced()
-        fault = cluster.faults.delay(4.5, method="PATCH", path="/resourceclaims/", times=2)
+        fault = proxy.add(Fault("delay", "PATCH", "/resourceclaims/", times=2, seconds=4.5))
         await cluster.apply(work("a", "b", "c", "d"))
         await bound(cluster, 4)
         assert fault.hits == 2
@@ -169,21 +173,23 @@ async def test_writes_that_hang_do_not_delay_renewals():
 
 
 async def test_rights_to_the_lease_are_asked_for_at_the_start():
-    async with cluster_with(devices=1) as cluster:
-        cluster.faults.deny("update", "leases", group="coordination.k8s.io")
+    async with proxied_cluster_with(devices=1) as (_, proxy):
+        proxy.deny("update", "coordination.k8s.io", "leases")
         with pytest.raises(
             PreflightError, match=r"not permitted: update leases.coordination.k8s.io \(in namespace kube-system\)"
         ):
-            async with running(cluster):
+            async with running(proxy):
                 raise AssertionError("not reached")
-        async with running(cluster, election={"leader_elect": False}) as app:
+        async with running(proxy, election={"leader_elect": False}) as app:
             await app.synced()
 
 
 async def test_a_right_that_is_missing_later_is_named_while_it_waits(log):
-    async with cluster_with(devices=1) as cluster:
-        cluster.faults.deny("create", "leases", group="coordination.k8s.io")
-        async with running(cluster, preflight=False) as app:
+    async with proxied_cluster_with(devices=1) as (_, proxy):
+        message = 'leases.coordination.k8s.io is forbidden: User "u" cannot create resource "leases"'
+        refusal = api_failure(403, "Forbidden", message)
+        proxy.add(Fault("answer", "POST", "/leases", times=-1, status=403, body=refusal))
+        async with running(proxy, preflight=False) as app:
             await log.until("waiting")
             assert list(app.problems_by_subject) == ["create leases.coordination.k8s.io in namespace kube-system"]
             assert app.problems()[0].startswith("waiting for the lease kube-system/dra-scheduler: ")

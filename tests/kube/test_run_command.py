@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from scheduler.cli.run import find_configuration, run
 from scheduler.embedded import EmbeddedCluster
+from tests.controlplane.fault_proxy import FaultProxy
 from tests.kube.misbehaving import misbehaving, status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,10 +118,10 @@ async def test_unreachable_server_is_one_clear_line_and_exit_code_1(tmp_path):
 
 
 async def test_missing_rights_are_listed_and_exit_code_1(tmp_path):
-    async with EmbeddedCluster(controllers=False) as cluster:
-        cluster.faults.deny("create", "pods", sub_resource="binding")
-        cluster.faults.deny("patch", "resourceclaims", group="resource.k8s.io", sub_resource="binding")
-        code, errors = await end(await start("--kubeconfig", kubeconfig(tmp_path, cluster.url)))
+    async with EmbeddedCluster(controllers=False) as cluster, FaultProxy(cluster.url) as proxy:
+        proxy.deny("create", "", "pods", "binding")
+        proxy.deny("patch", "resource.k8s.io", "resourceclaims", "binding")
+        code, errors = await end(await start("--kubeconfig", kubeconfig(tmp_path, proxy.url)))
 
     assert code == 1
     assert errors.splitlines() == [

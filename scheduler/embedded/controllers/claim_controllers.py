@@ -16,6 +16,8 @@ only those made in this run. Applying fewer would remove the others, to be found
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/resourceclaim/controller.go (syncPod, handleClaim, syncClaim).
 """
 
+from __future__ import annotations
+
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping

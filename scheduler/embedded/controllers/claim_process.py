@@ -6,6 +6,8 @@ shares its process. This one ends when its standard input ends, so it never outl
 `ClaimProcess` starts, watches and stops it from the other side.
 """
 
+from __future__ import annotations
+
 import argparse
 import asyncio
 import contextlib

@@ -9,6 +9,8 @@ No container runs anywhere.
 Source: k8s.io/kubernetes v1.36.3 pkg/kubelet/cm/dra/manager.go (what is checked), pkg/kubelet/status.
 """
 
+from __future__ import annotations
+
 import asyncio
 import ipaddress
 import zlib
@@ -17,8 +19,8 @@ from typing import Final
 
 from scheduler.embedded.controllers.reactors import Key
 from scheduler.embedded.kinds.catalog import CLAIM, EVENT, LEASE, NODE, POD
-from scheduler.embedded.kinds.pod_requests import set_condition
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
+from scheduler.embedded.kinds.sub_resources import set_condition
 from scheduler.embedded.server.discovery import GIT_VERSION
 from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
 from scheduler.embedded.server.statuses import ApiError

@@ -3,10 +3,14 @@
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/garbagecollector, pkg/controller/namespace/deletion.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Final
 
 from scheduler.embedded.controllers.reactors import Key
+from scheduler.embedded.kinds.catalog import NAMESPACE
+from scheduler.embedded.kinds.sub_resources import finalize_namespace
 from scheduler.embedded.server.rest import (
     FINALIZER_FOREGROUND,
     FINALIZER_ORPHAN,
@@ -150,4 +154,4 @@ class NamespaceEnd:
                     self._api.delete(kind, found.namespace, found.name, _GRACELESS)
             is_empty = is_empty and not self._api.store.listed(kind.kind_id, key.name)
         if is_empty:
-            self._api.finalize_namespace(key.name, [])
+            finalize_namespace(self._api, NAMESPACE, "", key.name, {}, options=_OPTIONS)

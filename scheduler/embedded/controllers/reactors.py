@@ -11,6 +11,8 @@ Rules of this module
 Not here: the claim controllers (`claim_controllers`), which are clients like any other.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections import OrderedDict

@@ -6,6 +6,8 @@ revisions, and volumes of `volumeClaimTemplates` are named in the pods but never
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/{statefulset,daemon} (names, labels, order, which nodes, tolerations).
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Iterable, Mapping
 from typing import Final

@@ -14,6 +14,8 @@ Rules of this module
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/devicetainteviction/device_taint_eviction.go.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -48,7 +50,7 @@ class Eviction:
     at: datetime
     rules: frozenset[str] = frozenset()
 
-    def joined(self, other: "Eviction | None") -> "Eviction":
+    def joined(self, other: Eviction | None) -> Eviction:
         """Both: the earlier time, all reasons."""
         return self if other is None else Eviction(min(self.at, other.at), self.rules | other.rules)
 

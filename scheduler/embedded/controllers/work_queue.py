@@ -7,6 +7,8 @@ Rules of this module
 Not here: what the work is (`claim_controllers`, `taint_eviction`), watching (kopf).
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections import OrderedDict

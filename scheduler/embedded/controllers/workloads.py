@@ -6,6 +6,8 @@ once and takes the old ones down as new ones become ready; there is no revision 
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/{deployment,replicaset,job} (names, labels, owners, status fields).
 """
 
+from __future__ import annotations
+
 import copy
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -15,8 +17,8 @@ import orjson
 
 from scheduler.embedded.controllers.reactors import Key
 from scheduler.embedded.kinds.catalog import DEPLOYMENT, JOB, POD, REPLICA_SET
-from scheduler.embedded.kinds.pod_requests import set_condition
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
+from scheduler.embedded.kinds.sub_resources import set_condition
 from scheduler.embedded.server.kinds import Kind
 from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
 from scheduler.embedded.server.statuses import ApiError

@@ -1,5 +1,7 @@
 """The kinds the embedded API server serves. One entry adds a kind."""
 
+from __future__ import annotations
+
 from typing import Final
 
 from scheduler.embedded.kinds.claims import ClaimStrategy, ClaimTemplateStrategy
@@ -16,6 +18,7 @@ from scheduler.embedded.kinds.events import SELECTABLE as EVENT_FIELDS
 from scheduler.embedded.kinds.events import CoreEventStrategy, EventStrategy, to_core_v1, to_events_v1
 from scheduler.embedded.kinds.pods import PodStrategy
 from scheduler.embedded.kinds.slices import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
+from scheduler.embedded.kinds.sub_resources import bind_pod, evict_pod, finalize_namespace
 from scheduler.embedded.kinds.workload_strategies import (
     DaemonSetStrategy,
     DeploymentStrategy,
@@ -23,7 +26,7 @@ from scheduler.embedded.kinds.workload_strategies import (
     ReplicaSetStrategy,
     StatefulSetStrategy,
 )
-from scheduler.embedded.server.kinds import Kind, Registry
+from scheduler.embedded.server.kinds import Kind, Registry, SubResource
 
 CORE: Final = ""
 APPS: Final = "apps"
@@ -53,7 +56,7 @@ NAMESPACE: Final = Kind(
     NamespaceStrategy(),
     short_names=("ns",),
     has_status=True,
-    sub_resources=("finalize",),
+    sub_resources={"finalize": SubResource(finalize_namespace, method="PUT", verb="update")},
     selectable={"status.phase": "status.phase"},
     bookmark={"spec": {}, "status": {}},
 )
@@ -82,7 +85,10 @@ POD: Final = Kind(
     short_names=("po",),
     categories=("all",),
     has_status=True,
-    sub_resources=("binding", "eviction"),
+    sub_resources={
+        "binding": SubResource(bind_pod, body=("", "v1", "Binding")),
+        "eviction": SubResource(evict_pod, body=("policy", "v1", "Eviction")),
+    },
     selectable=POD_FIELDS,
     bookmark={"spec": {"containers": None}, "status": {}},
 )
@@ -115,7 +121,6 @@ DEPLOYMENT: Final = Kind(
     short_names=("deploy",),
     categories=("all",),
     has_status=True,
-    sub_resources=("scale",),
     bookmark={"spec": {"replicas": 0, "selector": None, "template": _EMPTY_TEMPLATE, "strategy": {}}, "status": {}},
 )
 REPLICA_SET: Final = Kind(
@@ -128,7 +133,6 @@ REPLICA_SET: Final = Kind(
     short_names=("rs",),
     categories=("all",),
     has_status=True,
-    sub_resources=("scale",),
     bookmark={"spec": {"replicas": 0, "selector": None, "template": _EMPTY_TEMPLATE}, "status": {"replicas": 0}},
 )
 STATEFUL_SET: Final = Kind(
@@ -141,7 +145,6 @@ STATEFUL_SET: Final = Kind(
     short_names=("sts",),
     categories=("all",),
     has_status=True,
-    sub_resources=("scale",),
     bookmark={"spec": {"selector": None, "template": _EMPTY_TEMPLATE, "updateStrategy": {}}, "status": {"replicas": 0}},
 )
 DAEMON_SET: Final = Kind(

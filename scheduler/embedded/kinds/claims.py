@@ -9,6 +9,8 @@ Source: k8s.io/kubernetes v1.36.3 pkg/apis/resource/validation/validation.go,
 pkg/apis/resource/v1/defaults.go, pkg/registry/resource/resourceclaim/strategy.go.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from scheduler.embedded.kinds.decoding import check_quantities

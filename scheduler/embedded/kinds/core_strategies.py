@@ -4,6 +4,8 @@ Source: k8s.io/kubernetes v1.36.3 pkg/registry/core/{node,namespace,service}/str
 pkg/apis/core/v1/defaults.go, pkg/registry/{coordination,scheduling}.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import zlib
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """What the API server finds out when it decodes a body, before it looks at any rule."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from scheduler.embedded.server.statuses import bad_request

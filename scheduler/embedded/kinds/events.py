@@ -6,6 +6,8 @@ objects, as they do in a real cluster. The newer group is strict: an event of it
 Source: k8s.io/kubernetes v1.36.3 pkg/apis/events/v1/conversion.go, pkg/apis/core/validation/events.go.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Final
 

@@ -5,6 +5,8 @@ plugin/pkg/admission/{priority,defaulttolerationseconds}. Validation is the part
 their users run into; what only a kubelet minds (volumes, probes) is kept as it was given.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from typing import Final
 

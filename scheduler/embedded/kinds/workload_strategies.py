@@ -3,6 +3,8 @@
 Source: k8s.io/kubernetes v1.36.3 pkg/apis/{apps,batch}/v1/defaults.go, pkg/registry/{apps,batch}.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from scheduler.embedded.kinds.pods import default_pod_spec, validate_pod_spec

@@ -3,6 +3,8 @@
 Source: k8s.io/apiserver v0.36.3 pkg/endpoints/handlers/patch.go (applyPatcher), sigs.k8s.io/structured-merge-diff/v6.
 """
 
+from __future__ import annotations
+
 from typing import Final
 
 import orjson

@@ -5,6 +5,8 @@ To give a kind columns of its own, add an entry to `_BY_KIND`; other kinds show 
 Source: k8s.io/kubernetes v1.36.3 pkg/printers/internalversion/printers.go (same names, order, priorities and texts).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -11,6 +11,8 @@ Not here: when an apply happens (`apply`).
 Source: k8s.io/apimachinery v0.36.3 pkg/util/managedfields, sigs.k8s.io/structured-merge-diff/v6 merge/update.go.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -14,6 +14,8 @@ Cost: the models are imported with the first question, 0.4 s; then O(size of the
 Source: k8s.io/apimachinery v0.36.3 pkg/runtime/serializer/json (strict decoding), for when it refuses and its words.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache

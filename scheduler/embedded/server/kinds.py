@@ -6,22 +6,40 @@ garbage collection follow from the entry.
 Not here: what an entry's strategy does (`pods`, `claims`, `slices`, ...), what its columns print (`columns`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
 from scheduler.embedded.server.statuses import qualified
+from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object, Strategy
 from scheduler.validation.field_errors import Json
-
-ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-STATUS_VERBS: Final = ("get", "patch", "update")
 
 _METADATA_FIELDS: Final = {"metadata.name": "metadata.name"}
 _NAMESPACED_FIELDS: Final = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
 
 Converter = Callable[[Object], Object]
+
+
+@dataclass(frozen=True)
+class SubResource:
+    """A sub-resource that is a request, not a part of the object.
+
+    Attributes:
+        answer: `answer(api, kind, namespace, name, body, options=…)`; returns what the object has become, or None where
+            the client is answered "Success".
+        method: The only one it knows.
+        verb: What discovery calls it.
+        body: Group, version and kind of the body; empty: that of the object.
+    """
+
+    answer: Callable[..., Stored | None]
+    method: str = "POST"
+    verb: str = "create"
+    body: tuple[str, str, str] = ("", "", "")
 
 
 @dataclass(frozen=True)
@@ -45,7 +63,7 @@ class Kind:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     has_status: bool = False
-    sub_resources: tuple[str, ...] = ()
+    sub_resources: Mapping[str, SubResource] = field(default_factory=dict)
     selectable: Mapping[str, str] = field(default_factory=dict)
     bookmark: Mapping[str, Json] = field(default_factory=dict)
     storage: str = ""
@@ -78,6 +96,11 @@ class Kind:
         return {**(_NAMESPACED_FIELDS if self.is_namespaced else _METADATA_FIELDS), **self.selectable}
 
     @property
+    def sub_resource_names(self) -> tuple[str, ...]:
+        """All sub-resources, the status included."""
+        return (*(("status",) if self.has_status else ()), *self.sub_resources)
+
+    @property
     def singular(self) -> str:
         """The singular name, as in discovery."""
         return self.kind.lower()
@@ -105,16 +128,3 @@ class Registry:
     def by_storage(self, kind_id: str) -> Kind:
         """The kind that stores objects under `kind_id`."""
         return self._by_storage[kind_id]
-
-    def groups(self) -> dict[str, list[str]]:
-        """Group -> its versions, in order of registration; the core group first, as ""."""
-        versions: dict[str, list[str]] = {}
-        for kind in self.kinds:
-            listed = versions.setdefault(kind.group, [])
-            if kind.version not in listed:
-                listed.append(kind.version)
-        return versions
-
-    def of_version(self, group: str, version: str) -> list[Kind]:
-        """The kinds of one group and version."""
-        return [kind for kind in self.kinds if (kind.group, kind.version) == (group, version)]

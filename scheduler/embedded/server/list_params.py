@@ -3,6 +3,8 @@
 Source: k8s.io/apimachinery v0.36.3 pkg/apis/meta/internalversion/validation/validation.go.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

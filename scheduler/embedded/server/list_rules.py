@@ -6,6 +6,8 @@ places (a container's resources.claims is a keyed list for apply only), so an en
 Source: the patchStrategy/patchMergeKey tags and +listType/+listMapKey comments of k8s.io/api v0.36.3.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final

@@ -7,6 +7,8 @@ page is a 410, as after etcd's compaction.
 Source: k8s.io/apiserver v0.36.3 pkg/storage/{continue.go,etcd3/store.go}.
 """
 
+from __future__ import annotations
+
 import base64
 import secrets
 from collections import OrderedDict

@@ -11,6 +11,8 @@ k8s.io/apimachinery v0.36.3 pkg/util/strategicpatch/patch.go. Of its directives 
 delete, merge), `$retainKeys` and `$deleteFromPrimitiveList/…` are obeyed; `$setElementOrder/…` orders the result.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Final
 

@@ -9,6 +9,8 @@ Rules of this module
 Source: protobuf wire format; k8s.io/api v0.36.3 and k8s.io/apimachinery v0.36.3 generated.proto (field numbers).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from typing import Final
 

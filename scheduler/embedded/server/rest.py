@@ -6,11 +6,13 @@ Rules of this module
   1. Every operation is one synchronous call: it either refuses with `ApiError` and changes nothing, or
      is applied completely. Two requests never interleave.
   2. A write that changes nothing makes no new revision and no watch event.
-  3. What one kind wants is in its `Strategy`; nothing here looks at a kind's name, except for the
-     sub-resources of pods (`pod_requests`).
+  3. What one kind wants is in its `Strategy` and its sub-resources; nothing here looks at a kind's name, but for
+     namespaces, which everything else is in.
 
 Source: k8s.io/apiserver v0.36.3 pkg/registry/generic/registry/store.go, pkg/registry/rest/{create,update,delete}.go.
 """
+
+from __future__ import annotations
 
 import random
 import uuid
@@ -64,6 +66,21 @@ class DeleteOptions:
     resource_version: str = ""
     propagation: str = ""
     dry_run: bool = False
+
+    @classmethod
+    def read(cls, body: Mapping[str, Json]) -> DeleteOptions:
+        """From the API's object."""
+        preconditions = body.get("preconditions") or {}
+        grace, propagation = body.get("gracePeriodSeconds"), body.get("propagationPolicy") or ""
+        if body.get("orphanDependents") is not None and not propagation:
+            propagation = "Orphan" if str(body["orphanDependents"]).lower() == "true" else "Background"
+        return cls(
+            grace_period_s=None if grace is None else int(grace),
+            uid=preconditions.get("uid") or "",
+            resource_version=preconditions.get("resourceVersion") or "",
+            propagation=propagation,
+            dry_run="All" in (body.get("dryRun") or ()),
+        )
 
 
 DEFAULT_WRITE: Final = WriteOptions()
@@ -373,22 +390,6 @@ class Api:
         if must_stay:
             return current, False
         return self.store.remove(kind.kind_id, namespace, name, current.copy()), True
-
-    def finalize_namespace(self, name: str, finalizers: list[str]) -> Stored:
-        """Set `spec.finalizers` of a namespace; a deleted namespace without any goes away.
-
-        Raises:
-            ApiError: 404.
-        """
-        kind = self.registry.by_storage(NAMESPACES)
-        current = self.get(kind, "", name)
-        new = current.copy()
-        new.setdefault("spec", {})["finalizers"] = finalizers
-        if not finalizers:
-            del new["spec"]["finalizers"]
-        if new["metadata"].get("deletionTimestamp") and not finalizers and not new["metadata"].get("finalizers"):
-            return self.store.remove(NAMESPACES, "", name, new)
-        return self.store.put(NAMESPACES, "", name, new)
 
     def _mark_deleted(self, kind: Kind, new: Object, grace_s: int) -> None:
         metadata = new["metadata"]

@@ -10,6 +10,8 @@ predicate, but what it is for is said in `workloads`).
 Source: k8s.io/apimachinery v0.36.3 pkg/labels/selector.go, pkg/fields/selector.go.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
 from typing import Final

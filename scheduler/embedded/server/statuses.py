@@ -10,6 +10,8 @@ Not here: what is refused (`rest`, the strategies); faults injected on purpose (
 Source: k8s.io/apimachinery v0.36.3 pkg/api/errors/errors.go, pkg/util/validation/field/errors.go.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Final
 

@@ -16,6 +16,8 @@ Cost: get O(1), put O(log n) plus a list insert, list O(n), `since` O(log n + en
 JSON bytes of an object are made once per write and shared by all replies and watch events.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from enum import StrEnum

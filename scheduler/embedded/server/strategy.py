@@ -12,6 +12,8 @@ Rules of this module
   2. Unknown fields are kept as they are: a field that nobody knows here may be known to the client.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Final, Protocol
 

@@ -7,6 +7,8 @@ Rules of this module
 Not here: which columns a kind has (`columns`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from enum import Enum

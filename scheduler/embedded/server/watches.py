@@ -12,7 +12,10 @@ Not here: how objects become bytes (`views`).
 Source: k8s.io/apiserver v0.36.3 pkg/endpoints/handlers/watch.go, pkg/storage/cacher/*.go.
 """
 
+from __future__ import annotations
+
 import asyncio
+import contextlib
 import random
 from typing import Final
 
@@ -32,27 +35,16 @@ _BOOKMARK_BEFORE_END_S: Final = 2.0
 
 
 class Watches:
-    """All watch connections of a server, so that they can be cut."""
+    """Answers WATCH requests."""
 
     def __init__(self, api: Api, *, bookmark_interval_s: float) -> None:
         self._api = api
         self._bookmark_interval_s = bookmark_interval_s
-        self._transports: set[asyncio.Transport] = set()
-
-    def __len__(self) -> int:
-        return len(self._transports)
-
-    def cut(self) -> int:
-        """Break every watch connection in the middle of the stream; returns how many."""
-        transports = list(self._transports)
-        for transport in transports:
-            transport.abort()
-        return len(transports)
 
     async def serve(
         self, request: web.BaseRequest, view: View, namespace: str, params: ListParams
     ) -> web.StreamResponse:
-        """Answer a watch until its timeout, its client, or `cut` ends it.
+        """Answer a watch until its timeout or its client ends it.
 
         Raises:
             ApiError: before the first byte, for a resource version this server has not reached.
@@ -62,20 +54,13 @@ class Watches:
         response = web.StreamResponse(headers={"Content-Type": view.content_type, "Cache-Control": "no-cache, private"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        transport = request.transport
-        if transport is None:
-            return response
-        self._transports.add(transport)
-        try:
+        # A client that has gone has nobody left to write to.
+        with contextlib.suppress(ConnectionError):
             if first:
                 await response.write(first)
             if not is_over:
                 await watcher.follow(response)
             await response.write_eof()
-        except ConnectionError:
-            pass  # The client has gone; there is nobody left to tell.
-        finally:
-            self._transports.discard(transport)
         return response
 
 

@@ -1,16 +1,20 @@
-"""The sub-resources of pods that are requests, not objects: binding and eviction.
+"""The sub-resources that are requests, not parts of an object: binding and eviction of pods, the end of namespaces.
 
-Source: k8s.io/kubernetes v1.36.3 pkg/registry/core/pod/storage/{storage,eviction}.go.
+Source: k8s.io/kubernetes v1.36.3 pkg/registry/core/pod/storage/{storage,eviction}.go,
+pkg/registry/core/namespace/storage/storage.go.
 """
 
-from scheduler.embedded.kinds.catalog import POD
+from __future__ import annotations
+
+from scheduler.embedded.server.kinds import Kind
 from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
 from scheduler.embedded.server.statuses import ApiError, bad_request, conflict, invalid_object
+from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json, not_supported, required
 
 
-def bind_pod(api: Api, namespace: str, name: str, binding: Object, options: WriteOptions) -> None:
+def bind_pod(api: Api, kind: Kind, namespace: str, name: str, binding: Object, *, options: WriteOptions) -> None:
     """Give a pod its node.
 
     Raises:
@@ -28,7 +32,7 @@ def bind_pod(api: Api, namespace: str, name: str, binding: Object, options: Writ
     if errors:
         raise invalid_object("", "Binding", name, errors)
     node: str = target["name"]
-    current = api.get(POD, namespace, name)
+    current = api.get(kind, namespace, name)
     if metadata.get("uid") and metadata["uid"] != current.uid:
         raise _refused(
             name, f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {current.uid}"
@@ -56,7 +60,7 @@ def bind_pod(api: Api, namespace: str, name: str, binding: Object, options: Writ
         if metadata.get(field):
             pod["metadata"].setdefault(field, {}).update(metadata[field])
     set_condition(pod["status"], {"type": "PodScheduled", "status": "True"}, api.now())
-    api.store.put(POD.kind_id, namespace, name, pod)
+    api.store.put(kind.kind_id, namespace, name, pod)
 
 
 def _refused(name: str, why: str) -> ApiError:
@@ -85,22 +89,28 @@ def set_condition(status: Object, condition: dict[str, Json], now: str) -> bool:
     return True
 
 
-def evict_pod(api: Api, namespace: str, name: str, eviction: Object) -> None:
+def evict_pod(api: Api, kind: Kind, namespace: str, name: str, eviction: Object, *, options: WriteOptions) -> None:
     """Delete a pod through the eviction API; disruption budgets are not weighed here.
 
     Raises:
         ApiError: 404, 409.
     """
-    options = eviction.get("deleteOptions") or {}
-    preconditions = options.get("preconditions") or {}
-    grace = options.get("gracePeriodSeconds")
-    api.delete(
-        POD,
-        namespace,
-        name,
-        DeleteOptions(
-            grace_period_s=None if grace is None else int(grace),
-            uid=preconditions.get("uid") or "",
-            resource_version=preconditions.get("resourceVersion") or "",
-        ),
-    )
+    api.delete(kind, namespace, name, DeleteOptions.read(eviction.get("deleteOptions") or {}))
+
+
+def finalize_namespace(
+    api: Api, kind: Kind, namespace: str, name: str, wanted: Object, *, options: WriteOptions
+) -> Stored:
+    """Set `spec.finalizers` of a namespace; a deleted namespace without any goes away.
+
+    Raises:
+        ApiError: 404.
+    """
+    finalizers = (wanted.get("spec") or {}).get("finalizers") or []
+    new = api.get(kind, "", name).copy()
+    new.setdefault("spec", {})["finalizers"] = finalizers
+    if not finalizers:
+        del new["spec"]["finalizers"]
+    if new["metadata"].get("deletionTimestamp") and not finalizers and not new["metadata"].get("finalizers"):
+        return api.store.remove(kind.kind_id, "", name, new)
+    return api.store.put(kind.kind_id, "", name, new)
