@@ -1,14 +1,14 @@
-"""Decisions become requests, replies become inputs.
+"""The sender: decisions go to the API server, the answers come back as inputs.
 
 Rules of this module
   1. Every decision with an id is answered by exactly one input, also when the program stops.
   2. Decisions about one object are executed in the order given, one at a time; others overlap, `in_flight_max` at once,
      shared by namespaces (`fair_lanes`), a namespace's pods and its claims apart: what hangs for one kind does not keep
      the conditions back that say so. One more is sent for each of these that has none under way.
-  3. Writes are narrow patches that carry what they suppose (revision or uid), so nothing is ever written over.
-  4. Nothing is decided here: no retry of a write, no look at the machine's state.
+  3. Nothing is decided here: no retry of a write, no look at the machine's state.
 
-Not here: what a reply means for one request (`requests.classify`), how events are counted (`event_records`).
+Not here: the request of a decision, and the answer that a reply is (`decision_requests`); how events are counted
+(`event_records`).
 
 Cost, measured with `python -m tests.kube.measure write`: 0.15 ms of CPU a binding, 0.22 ms a claim write without TLS.
 """
@@ -21,53 +21,32 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
-import orjson
-
-from allocator import Allocation, encode_allocation
 from scheduler.core.fair_places import FairPlaces
-from scheduler.core.inputs import Input, WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.inputs import Input, WriteAccepted, WriteOutcomeUnknown
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     Answered,
     BindPod,
-    CreateClaim,
     Decision,
-    DeleteClaim,
-    PatchExtendedResources,
-    PatchNodeAllocatable,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
     RecordEvent,
-    RemoveClaimFinalizer,
     WriteClaimStatus,
-    WriteId,
 )
-from scheduler.kube.clock import Clock, encode_time
-from scheduler.kube.codec import RESOURCE_API, Codec, UndecodableError
+from scheduler.kube.clock import Clock
+from scheduler.kube.codec import Codec, UndecodableError
+from scheduler.kube.decision_requests import Answer, Request, answer_of, encode_decision, object_of, object_path
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.exact_claims import PROTOBUF, ExactClaim, MalformedError
 from scheduler.kube.fair_lanes import FairLanes
 from scheduler.kube.feature_gates import dropped_fields
-from scheduler.kube.requests import (
-    JSON,
-    MERGE_PATCH,
-    STRATEGIC_MERGE_PATCH,
-    Accepted,
-    ApiClient,
-    Conflicted,
-    Outcome,
-    Rejected,
-    Unknown,
-)
+from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, Unknown
 from scheduler.kube.watch import Reporter
-from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
-from scheduler.model.claim import Consumer, ResourceClaim
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
-from scheduler.model.objects import ExtendedResourceClaimStatus, NodeAllocatableClaim
-from scheduler.model.special_claim import special_claim_spec
 
 log = logging.getLogger(__name__)
 
@@ -75,164 +54,6 @@ _EVENT_SLOTS: Final = 5  # of which one namespace has four at most
 _EVENT_WRITERS: Final = 20
 _TRANSITIONS_MAX: Final = 10_000
 _MORE_WRITERS: Final = 4  # times `in_flight_max`: the end of what namespaces that have none under way may add
-
-
-class Request(NamedTuple):
-    """One HTTP request: `path` after the host."""
-
-    method: str
-    path: str
-    body: bytes | None = None
-    content_type: str = JSON
-
-
-def claims_path(namespace: str) -> str:
-    return f"{RESOURCE_API}/namespaces/{namespace}/resourceclaims"
-
-
-def claim_path(claim: ClaimKey) -> str:
-    return f"{claims_path(claim.namespace)}/{claim.name}"
-
-
-def pod_path(pod: PodKey) -> str:
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-
-
-def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = True) -> Request:
-    """The request for a decision. Pure.
-
-    Args:
-        is_transition: For PatchPodStatus: whether the condition's `lastTransitionTime` is written.
-    """
-    match decision:
-        case BindPod():
-            namespace, name = decision.pod
-            body: dict[str, Any] = {
-                "apiVersion": "v1",
-                "kind": "Binding",
-                "metadata": {"namespace": namespace, "name": name, "uid": decision.uid},
-                "target": {"kind": "Node", "name": decision.node},
-            }
-            if decision.expect_revision is not None:
-                body["metadata"]["resourceVersion"] = str(decision.expect_revision)
-            return Request("POST", f"{pod_path(decision.pod)}/binding", orjson.dumps(body))
-        case WriteClaimStatus():
-            body = {"metadata": _precondition(decision), "status": _claim_status(decision)}
-            return Request("PATCH", f"{claim_path(decision.claim)}/status", orjson.dumps(body), MERGE_PATCH)
-        case AddClaimFinalizer() | RemoveClaimFinalizer():
-            metadata = _precondition(decision) | {"finalizers": list(decision.finalizers)}
-            return Request("PATCH", claim_path(decision.claim), orjson.dumps({"metadata": metadata}), MERGE_PATCH)
-        case PatchPodStatus():
-            body = {"metadata": {"uid": decision.uid}, "status": _pod_status(decision, now_ms, is_transition)}
-            if decision.expect_revision is not None:
-                body["metadata"]["resourceVersion"] = str(decision.expect_revision)
-            return Request("PATCH", f"{pod_path(decision.pod)}/status", orjson.dumps(body), STRATEGIC_MERGE_PATCH)
-        case CreateClaim():
-            return Request("POST", claims_path(decision.claim.namespace), orjson.dumps(_special_claim(decision)))
-        case DeleteClaim():
-            body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _precondition(decision)}
-            return Request("DELETE", claim_path(decision.claim), orjson.dumps(body))
-        case PatchExtendedResources():
-            body = {
-                "metadata": {"uid": decision.uid, "resourceVersion": str(decision.expect_revision)},
-                "status": {"extendedResourceClaimStatus": _extended_resources(decision.status)},
-            }
-            return Request("PATCH", f"{pod_path(decision.pod)}/status", orjson.dumps(body), STRATEGIC_MERGE_PATCH)
-        case PatchNodeAllocatable():
-            body = {
-                "metadata": {"uid": decision.uid, "resourceVersion": str(decision.expect_revision)},
-                "status": {
-                    "nodeAllocatableResourceClaimStatuses": [_node_allocatable(one) for one in decision.claims] or None
-                },
-            }
-            return Request("PATCH", f"{pod_path(decision.pod)}/status", orjson.dumps(body), MERGE_PATCH)
-        case ReadClaim():
-            return Request("GET", claim_path(decision.claim))
-        case ReadPod():
-            return Request("GET", pod_path(decision.pod))
-
-
-def _precondition(
-    decision: AddClaimFinalizer | RemoveClaimFinalizer | WriteClaimStatus | DeleteClaim,
-) -> dict[str, Any]:
-    return {"uid": decision.uid, "resourceVersion": str(decision.expect_revision)}
-
-
-def _special_claim(decision: CreateClaim) -> dict[str, Any]:
-    """The ResourceClaim behind a pod's extended resources, with the finalizer that an allocation needs."""
-    owner = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": decision.pod.name,
-        "uid": decision.pod_uid,
-        "controller": True,
-    }
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {
-            "namespace": decision.claim.namespace,
-            "name": decision.claim.name,
-            "annotations": {EXTENDED_RESOURCE_ANNOTATION: "true"},
-            "finalizers": [FINALIZER],
-            "ownerReferences": [owner],
-        },
-        "spec": special_claim_spec(decision.requests),
-    }
-
-
-def _extended_resources(status: ExtendedResourceClaimStatus | None) -> dict[str, Any] | None:
-    if status is None:
-        return None
-    mappings = [
-        {"containerName": one.container_name, "resourceName": one.resource_name, "requestName": one.request_name}
-        for one in status.request_mappings or ()
-    ]
-    return {"resourceClaimName": status.resource_claim_name, "requestMappings": mappings}
-
-
-def _node_allocatable(claim: NodeAllocatableClaim) -> dict[str, Any]:
-    return {
-        "resourceClaimName": claim.resource_claim_name,
-        "containers": list(claim.containers or ()),
-        "resources": claim.resources or {},
-    }
-
-
-def _claim_status(decision: WriteClaimStatus) -> dict[str, Any]:
-    if decision.clear_allocation:
-        # Null removes the field in a merge patch; device statuses of devices that are given up go with them.
-        return {"allocation": None, "reservedFor": None, "devices": None}
-    status: dict[str, Any] = {}
-    if decision.allocation is not None:
-        status["allocation"] = encode_allocation(decision.allocation)
-        if decision.allocation_timestamp_ms is not None:
-            status["allocation"]["allocationTimestamp"] = encode_time(decision.allocation_timestamp_ms)
-    if decision.reserved_for is not None:
-        status["reservedFor"] = [_consumer(one) for one in decision.reserved_for] or None
-    return status
-
-
-def _consumer(one: Consumer) -> dict[str, str]:
-    encoded = {"resource": one.resource, "name": one.name, "uid": one.uid}
-    return encoded | {"apiGroup": one.api_group} if one.api_group else encoded
-
-
-def _pod_status(decision: PatchPodStatus, now_ms: int, is_transition: bool) -> dict[str, Any]:
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": decision.reason,
-        "message": decision.message,
-    }
-    if is_transition:
-        condition["lastTransitionTime"] = encode_time(now_ms)
-    if decision.fence_ms is not None:
-        condition["lastProbeTime"] = encode_time(decision.fence_ms)
-    status: dict[str, Any] = {"conditions": [condition]}
-    if decision.nominated_node is not None:
-        status["nominatedNodeName"] = decision.nominated_node or None
-    return status
 
 
 @dataclass(slots=True)
@@ -243,7 +64,8 @@ class WriteStats:
     waiting: int = 0
 
 
-_LaneKey: TypeAlias = "ClaimKey | PodKey"
+_LaneKey: TypeAlias = "tuple[type[PodKey | ClaimKey], PodKey | ClaimKey]"
+"""With the type: keys of equal texts are equal."""
 
 
 class _Lane:
@@ -251,9 +73,10 @@ class _Lane:
 
     __slots__ = ("decisions", "key", "sharer")
 
-    def __init__(self, key: tuple[str, _LaneKey], decision: Answered) -> None:
-        kind, name = self.key = key
-        self.sharer = f"{kind}s of {name.namespace}"  # whose slots it takes
+    def __init__(self, key: _LaneKey, decision: Answered) -> None:
+        self.key = key
+        kind, name = key
+        self.sharer = f"{kind.__name__} {name.namespace}"  # whose slots it takes
         self.decisions: deque[Answered] = deque((decision,))
 
 
@@ -291,7 +114,7 @@ class Executor:
         self._events = events
         self._on_write = on_write
         self._drain_s = drain_s
-        self._lanes: dict[tuple[str, _LaneKey], _Lane] = {}
+        self._lanes: dict[_LaneKey, _Lane] = {}
         self._writers_count = _MORE_WRITERS * in_flight_max
         self._ready: FairLanes[_Lane] = FairLanes(in_flight_max, self._writers_count)
         self._has_events = asyncio.Event()
@@ -339,7 +162,8 @@ class Executor:
             if self._is_stopped:
                 self._deliver(WriteOutcomeUnknown(decision.id, "the scheduler is stopping"))
                 continue
-            key = _lane_key(decision)
+            named = object_of(decision)
+            key = (type(named), named)
             lane = self._lanes.get(key)
             self.stats.waiting += 1
             if lane is not None:
@@ -377,11 +201,11 @@ class Executor:
             request = encode_decision(
                 decision, now_ms=self._clock.now_ms(), is_transition=self._is_transition(decision)
             )
-            outcome = await self._client.send(*request)
+            outcome = await self._client.send(request.method, request.path, request.body, request.content_type)
             if isinstance(decision, AddClaimFinalizer | WriteClaimStatus) and _is_text_changed(outcome):
                 outcome = await self._update_exactly(decision, request.path, outcome)
             self._note(lane, decision, outcome)
-            answer = self._answer(decision, outcome)
+            answer = self._answer(decision, request, outcome)
         except Exception as error:  # a defect of ours: the machine must hear of it, the writer must live
             log.exception("%s could not be executed", type(decision).__name__)
             outcome = Unknown(f"{type(error).__name__}: {error}")
@@ -405,7 +229,7 @@ class Executor:
         self, decision: AddClaimFinalizer | WriteClaimStatus, path: str, refusal: Outcome
     ) -> Outcome:
         """The same write without touching the text of opaque parameters; see `exact_claims`."""
-        read = await self._client.send("GET", claim_path(decision.claim), accept=PROTOBUF)
+        read = await self._client.send("GET", object_path(decision.claim), accept=PROTOBUF)
         match read:
             case Accepted():
                 try:
@@ -433,61 +257,27 @@ class Executor:
         self._unscheduled[decision.uid] = None
         return True
 
-    def _answer(self, decision: Answered, outcome: Outcome) -> Input:
-        match outcome:
-            case Accepted():
-                return self._accepted(decision, outcome.body)
-            case Conflicted():
-                return WriteConflicted(decision.id, outcome.message)
-            case Rejected():
-                if outcome.is_configuration:
-                    self._reporter.refused(_subject(decision), outcome.message)
-                return WriteRejected(
-                    decision.id,
-                    outcome.code,
-                    outcome.reason,
-                    outcome.message,
-                    is_configuration=outcome.is_configuration,
-                    is_retriable=outcome.is_retriable,
-                )
-            case Unknown():
-                if isinstance(decision, ReadClaim | ReadPod):
-                    # Reading changes nothing, so nothing is in doubt: read again.
-                    return WriteRejected(decision.id, 0, "ReadFailed", outcome.message, is_retriable=True)
-                return WriteOutcomeUnknown(decision.id, outcome.message)
-
-    def _accepted(self, decision: Answered, body: bytes) -> Input:
-        self._reporter.granted(_subject(decision))
-        match decision:
-            case BindPod():
+    def _answer(self, decision: Answered, request: Request, outcome: Outcome) -> Answer:
+        if isinstance(outcome, Accepted):
+            self._reporter.granted(request.right)
+            if isinstance(decision, BindPod):
                 self._unscheduled.pop(decision.uid, None)
-                return WriteAccepted(decision.id)
-            case PatchPodStatus(fence_ms=None) | DeleteClaim():
-                return WriteAccepted(decision.id)
-            case PatchPodStatus() | PatchExtendedResources() | PatchNodeAllocatable():
-                try:
-                    return WriteAccepted(decision.id, pod=self._codec.decode_pod(body))
-                except UndecodableError as error:
-                    self._reporter.undecodable("Pod", str(decision.pod), str(error))
-                    return WriteAccepted(decision.id)
-            case ReadPod():
-                return self._read(decision.id, lambda: WriteAccepted(decision.id, pod=self._codec.decode_pod(body)))
-            case ReadClaim():
-                return self._read(decision.id, lambda: WriteAccepted(decision.id, claim=self._codec.decode_claim(body)))
-            case CreateClaim() | AddClaimFinalizer() | RemoveClaimFinalizer() | WriteClaimStatus():
-                try:
-                    claim = self._codec.decode_claim(body)
-                    if isinstance(decision, WriteClaimStatus) and decision.allocation is not None:
-                        self._compare(decision, decision.allocation, claim)
-                    return WriteAccepted(decision.id, claim=claim)
-                except UndecodableError as error:
-                    # Written for certain; what was stored comes with the watch.
-                    self._reporter.undecodable("ResourceClaim", str(decision.claim), str(error))
-                    return WriteAccepted(decision.id)
+        elif isinstance(outcome, Rejected) and outcome.is_configuration:
+            self._reporter.refused(request.right, outcome.message)
+        try:
+            answer = answer_of(decision, request, outcome, self._codec)
+        except UndecodableError as error:
+            # Written for certain; what was stored comes with the watch.
+            kind = request.reply.__name__ if request.reply is not None else ""
+            self._reporter.undecodable(kind, str(object_of(decision)), str(error))
+            return WriteAccepted(decision.id)
+        if isinstance(decision, WriteClaimStatus) and isinstance(answer, WriteAccepted) and answer.claim is not None:
+            self._compare(decision, answer.claim)
+        return answer
 
-    def _compare(self, decision: WriteClaimStatus, written: Allocation, stored: ResourceClaim) -> None:
+    def _compare(self, decision: WriteClaimStatus, stored: ResourceClaim) -> None:
         """Report what a server with a closed feature gate has dropped from an allocation, though it said 200."""
-        if not (lost := dropped_fields(written, stored.allocation)):
+        if decision.allocation is None or not (lost := dropped_fields(decision.allocation, stored.allocation)):
             return
         self._reporter.dropped(str(decision.claim), lost)
         note = f"the API server dropped {', '.join(lost)} from the allocation that was written"
@@ -496,12 +286,6 @@ class Executor:
             "ResourceClaim", namespace, name, decision.uid, "Warning", "AllocationFieldsDropped", "Scheduling", note
         )
         self.submit((event,))
-
-    def _read(self, write_id: WriteId, decode: Callable[[], Input]) -> Input:
-        try:
-            return decode()
-        except UndecodableError as error:
-            return WriteRejected(write_id, 0, "Undecodable", str(error), is_retriable=True)
 
     async def _send_events(self) -> None:
         while True:
@@ -531,39 +315,3 @@ def _is_text_changed(outcome: Outcome) -> bool:
     if not isinstance(outcome, Rejected) or outcome.code != HTTPStatus.UNPROCESSABLE_ENTITY:
         return False
     return " spec: Invalid value: " in outcome.message or " status.allocation: Invalid value: " in outcome.message
-
-
-def _lane_key(decision: Answered) -> tuple[str, _LaneKey]:
-    match decision:
-        case (
-            CreateClaim()
-            | AddClaimFinalizer()
-            | RemoveClaimFinalizer()
-            | WriteClaimStatus()
-            | DeleteClaim()
-            | ReadClaim()
-        ):
-            return "claim", decision.claim
-        case BindPod() | PatchPodStatus() | PatchExtendedResources() | PatchNodeAllocatable() | ReadPod():
-            return "pod", decision.pod
-
-
-def _subject(decision: Answered) -> str:
-    """The right a decision needs, as `permissions` names it; what `Reporter.refused` speaks of."""
-    match decision:
-        case BindPod():
-            return "create pods/binding"
-        case PatchPodStatus() | PatchExtendedResources() | PatchNodeAllocatable():
-            return "patch pods/status"
-        case ReadPod():
-            return "get pods"
-        case ReadClaim():
-            return "get resourceclaims.resource.k8s.io"
-        case CreateClaim():
-            return "create resourceclaims.resource.k8s.io"
-        case DeleteClaim():
-            return "delete resourceclaims.resource.k8s.io"
-        case AddClaimFinalizer() | RemoveClaimFinalizer():
-            return "patch resourceclaims.resource.k8s.io"
-        case WriteClaimStatus():
-            return "patch resourceclaims/status and resourceclaims/binding.resource.k8s.io"

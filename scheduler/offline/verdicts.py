@@ -27,9 +27,6 @@ from scheduler.core.inputs import (
     Input,
     RelistFinished,
     TimerFired,
-    WriteAccepted,
-    WriteConflicted,
-    WriteRejected,
 )
 from scheduler.core.machine import KINDS, Machine
 from scheduler.core.settings import CoreSettings
@@ -37,20 +34,12 @@ from scheduler.embedded.kinds.catalog import CLAIM, DEVICE_CLASS, NAMESPACE, NOD
 from scheduler.embedded.server.store import ChangeType, Stored
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import (
-    AddClaimFinalizer,
-    Answered,
-    CreateClaim,
     Decision,
-    PatchExtendedResources,
-    ReadClaim,
-    ReadPod,
     RecordEvent,
-    RemoveClaimFinalizer,
-    WriteClaimStatus,
 )
 from scheduler.kube.codec import Broken, Codec, Kind, ObjectName
-from scheduler.kube.executor import encode_decision
-from scheduler.kube.requests import decode_status
+from scheduler.kube.decision_requests import answer_of, encode_decision
+from scheduler.kube.requests import classify
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.plugins import default_plugins
@@ -240,19 +229,7 @@ class _Run:
                     self._inbox.append(kind.deleted(name, change.current.uid, change.revision))
                 else:
                     self._tell(kind, change.current)
-            self._inbox.append(self._answer(decision, code, body))
-
-    def _answer(self, decision: Answered, code: int, body: bytes) -> Input:
-        if code == 409:
-            return WriteConflicted(decision.id, decode_status(body).message)
-        if code >= 300:
-            status = decode_status(body)
-            return WriteRejected(decision.id, code, status.reason, status.message)
-        if isinstance(decision, CreateClaim | AddClaimFinalizer | RemoveClaimFinalizer | WriteClaimStatus | ReadClaim):
-            return WriteAccepted(decision.id, claim=self._codec.decode_claim(body))
-        if isinstance(decision, ReadPod | PatchExtendedResources):
-            return WriteAccepted(decision.id, pod=self._codec.decode_pod(body))
-        return WriteAccepted(decision.id)
+            self._inbox.append(answer_of(decision, request, classify(code, body), self._codec))
 
     # -- verdicts ----------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from scheduler.framework.decisions import (
 )
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
-from scheduler.kube.executor import encode_decision
+from scheduler.kube.decision_requests import encode_decision
 from scheduler.kube.feature_gates import METRICS_PATH, dropped_by, read_gates
 from scheduler.kube.permissions import LEASES, PERMISSIONS
 from scheduler.kube.preflight import PreflightError, check
@@ -285,7 +285,10 @@ def test_listed_permissions_are_exactly_what_is_used():
         DeleteClaim(claim, "u", 1),
     ):
         request = encode_decision(decision, now_ms=0)
-        used.add(right_of(request.method, request.path))
+        group, resource, verb = right_of(request.method, request.path)
+        used.add((group, resource, verb))
+        named = f"{verb} {resource}" + (" and resourceclaims/binding" if resource == "resourceclaims/status" else "")
+        assert request.right == (f"{named}.{group}" if group else named)
     # Asked by the server besides the status right, and what events need (see event_records).
     used.add(("resource.k8s.io", "resourceclaims/binding", "patch"))
     # Where a patch would change a text that it does not name (see exact_claims).

@@ -1,0 +1,268 @@
+"""For each decision the request that carries it out, the right it needs, and what its reply tells the machine.
+
+Rules of this module
+  1. One `match` over the decisions: a decision that is missing there is an error of mypy.
+  2. Writes are narrow patches that carry what they suppose (revision or uid), so nothing is ever written over.
+  3. Reading changes nothing, so a read whose answer was lost is rejected and may be read again: nothing is in doubt.
+
+Not here: sending (`executor`), what an HTTP reply means for a write (`requests.classify`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import orjson
+
+from allocator import encode_allocation
+from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.framework.decisions import (
+    AddClaimFinalizer,
+    Answered,
+    BindPod,
+    CreateClaim,
+    DeleteClaim,
+    PatchExtendedResources,
+    PatchNodeAllocatable,
+    PatchPodStatus,
+    ReadClaim,
+    ReadPod,
+    RemoveClaimFinalizer,
+    WriteClaimStatus,
+)
+from scheduler.kube.clock import encode_time
+from scheduler.kube.codec import RESOURCE_API, RESOURCE_GROUP, Codec, UndecodableError
+from scheduler.kube.requests import (
+    JSON,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    Accepted,
+    Conflicted,
+    Outcome,
+    Rejected,
+    Unknown,
+)
+from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
+from scheduler.model.claim import Consumer, ResourceClaim
+from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.objects import ExtendedResourceClaimStatus, NodeAllocatableClaim, Pod
+from scheduler.model.special_claim import special_claim_spec
+
+Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
+
+
+class Request(NamedTuple):
+    """One HTTP request: `path` after the host.
+
+    Attributes:
+        right: The right it needs, as `permissions` names it.
+        reply: What comes back and concerns the machine.
+    """
+
+    method: str
+    path: str
+    body: bytes | None
+    content_type: str
+    right: str
+    reply: type[Pod] | type[ResourceClaim] | None
+
+
+def object_of(decision: Answered) -> PodKey | ClaimKey:
+    """The object that a decision reads or writes."""
+    if isinstance(decision, BindPod | PatchPodStatus | PatchExtendedResources | PatchNodeAllocatable | ReadPod):
+        return decision.pod
+    return decision.claim
+
+
+def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = True) -> Request:
+    """The request for a decision. Pure.
+
+    Args:
+        is_transition: For PatchPodStatus: whether the condition's `lastTransitionTime` is written.
+    """
+    path = object_path(object_of(decision))
+    match decision:
+        case BindPod():
+            namespace, name = decision.pod
+            body = {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"namespace": namespace, "name": name} | _expected(decision),
+                "target": {"kind": "Node", "name": decision.node},
+            }
+            return Request("POST", f"{path}/binding", orjson.dumps(body), JSON, "create pods/binding", None)
+        case WriteClaimStatus():
+            body = {"metadata": _expected(decision), "status": _claim_status(decision)}
+            right = f"patch resourceclaims/status and resourceclaims/binding.{RESOURCE_GROUP}"
+            return Request("PATCH", f"{path}/status", orjson.dumps(body), MERGE_PATCH, right, ResourceClaim)
+        case AddClaimFinalizer() | RemoveClaimFinalizer():
+            body = {"metadata": _expected(decision) | {"finalizers": list(decision.finalizers)}}
+            return Request("PATCH", path, orjson.dumps(body), MERGE_PATCH, _on_claims("patch"), ResourceClaim)
+        case CreateClaim():
+            created = orjson.dumps(_special_claim(decision))
+            return Request("POST", path.rpartition("/")[0], created, JSON, _on_claims("create"), ResourceClaim)
+        case DeleteClaim():
+            body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _expected(decision)}
+            return Request("DELETE", path, orjson.dumps(body), JSON, _on_claims("delete"), None)
+        case ReadClaim():
+            return Request("GET", path, None, JSON, _on_claims("get"), ResourceClaim)
+        case PatchPodStatus():
+            status = _pod_status(decision, now_ms, is_transition)
+            reply = Pod if decision.fence_ms is not None else None
+            return _pod_patch(path, decision, status, STRATEGIC_MERGE_PATCH, reply)
+        case PatchExtendedResources():
+            status = {"extendedResourceClaimStatus": _extended_resources(decision.status)}
+            return _pod_patch(path, decision, status, STRATEGIC_MERGE_PATCH, Pod)
+        case PatchNodeAllocatable():
+            notes = [_node_allocatable(one) for one in decision.claims] or None
+            status = {"nodeAllocatableResourceClaimStatuses": notes}
+            return _pod_patch(path, decision, status, MERGE_PATCH, Pod)
+        case ReadPod():
+            return Request("GET", path, None, JSON, "get pods", Pod)
+
+
+def answer_of(decision: Answered, request: Request, outcome: Outcome, codec: Codec) -> Answer:
+    """What the machine observes of the outcome.
+
+    Raises:
+        UndecodableError: It was written for certain, and what the server answered cannot be read.
+    """
+    match outcome:
+        case Accepted():
+            try:
+                if request.reply is Pod:
+                    return WriteAccepted(decision.id, pod=codec.decode_pod(outcome.body))
+                if request.reply is ResourceClaim:
+                    return WriteAccepted(decision.id, claim=codec.decode_claim(outcome.body))
+                return WriteAccepted(decision.id)
+            except UndecodableError as error:
+                if not isinstance(decision, ReadClaim | ReadPod):
+                    raise
+                return WriteRejected(decision.id, 0, "Undecodable", str(error), is_retriable=True)
+        case Conflicted():
+            return WriteConflicted(decision.id, outcome.message)
+        case Rejected():
+            return WriteRejected(
+                decision.id,
+                outcome.code,
+                outcome.reason,
+                outcome.message,
+                is_configuration=outcome.is_configuration,
+                is_retriable=outcome.is_retriable,
+            )
+        case Unknown():
+            if isinstance(decision, ReadClaim | ReadPod):
+                return WriteRejected(decision.id, 0, "ReadFailed", outcome.message, is_retriable=True)
+            return WriteOutcomeUnknown(decision.id, outcome.message)
+
+
+def object_path(key: PodKey | ClaimKey) -> str:
+    if isinstance(key, PodKey):
+        return f"/api/v1/namespaces/{key.namespace}/pods/{key.name}"
+    return f"{RESOURCE_API}/namespaces/{key.namespace}/resourceclaims/{key.name}"
+
+
+def _on_claims(verb: str) -> str:
+    return f"{verb} resourceclaims.{RESOURCE_GROUP}"
+
+
+_Conditional: TypeAlias = (
+    AddClaimFinalizer
+    | RemoveClaimFinalizer
+    | WriteClaimStatus
+    | DeleteClaim
+    | BindPod
+    | PatchPodStatus
+    | PatchExtendedResources
+    | PatchNodeAllocatable
+)
+
+
+def _expected(decision: _Conditional) -> dict[str, Any]:
+    """The metadata (of a deletion the preconditions) without which the server refuses the write."""
+    revision = decision.expect_revision
+    return {"uid": decision.uid} if revision is None else {"uid": decision.uid, "resourceVersion": str(revision)}
+
+
+def _pod_patch(
+    path: str, decision: _Conditional, status: dict[str, Any], content_type: str, reply: type[Pod] | None
+) -> Request:
+    body = orjson.dumps({"metadata": _expected(decision), "status": status})
+    return Request("PATCH", f"{path}/status", body, content_type, "patch pods/status", reply)
+
+
+def _special_claim(decision: CreateClaim) -> dict[str, Any]:
+    """The ResourceClaim behind a pod's extended resources, with the finalizer that an allocation needs."""
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": decision.pod.name,
+        "uid": decision.pod_uid,
+        "controller": True,
+    }
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "namespace": decision.claim.namespace,
+            "name": decision.claim.name,
+            "annotations": {EXTENDED_RESOURCE_ANNOTATION: "true"},
+            "finalizers": [FINALIZER],
+            "ownerReferences": [owner],
+        },
+        "spec": special_claim_spec(decision.requests),
+    }
+
+
+def _extended_resources(status: ExtendedResourceClaimStatus | None) -> dict[str, Any] | None:
+    if status is None:
+        return None
+    mappings = [
+        {"containerName": one.container_name, "resourceName": one.resource_name, "requestName": one.request_name}
+        for one in status.request_mappings or ()
+    ]
+    return {"resourceClaimName": status.resource_claim_name, "requestMappings": mappings}
+
+
+def _node_allocatable(claim: NodeAllocatableClaim) -> dict[str, Any]:
+    return {
+        "resourceClaimName": claim.resource_claim_name,
+        "containers": list(claim.containers or ()),
+        "resources": claim.resources or {},
+    }
+
+
+def _claim_status(decision: WriteClaimStatus) -> dict[str, Any]:
+    if decision.clear_allocation:
+        # Null removes the field in a merge patch; device statuses of devices that are given up go with them.
+        return {"allocation": None, "reservedFor": None, "devices": None}
+    status: dict[str, Any] = {}
+    if decision.allocation is not None:
+        status["allocation"] = encode_allocation(decision.allocation)
+        if decision.allocation_timestamp_ms is not None:
+            status["allocation"]["allocationTimestamp"] = encode_time(decision.allocation_timestamp_ms)
+    if decision.reserved_for is not None:
+        status["reservedFor"] = [_consumer(one) for one in decision.reserved_for] or None
+    return status
+
+
+def _consumer(one: Consumer) -> dict[str, str]:
+    encoded = {"resource": one.resource, "name": one.name, "uid": one.uid}
+    return encoded | {"apiGroup": one.api_group} if one.api_group else encoded
+
+
+def _pod_status(decision: PatchPodStatus, now_ms: int, is_transition: bool) -> dict[str, Any]:
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": decision.reason,
+        "message": decision.message,
+    }
+    if is_transition:
+        condition["lastTransitionTime"] = encode_time(now_ms)
+    if decision.fence_ms is not None:
+        condition["lastProbeTime"] = encode_time(decision.fence_ms)
+    status: dict[str, Any] = {"conditions": [condition]}
+    if decision.nominated_node is not None:
+        status["nominatedNodeName"] = decision.nominated_node or None
+    return status
