@@ -32,7 +32,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from allocator import Features
 from allocator.names import is_dns_subdomain
 from scheduler.core.settings import CoreSettings
-from scheduler.model.selector_text import SelectorTextError, TextSelector, parse_node_selector, parse_slice_selector
+from scheduler.model.selector_text import SelectorTextError, TextSelector, parse_label_selector, parse_slice_selector
 from scheduler.model.unsupported_fields import FIELDS
 from scheduler.yaml_reading import Mapping as MappingNode
 from scheduler.yaml_reading import Node, Sequence, compose
@@ -104,7 +104,7 @@ def _selector(parse: Callable[[str], TextSelector]) -> AfterValidator:
     return AfterValidator(check)
 
 
-NodeSelectorText = Annotated[str, _selector(parse_node_selector)]
+NodeSelectorText = Annotated[str, _selector(parse_label_selector)]
 SliceSelectorText = Annotated[str, _selector(parse_slice_selector)]
 
 
@@ -274,7 +274,7 @@ class Config(_Section):
 
     @property
     def node_selector(self) -> TextSelector | None:
-        return parse_node_selector(self.nodes) if self.nodes is not None else None
+        return parse_label_selector(self.nodes) if self.nodes is not None else None
 
     @property
     def slice_selector(self) -> TextSelector | None:

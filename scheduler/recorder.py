@@ -30,7 +30,7 @@ from scheduler.core.machine import Machine
 from scheduler.core.recording import Entry, Recording, RecordingError, Replay, decode_entry
 from scheduler.core.settings import CoreSettings
 from scheduler.framework.api import Profile
-from scheduler.model.selector_text import SelectorTextError, parse_node_selector, parse_slice_selector
+from scheduler.model.selector_text import SelectorTextError, parse_label_selector, parse_slice_selector
 from scheduler.plugins import default_plugins
 
 log: Final = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class ProfileRecipe:
         plugins = default_plugins(
             budget_steps=self.budget_steps,
             binding_timeout_ms=self.binding_timeout_ms,
-            nodes=parse_node_selector(self.nodes) if self.nodes is not None else None,
+            nodes=parse_label_selector(self.nodes) if self.nodes is not None else None,
             slices=parse_slice_selector(self.slices) if self.slices is not None else None,
             ignored_fields=self.ignored_fields,
         )

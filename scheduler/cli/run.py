@@ -31,11 +31,11 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 def _check_selector(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    from scheduler.model.selector_text import SelectorTextError, parse_node_selector, parse_slice_selector
+    from scheduler.model.selector_text import SelectorTextError, parse_label_selector, parse_slice_selector
 
     if text is not None:
         try:
-            (parse_node_selector if parameter.name == "nodes" else parse_slice_selector)(text)
+            (parse_label_selector if parameter.name == "nodes" else parse_slice_selector)(text)
         except SelectorTextError as error:
             raise click.BadParameter(f"{text!r}: {error}") from error
     return text

@@ -7,7 +7,7 @@ Rules of this module
 
 Not here: LabelSelector objects of API specs (`selectors`).
 
-Source: k8s.io/apimachinery v0.36.3 pkg/labels/selector.go (without `>` and `<`).
+Source: k8s.io/apimachinery v0.36.3 pkg/labels/selector.go.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from allocator import ResourceSlice
+from allocator.node_match import parse_int64
 from scheduler.model.selectors import Requirement, label_problems
 
+_ORDER: Final = {">": "Gt", "<": "Lt"}
 SLICE_KEYS: Final = ("driver", "pool")
 _TERM: Final = re.compile(
     r"""\s*(?:
         !\s*(?P<absent>[^\s!=<>,()]+)
       | (?P<set_key>[^\s!=<>,()]+)\s+(?P<set_operator>in|notin)\s*\((?P<set_values>[^()]*)\)
-      | (?P<key>[^\s!=<>,()]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s!=<>,()]*)
+      | (?P<key>[^\s!=<>,()]+)\s*(?P<operator>==|=|!=|>|<)\s*(?P<value>[^\s!=<>,()]*)
       | (?P<exists>[^\s!=<>,()]+)
     )\s*(?P<end>,|$)""",
     re.VERBOSE,
@@ -47,7 +49,7 @@ class TextSelector:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
-def parse_node_selector(text: str) -> TextSelector:
+def parse_label_selector(text: str) -> TextSelector:
     """A selector of labels. Raises SelectorTextError."""
     selector = _parse(text)
     problems = [problem for one in selector.requirements for problem in label_problems(one.key, sorted(one.values))]
@@ -80,7 +82,7 @@ def _parse(text: str) -> TextSelector:
             rest = text[position:].strip() or "the end"
             raise SelectorTextError(
                 f"cannot read {rest!r} at character {position + 1}: terms are key=value, key!=value, key in (a, b), "
-                "key notin (a, b), key and !key, with commas between"
+                "key notin (a, b), key>1, key<1, key and !key, with commas between"
             )
         requirements.append(_requirement(found))
         position, has_more = found.end(), found["end"] == ","
@@ -95,5 +97,10 @@ def _requirement(found: re.Match[str]) -> Requirement:
     if found["set_key"] is not None:
         values = frozenset(value.strip() for value in found["set_values"].split(","))
         return Requirement(found["set_key"], "In" if found["set_operator"] == "in" else "NotIn", values)
-    operator = "NotIn" if found["operator"] == "!=" else "In"
-    return Requirement(found["key"], operator, frozenset({found["value"]}))
+    key, value = found["key"], found["value"]
+    if found["operator"] in _ORDER:
+        bound = parse_int64(value)
+        if bound is None:
+            raise SelectorTextError(f"{key}{found['operator']}{value}: it takes a whole number")
+        return Requirement(key, _ORDER[found["operator"]], frozenset({value}), bound)
+    return Requirement(key, "NotIn" if found["operator"] == "!=" else "In", frozenset({value}))

@@ -218,7 +218,7 @@ def compile_preferred_terms(terms: tuple[PreferredSchedulingTerm, ...]) -> Prefe
 
 
 def compile_label_selector(selector: LabelSelector, path: str = "labelSelector") -> CompiledLabelSelector:
-    """Check and prepare a metav1.LabelSelector. Nobody has one yet: PodTopologySpread and InterPodAffinity will."""
+    """Check and prepare a metav1.LabelSelector."""
     requirements: list[Requirement] = []
     problems: list[str] = []
     for key, value in sorted((selector.match_labels or {}).items()):

@@ -7,13 +7,13 @@ import pytest
 from scheduler.core.inputs import SliceDeleted, SliceObserved
 from scheduler.kube.codec import Codec
 from scheduler.model.keys import ClaimKey
-from scheduler.model.selector_text import SelectorTextError, parse_node_selector, parse_slice_selector
+from scheduler.model.selector_text import SelectorTextError, parse_label_selector, parse_slice_selector
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig
 from tests.kube.misbehaving import event
 
-LABELS = {"pool": "gpu", "zone": "a", "spot": ""}
+LABELS = {"cores": "8", "pool": "gpu", "zone": "a", "spot": ""}
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,14 @@ LABELS = {"pool": "gpu", "zone": "a", "spot": ""}
         ("pool=gpu, zone in (b, c)", False),
         (" pool=gpu ,!absent,zone in (a)", True),
         ("example.com/kind=x", False),
+        ("cores>4", True),
+        ("cores>8", False),
+        ("cores<9", True),
+        ("pool>4", False),
     ],
 )
 def test_selectors_read_as_kubectl_reads_them(text, is_match):
-    assert parse_node_selector(text).matches(LABELS) is is_match
+    assert parse_label_selector(text).matches(LABELS) is is_match
 
 
 @pytest.mark.parametrize(
@@ -49,7 +53,7 @@ def test_selectors_read_as_kubectl_reads_them(text, is_match):
         ("pool=gpu zone=a", "cannot read 'pool=gpu zone=a' at character 1"),
         ("pool=gpu,=a", "cannot read '=a' at character 10"),
         ("pool in a", "cannot read"),
-        ("cores>4", "cannot read"),
+        ("cores>four", "takes a whole number"),
         ("a b", "cannot read"),
         ("-pool=gpu", '"-pool": not a label key'),
         ("pool=g/pu", '"g/pu": not a label value'),
@@ -57,7 +61,7 @@ def test_selectors_read_as_kubectl_reads_them(text, is_match):
 )
 def test_what_is_no_selector_is_refused_with_its_place(text, complaint):
     with pytest.raises(SelectorTextError) as refused:
-        parse_node_selector(text)
+        parse_label_selector(text)
     assert complaint in str(refused.value)
 
 
@@ -90,7 +94,7 @@ def world(**selectors) -> Rig:
 
 
 def test_a_pod_that_fits_only_outside_is_told_of_the_option():
-    rig = world(nodes=parse_node_selector("pool=gpu"))
+    rig = world(nodes=parse_label_selector("pool=gpu"))
     rig.settle()
     assert rig.condition_of("p") == (
         "Unschedulable",
@@ -100,7 +104,7 @@ def test_a_pod_that_fits_only_outside_is_told_of_the_option():
 
 
 def test_a_node_that_becomes_ours_wakes_the_pod():
-    rig = world(nodes=parse_node_selector("pool=gpu"))
+    rig = world(nodes=parse_label_selector("pool=gpu"))
     rig.settle()
     rig.server.put_node(builders.node("theirs", labels={"pool": "cpu"}))
     rig.wait(2_000)

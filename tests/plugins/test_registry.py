@@ -11,12 +11,12 @@ import pytest
 
 from scheduler.framework import api
 from scheduler.framework.api import FilterPlugin, PostFilterPlugin, PreEnqueuePlugin, PreFilterPlugin, ScorePlugin
-from scheduler.model.selector_text import parse_node_selector
+from scheduler.model.selector_text import parse_label_selector
 from scheduler.plugins import default_plugins
 from scheduler.plugins.dynamic_resources import DynamicResources
 
 PLUGINS = default_plugins()
-OWN_NODES = default_plugins(nodes=parse_node_selector("pool=gpu"))[0]
+OWN_NODES = default_plugins(nodes=parse_label_selector("pool=gpu"))[0]
 PROTOCOLS = [
     one
     for one in vars(api).values()

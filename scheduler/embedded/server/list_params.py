@@ -10,13 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.embedded.server.kinds import Kind
-from scheduler.embedded.server.selectors import (
-    LabelPredicate,
-    ObjectPredicate,
-    parse_field_selector,
-    parse_label_selector,
-)
+from scheduler.embedded.server.selectors import ObjectPredicate, parse_field_selector
 from scheduler.embedded.server.statuses import bad_request, invalid_object
+from scheduler.model.selector_text import SelectorTextError, TextSelector, parse_label_selector
 from scheduler.validation.field_errors import FieldError, forbidden, not_supported
 
 EXACT: Final = "Exact"
@@ -27,7 +23,7 @@ NOT_OLDER_THAN: Final = "NotOlderThan"
 class ListParams:
     """What a LIST or WATCH asks for."""
 
-    labels: LabelPredicate | None
+    labels: TextSelector | None
     fields: ObjectPredicate | None
     is_watch: bool
     resource_version: str
@@ -61,7 +57,7 @@ def parse_list_params(query: Mapping[str, str], kind: Kind) -> ListParams:
     """
     initial = query.get("sendInitialEvents")
     params = ListParams(
-        labels=parse_label_selector(query.get("labelSelector", "")),
+        labels=_label_selector(query.get("labelSelector", "")),
         fields=parse_field_selector(query.get("fieldSelector", ""), kind.field_paths),
         is_watch=_flag(query, "watch"),
         resource_version=query.get("resourceVersion", ""),
@@ -76,6 +72,15 @@ def parse_list_params(query: Mapping[str, str], kind: Kind) -> ListParams:
     if errors:
         raise invalid_object("meta.k8s.io", "ListOptions", "", errors)
     return params
+
+
+def _label_selector(text: str) -> TextSelector | None:
+    if not text.strip():
+        return None
+    try:
+        return parse_label_selector(text)
+    except SelectorTextError as error:
+        raise bad_request(f'unable to parse label selector "{text}": {error}') from None
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:

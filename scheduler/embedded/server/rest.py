@@ -24,7 +24,7 @@ from typing import Final
 from scheduler.embedded.server.field_managers import record_update
 from scheduler.embedded.server.kinds import Kind, Registry
 from scheduler.embedded.server.list_rules import rules_of_kind
-from scheduler.embedded.server.selectors import LabelPredicate, ObjectPredicate
+from scheduler.embedded.server.selectors import ObjectPredicate
 from scheduler.embedded.server.statuses import (
     ApiError,
     already_exists,
@@ -36,6 +36,7 @@ from scheduler.embedded.server.statuses import (
 )
 from scheduler.embedded.server.store import Store, Stored
 from scheduler.embedded.server.strategy import Object, keep_field
+from scheduler.model.selector_text import TextSelector
 from scheduler.model.timestamps import format_rfc3339
 from scheduler.validation.field_errors import FieldError, Json, forbidden, invalid
 from scheduler.validation.names import validate_metadata
@@ -138,7 +139,7 @@ class Api:
         return stored
 
     def select(
-        self, kind: Kind, namespace: str, labels: LabelPredicate | None, fields: ObjectPredicate | None
+        self, kind: Kind, namespace: str, labels: TextSelector | None, fields: ObjectPredicate | None
     ) -> list[Stored]:
         """The objects that match, in key order."""
         found = self.store.listed(kind.kind_id, namespace)
@@ -419,9 +420,9 @@ class Api:
             raise conflict(kind.group, kind.kind, current.name, why)
 
 
-def matches(stored: Stored, labels: LabelPredicate | None, fields: ObjectPredicate | None) -> bool:
+def matches(stored: Stored, labels: TextSelector | None, fields: ObjectPredicate | None) -> bool:
     """Whether an object satisfies both selectors; None selects everything."""
-    if labels is not None and not labels(stored.obj["metadata"].get("labels") or {}):
+    if labels is not None and not labels.matches(stored.obj["metadata"].get("labels") or {}):
         return False
     return fields is None or fields(stored.obj)
 
