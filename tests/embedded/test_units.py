@@ -206,11 +206,11 @@ def test_protobuf_of_a_namespace() -> None:
 @pytest.mark.parametrize(
     ("body", "code", "text"),
     [
-        (b"{}", 400, "does not begin with k8s"),
+        (b"{}", 400, "no Kubernetes protobuf: it begins with"),
         (_envelope(b"Secret", b""), 415, "kind Secret"),
         (_envelope(b"ConfigMap", _message((3, _message((1, b"k"), (2, b"v"))))), 415, "field 3 of ConfigMap"),
         (_envelope(b"Namespace", b"\x0a\x7f"), 400, "ends in the middle"),
-        (_envelope(b"Namespace", b"\x80"), 400, "does not end"),
+        (_envelope(b"Namespace", b"\x80"), 400, "in the middle of a number"),
     ],
 )
 def test_protobuf_that_is_not_understood_is_refused(body: bytes, code: int, text: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.kube.exact_claims import ExactClaim, MalformedError
+from scheduler.kube.exact_claims import ExactClaim
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.claim import Consumer
+from scheduler.model.protobuf_wire import MalformedError
 from tests.kube.claim_bytes import PARAMETERS, field, protobuf_claim, varint
 
 

@@ -31,13 +31,14 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.decision_requests import encode_decision
 from scheduler.kube.event_records import EventSeries
-from scheduler.kube.exact_claims import PROTOBUF, ExactClaim
+from scheduler.kube.exact_claims import ExactClaim
 from scheduler.kube.executor import Executor
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import ContainerExtendedResource, ExtendedResourceClaimStatus, NodeAllocatableClaim
+from scheduler.model.protobuf_wire import PROTOBUF
 from scheduler.model.special_claim import DeviceCount
 from tests import builders
 from tests.kube.claim_bytes import protobuf_claim

@@ -9,11 +9,12 @@ import orjson
 import yaml
 
 from scheduler.embedded.server.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from scheduler.embedded.server.protobuf import PROTOBUF, decode_object
+from scheduler.embedded.server.protobuf import decode_object
 from scheduler.embedded.server.rest import DeleteOptions, WriteOptions
 from scheduler.embedded.server.statuses import bad_request, unsupported_media_type
 from scheduler.embedded.server.strategy import Object
 from scheduler.embedded.server.views import JSON_TYPE
+from scheduler.model.protobuf_wire import PROTOBUF
 from scheduler.validation.field_errors import Json
 from scheduler.yaml_reading import load as load_yaml
 
