@@ -108,14 +108,15 @@ def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str], gates
     """The settings of the options; a usage error when there is no such version, or a pair is none."""
     from cel.checker.environments import minor_of
     from scheduler.lint import Settings
-    from scheduler.lint.shapes import driver as check_driver
+    from scheduler.validation.device_rules import check_driver
 
     pairs = {}
     for given in driver_map:
         written, equals, meant = given.partition("=")
-        problem = "must be WRITTEN=DRIVER" if not (equals and written) else check_driver(meant)
-        if problem:
-            raise click.UsageError(f"--driver-map {given}: {problem}")
+        if not (equals and written):
+            raise click.UsageError(f"--driver-map {given}: must be WRITTEN=DRIVER")
+        for error in check_driver(meant, "DRIVER"):
+            raise click.UsageError(f"--driver-map {given}: {error}")
         pairs[written] = meant
     try:
         return Settings(kubernetes=f"1.{minor_of(kubernetes)}", driver=driver, driver_map=pairs, gates=gates)

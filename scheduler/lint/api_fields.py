@@ -1,9 +1,9 @@
-"""The fields of workloads, and the kinds that Kubernetes has, as the API's own schema says.
+"""The fields of workloads and of the DRA kinds, and the kinds that Kubernetes has, as the API's own schema says.
 
 A line of the table is a type: its fields with their types; `!` marks required ones. s text, i integer, b boolean,
-n number, q quantity, x integer or text, * anything, meta ObjectMeta, [T] list, {T} map.
+n number, q quantity, x integer or text, * anything, [T] list, {T} map.
 
-Not here: the kinds of Dynamic Resource Allocation, with the limits of their values (`shapes`); rules (`workloads`).
+Not here: what a value of the right type must be (`server_rules` asks `scheduler.validation`); rules (`workloads`).
 
 Source: k8s.io/kubernetes v1.36.3 api/openapi-spec/swagger.json; `tests/lint/test_api_fields.py` compares with the
 client's models.
@@ -17,7 +17,6 @@ from functools import cache
 from typing import Final
 
 from scheduler.lint.shapes import (
-    METADATA,
     Anything,
     ListOf,
     MapOf,
@@ -31,9 +30,10 @@ from scheduler.lint.shapes import (
     quantity,
     text,
 )
+from scheduler.model.api_rules import LIST_ATTRIBUTES, SCALAR_ATTRIBUTES
 
 _TYPES: Final = """
-Pod = metadata:meta spec:PodSpec status:*
+Pod = metadata:ObjectMeta spec:PodSpec status:*
 PodSpec = activeDeadlineSeconds:i affinity:Affinity automountServiceAccountToken:b containers!:[Container]
   dnsConfig:PodDNSConfig dnsPolicy:s enableServiceLinks:b ephemeralContainers:[EphemeralContainer]
   hostAliases:[HostAlias] hostIPC:b hostNetwork:b hostPID:b hostUsers:b hostname:s hostnameOverride:s
@@ -146,7 +146,7 @@ DownwardAPIVolumeSource = defaultMode:i items:[DownwardAPIVolumeFile]
 DownwardAPIVolumeFile = fieldRef:ObjectFieldSelector mode:i path!:s resourceFieldRef:ResourceFieldSelector
 EmptyDirVolumeSource = medium:s sizeLimit:q
 EphemeralVolumeSource = volumeClaimTemplate:PersistentVolumeClaimTemplate
-PersistentVolumeClaimTemplate = metadata:meta spec!:PersistentVolumeClaimSpec
+PersistentVolumeClaimTemplate = metadata:ObjectMeta spec!:PersistentVolumeClaimSpec
 PersistentVolumeClaimSpec = accessModes:[s] dataSource:TypedLocalObjectReference dataSourceRef:TypedObjectReference
   resources:VolumeResourceRequirements selector:LabelSelector storageClassName:s volumeAttributesClassName:s
   volumeMode:s volumeName:s
@@ -185,14 +185,14 @@ ScaleIOVolumeSource = fsType:s gateway!:s protectionDomain:s readOnly:b secretRe
 SecretVolumeSource = defaultMode:i items:[KeyToPath] optional:b secretName:s
 StorageOSVolumeSource = fsType:s readOnly:b secretRef:LocalObjectReference volumeName:s volumeNamespace:s
 VsphereVirtualDiskVolumeSource = fsType:s storagePolicyID:s storagePolicyName:s volumePath!:s
-ReplicationController = metadata:meta spec:ReplicationControllerSpec status:*
+ReplicationController = metadata:ObjectMeta spec:ReplicationControllerSpec status:*
 ReplicationControllerSpec = minReadySeconds:i replicas:i selector:{s} template:PodTemplateSpec
-PodTemplateSpec = metadata:meta spec:PodSpec
-PodTemplate = metadata:meta template:PodTemplateSpec
-Namespace = metadata:meta spec:NamespaceSpec status:*
+PodTemplateSpec = metadata:ObjectMeta spec:PodSpec
+PodTemplate = metadata:ObjectMeta template:PodTemplateSpec
+Namespace = metadata:ObjectMeta spec:NamespaceSpec status:*
 NamespaceSpec = finalizers:[s]
-ConfigMap = binaryData:{s} data:{s} immutable:b metadata:meta
-Service = metadata:meta spec:ServiceSpec status:*
+ConfigMap = binaryData:{s} data:{s} immutable:b metadata:ObjectMeta
+Service = metadata:ObjectMeta spec:ServiceSpec status:*
 ServiceSpec = allocateLoadBalancerNodePorts:b clusterIP:s clusterIPs:[s] externalIPs:[s] externalName:s
   externalTrafficPolicy:s healthCheckNodePort:i internalTrafficPolicy:s ipFamilies:[s] ipFamilyPolicy:s
   loadBalancerClass:s loadBalancerIP:s loadBalancerSourceRanges:[s] ports:[ServicePort] publishNotReadyAddresses:b
@@ -200,15 +200,15 @@ ServiceSpec = allocateLoadBalancerNodePorts:b clusterIP:s clusterIPs:[s] externa
 ServicePort = appProtocol:s name:s nodePort:i port!:i protocol:s targetPort:x
 SessionAffinityConfig = clientIP:ClientIPConfig
 ClientIPConfig = timeoutSeconds:i
-PersistentVolumeClaim = metadata:meta spec:PersistentVolumeClaimSpec status:*
-Deployment = metadata:meta spec:DeploymentSpec status:*
+PersistentVolumeClaim = metadata:ObjectMeta spec:PersistentVolumeClaimSpec status:*
+Deployment = metadata:ObjectMeta spec:DeploymentSpec status:*
 DeploymentSpec = minReadySeconds:i paused:b progressDeadlineSeconds:i replicas:i revisionHistoryLimit:i
   selector!:LabelSelector strategy:DeploymentStrategy template!:PodTemplateSpec
 DeploymentStrategy = rollingUpdate:RollingUpdateDeployment type:s
 RollingUpdateDeployment = maxSurge:x maxUnavailable:x
-ReplicaSet = metadata:meta spec:ReplicaSetSpec status:*
+ReplicaSet = metadata:ObjectMeta spec:ReplicaSetSpec status:*
 ReplicaSetSpec = minReadySeconds:i replicas:i selector!:LabelSelector template:PodTemplateSpec
-StatefulSet = metadata:meta spec:StatefulSetSpec status:*
+StatefulSet = metadata:ObjectMeta spec:StatefulSetSpec status:*
 StatefulSetSpec = minReadySeconds:i ordinals:StatefulSetOrdinals
   persistentVolumeClaimRetentionPolicy:StatefulSetPersistentVolumeClaimRetentionPolicy podManagementPolicy:s
   replicas:i revisionHistoryLimit:i selector!:LabelSelector serviceName:s template!:PodTemplateSpec
@@ -217,12 +217,12 @@ StatefulSetOrdinals = start:i
 StatefulSetPersistentVolumeClaimRetentionPolicy = whenDeleted:s whenScaled:s
 StatefulSetUpdateStrategy = rollingUpdate:RollingUpdateStatefulSetStrategy type:s
 RollingUpdateStatefulSetStrategy = maxUnavailable:x partition:i
-DaemonSet = metadata:meta spec:DaemonSetSpec status:*
+DaemonSet = metadata:ObjectMeta spec:DaemonSetSpec status:*
 DaemonSetSpec = minReadySeconds:i revisionHistoryLimit:i selector!:LabelSelector template!:PodTemplateSpec
   updateStrategy:DaemonSetUpdateStrategy
 DaemonSetUpdateStrategy = rollingUpdate:RollingUpdateDaemonSet type:s
 RollingUpdateDaemonSet = maxSurge:x maxUnavailable:x
-Job = metadata:meta spec:JobSpec status:*
+Job = metadata:ObjectMeta spec:JobSpec status:*
 JobSpec = activeDeadlineSeconds:i backoffLimit:i backoffLimitPerIndex:i completionMode:s completions:i managedBy:s
   manualSelector:b maxFailedIndexes:i parallelism:i podFailurePolicy:PodFailurePolicy podReplacementPolicy:s
   selector:LabelSelector successPolicy:SuccessPolicy suspend:b template!:PodTemplateSpec ttlSecondsAfterFinished:i
@@ -233,11 +233,11 @@ PodFailurePolicyOnExitCodesRequirement = containerName:s operator!:s values!:[i]
 PodFailurePolicyOnPodConditionsPattern = type!:s status:*
 SuccessPolicy = rules!:[SuccessPolicyRule]
 SuccessPolicyRule = succeededCount:i succeededIndexes:s
-CronJob = metadata:meta spec!:CronJobSpec status:*
+CronJob = metadata:ObjectMeta spec!:CronJobSpec status:*
 CronJobSpec = concurrencyPolicy:s failedJobsHistoryLimit:i jobTemplate!:JobTemplateSpec schedule!:s
   startingDeadlineSeconds:i successfulJobsHistoryLimit:i suspend:b timeZone:s
-JobTemplateSpec = metadata:meta spec:JobSpec
-HorizontalPodAutoscaler = metadata:meta spec!:HorizontalPodAutoscalerSpec status:*
+JobTemplateSpec = metadata:ObjectMeta spec:JobSpec
+HorizontalPodAutoscaler = metadata:ObjectMeta spec!:HorizontalPodAutoscalerSpec status:*
 HorizontalPodAutoscalerSpec = behavior:HorizontalPodAutoscalerBehavior maxReplicas!:i metrics:[MetricSpec]
   minReplicas:i scaleTargetRef!:CrossVersionObjectReference
 HorizontalPodAutoscalerBehavior = scaleDown:HPAScalingRules scaleUp:HPAScalingRules
@@ -253,10 +253,53 @@ ObjectMetricSource = describedObject!:CrossVersionObjectReference metric!:Metric
 CrossVersionObjectReference = apiVersion:s kind!:s name!:s
 PodsMetricSource = metric!:MetricIdentifier target!:MetricTarget
 ResourceMetricSource = name!:s target!:MetricTarget
-V1HorizontalPodAutoscaler = metadata:meta spec!:V1HorizontalPodAutoscalerSpec status:*
+V1HorizontalPodAutoscaler = metadata:ObjectMeta spec!:V1HorizontalPodAutoscalerSpec status:*
 V1HorizontalPodAutoscalerSpec = maxReplicas!:i minReplicas:i scaleTargetRef!:V1CrossVersionObjectReference
   targetCPUUtilizationPercentage:i
 V1CrossVersionObjectReference = apiVersion:s kind!:s name!:s
+DRAResourceClaim = metadata!:ObjectMeta spec!:ResourceClaimSpec status:*
+ResourceClaimTemplate = metadata!:ObjectMeta spec!:ResourceClaimTemplateSpec
+ResourceClaimTemplateSpec = metadata:ObjectMeta spec!:ResourceClaimSpec
+ResourceClaimSpec = devices:DeviceClaim
+DeviceClaim = requests:[DeviceRequest] constraints:[DeviceConstraint] config:[DeviceClaimConfiguration]
+DeviceRequest = name!:s exactly:ExactDeviceRequest firstAvailable:[DeviceSubRequest]
+ExactDeviceRequest = deviceClassName!:s selectors:[DeviceSelector] allocationMode:s count:i adminAccess:b
+  tolerations:[DeviceToleration] capacity:CapacityRequirements
+DeviceSubRequest = name!:s deviceClassName!:s selectors:[DeviceSelector] allocationMode:s count:i
+  tolerations:[DeviceToleration] capacity:CapacityRequirements
+DeviceSelector = cel!:CELDeviceSelector
+CELDeviceSelector = expression!:s
+DeviceToleration = key:s operator:s value:s effect:s tolerationSeconds:i
+CapacityRequirements = requests:{q}
+DeviceConstraint = requests:[s] matchAttribute:s distinctAttribute:s
+DeviceClaimConfiguration = requests:[s] opaque!:OpaqueDeviceConfiguration
+OpaqueDeviceConfiguration = driver!:s parameters!:*
+DeviceClass = metadata!:ObjectMeta spec!:DeviceClassSpec
+DeviceClassSpec = selectors:[DeviceSelector] config:[DeviceClassConfiguration] extendedResourceName:s
+DeviceClassConfiguration = opaque!:OpaqueDeviceConfiguration
+ResourceSlice = metadata!:ObjectMeta spec!:ResourceSliceSpec
+ResourceSliceSpec = driver!:s pool!:ResourcePool nodeName:s nodeSelector:NodeSelector allNodes:b
+  perDeviceNodeSelection:b devices:[Device] sharedCounters:[CounterSet] skipNodeOperations:b partitionTypeAttribute:s
+ResourcePool = name!:s generation:i resourceSliceCount!:i
+CounterSet = name!:s counters!:{Counter}
+Counter = value!:q
+Device = name!:s attributes:{DeviceAttribute} capacity:{DeviceCapacity} consumesCounters:[DeviceCounterConsumption]
+  nodeName:s nodeSelector:NodeSelector allNodes:b taints:[DeviceTaint] bindsToNode:b bindingConditions:[s]
+  bindingFailureConditions:[s] allowMultipleAllocations:b nodeAllocatableResources:*
+  nodeAllocatableResourceMappings:{NodeAllocatableResourceMapping}
+DeviceAttribute = string:s int:i bool:b version:s strings:[s] ints:[i] bools:[b] versions:[s]
+DeviceCapacity = value!:q requestPolicy:CapacityRequestPolicy
+CapacityRequestPolicy = default:q validValues:[q] validRange:CapacityRequestPolicyRange
+CapacityRequestPolicyRange = min!:q max:q step:q
+DeviceCounterConsumption = counterSet!:s counters!:{Counter} compatibilityGroups:[s]
+DeviceTaint = key!:s value:s effect!:s timeAdded:s
+NodeAllocatableResourceMapping = capacityKey:s allocationMultiplier:q
+DeviceTaintRule = metadata!:ObjectMeta spec!:DeviceTaintRuleSpec status:*
+DeviceTaintRuleSpec = deviceSelector:DeviceTaintSelector taint!:DeviceTaint
+DeviceTaintSelector = driver:s pool:s device:s
+ObjectMeta = name:s generateName:s namespace:s labels:{s} annotations:{s} finalizers:[s] ownerReferences:[*] uid:*
+  resourceVersion:* generation:* creationTimestamp:* deletionTimestamp:* deletionGracePeriodSeconds:* managedFields:[*]
+  selfLink:*
 """
 
 _KINDS: Final = """
@@ -308,7 +351,13 @@ _SCALARS: Final[Mapping[str, Shape]] = {
     "q": Scalar(quantity),
     "x": Scalar(number_or_text),
     "*": Anything(),
-    "meta": METADATA,
+}
+# Of these fields an object has one.
+_ONE_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "DeviceRequest": ("exactly", "firstAvailable"),
+    "DeviceConstraint": ("matchAttribute", "distinctAttribute"),
+    "DeviceAttribute": (*SCALAR_ATTRIBUTES, *LIST_ATTRIBUTES),
+    "ResourceSliceSpec": ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"),
 }
 _TYPE_OF_KIND: Final[Mapping[tuple[str, str], str]] = {
     ("v1", "Pod"): "Pod",
@@ -326,11 +375,16 @@ _TYPE_OF_KIND: Final[Mapping[tuple[str, str], str]] = {
     ("batch/v1", "CronJob"): "CronJob",
     ("autoscaling/v1", "HorizontalPodAutoscaler"): "V1HorizontalPodAutoscaler",
     ("autoscaling/v2", "HorizontalPodAutoscaler"): "HorizontalPodAutoscaler",
+    ("resource.k8s.io/v1", "ResourceClaim"): "DRAResourceClaim",
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"): "ResourceClaimTemplate",
+    ("resource.k8s.io/v1", "DeviceClass"): "DeviceClass",
+    ("resource.k8s.io/v1", "ResourceSlice"): "ResourceSlice",
+    ("resource.k8s.io/v1", "DeviceTaintRule"): "DeviceTaintRule",
 }
 
 
 def shape_of(api_version: str, kind: str) -> Object | None:
-    """The fields of a workload; None for other kinds."""
+    """The fields of a workload or DRA kind; None for other kinds."""
     name = _TYPE_OF_KIND.get((api_version, kind))
     if name is None:
         return None
@@ -340,7 +394,7 @@ def shape_of(api_version: str, kind: str) -> Object | None:
 
 
 def shape_of_kind(kind: str) -> Object | None:
-    """The fields of a workload, whatever its version; None for other kinds."""
+    """The same, whatever its version."""
     newest = sorted((version for version, name in _TYPE_OF_KIND if name == kind), reverse=True)
     return shape_of(newest[0], kind) if newest else None
 
@@ -383,7 +437,7 @@ def shape_of_type(name: str) -> Object:
             field = field.removesuffix("!")
             required.append(field)
         fields[field] = _shape(of)
-    return Object(fields, tuple(required))
+    return Object(fields, tuple(required), _ONE_OF.get(name, ()))
 
 
 def _shape(of: str) -> Shape:

@@ -13,14 +13,13 @@ from difflib import get_close_matches
 from typing import Any
 
 from allocator import RESULTS_MAX
-from scheduler.lint.context import Context
+from scheduler.lint.context import Context, usual_driver
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import Severity
 from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
-from scheduler.model.api_rules import (
-    PARAMETERS_LENGTH_MAX,
-)
+from scheduler.model.api_rules import PARAMETERS_LENGTH_MAX
+from scheduler.validation.device_rules import check_qualified_id
 
 
 def map_drivers(view: View, context: Context) -> None:
@@ -39,9 +38,11 @@ def map_drivers(view: View, context: Context) -> None:
     for path, holder in holders:
         written = text(holder.get("driver"))
         meant = context.driver_meant(written)
-        if meant is None:
+        if meant is None and "/" not in written:
             continue
-        holder["driver"] = meant
+        if meant is not None:
+            holder["driver"] = meant
+        usual = usual_driver(written) or "..."
         view.report(
             "driver-renamed" if "/" not in written else "driver-with-slash",
             Severity.ERROR,
@@ -49,8 +50,8 @@ def map_drivers(view: View, context: Context) -> None:
             f"{written} is called {meant} now"
             if "/" not in written
             else f"{written} is an extended resource's name; no driver is called so",
-            f"driver: {meant}",
-            converted=f"driver: {meant}",
+            f"driver: {meant}" if meant else f"perhaps {usual}: convert --driver-map {written}={usual} writes it",
+            converted=f"driver: {meant}" if meant else "",
         )
 
 
@@ -82,6 +83,7 @@ def _claim(view: View, context: Context, path: FieldPath, spec: dict[str, Any]) 
         _count(view, here, part)
         _tolerations(view, here, part)
         _class_name(view, context, here, part)
+        _capacity_names(view, here, part)
     for name in ("constraints", "config"):
         for index, entry in mappings(devices.get(name)):
             for number, wanted in enumerate(sequence(entry.get("requests"))):
@@ -112,15 +114,7 @@ def _count(view: View, path: FieldPath, part: dict[str, Any]) -> None:
     mode, count = part.get("allocationMode"), part.get("count")
     if isinstance(count, bool) or not isinstance(count, int):
         return
-    if mode == "All" and count:
-        view.report(
-            "count-with-all",
-            Severity.ERROR,
-            (*path, "count"),
-            "allocationMode All takes no count",
-            "leave count out, or use ExactCount",
-        )
-    elif mode != "All" and count > RESULTS_MAX:
+    if mode != "All" and count > RESULTS_MAX:
         view.report(
             "too-many",
             Severity.ERROR,
@@ -134,10 +128,6 @@ def _tolerations(view: View, path: FieldPath, part: dict[str, Any]) -> None:
     for index, toleration in mappings(part.get("tolerations")):
         here: FieldPath = (*path, "tolerations", index)
         operator = toleration.get("operator", "Equal")
-        if operator == "Exists" and toleration.get("value"):
-            view.report(
-                "toleration", Severity.ERROR, (*here, "value"), "operator Exists takes no value", "leave it out"
-            )
         if not toleration.get("key") and operator != "Exists":
             view.report(
                 "toleration", Severity.ERROR, here, "without a key only operator Exists is allowed", "operator: Exists"
@@ -150,6 +140,14 @@ def _tolerations(view: View, path: FieldPath, part: dict[str, Any]) -> None:
                 "tolerationSeconds means something only with effect NoExecute",
                 "effect: NoExecute",
             )
+
+
+def _capacity_names(view: View, path: FieldPath, part: dict[str, Any]) -> None:
+    """Names that no capacity can have, which the API server takes as they come."""
+    for name in mapping(mapping(part.get("capacity")).get("requests")):
+        for error in check_qualified_id(name, ""):
+            here: FieldPath = (*path, "capacity", "requests", name)
+            view.report("invalid-name", Severity.ERROR, here, f"no capacity is called so: {error.body}", key=True)
 
 
 def _class_name(view: View, context: Context, path: FieldPath, part: dict[str, Any]) -> None:

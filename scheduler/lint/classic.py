@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import Severity
-from scheduler.lint.modernize import V1
-from scheduler.lint.view import GROUP, View, at, claim_spec_path, copy_plain, mapping, mappings, sequence, text
+from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, copy_plain, mapping, mappings, sequence, text
 
 VERSIONS: Final[Mapping[str, str]] = {"v1alpha1": "1.26", "v1alpha2": "1.27 to 1.30"}
 _REQUEST: Final = "device"

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
-from scheduler.lint.api_fields import shape_of_kind
-from scheduler.lint.shapes import KINDS, METADATA, Anything, ListOf, MapOf, Object, Scalar, Shape, text
+from scheduler.lint.api_fields import shape_of_kind, shape_of_type
+from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, Scalar, Shape, text
 
 _STEPS_MAX: Final = 20_000
 _LINES_MAX: Final = 2_000
@@ -266,7 +266,7 @@ def _goes_with(key: str, frame: _Frame, fields: Mapping[str, Shape]) -> bool:
     """Whether a field may stand beside those that are there: of some, an object has one."""
     shape = frame.shape
     assert isinstance(shape, Object)
-    if any(key in group and frame.used & (set(group) - {key}) for group in shape.one_of):
+    if key in shape.one_of and frame.used & (set(shape.one_of) - {key}):
         return False
     if "exactly" not in shape.fields:
         return True
@@ -284,14 +284,13 @@ def _takes_value(shape: Shape) -> bool:
 
 
 def _root(kind: str, version: str) -> Object | None:
+    metadata = shape_of_type("ObjectMeta")
     if version.endswith(("/v1alpha1", "/v1alpha2")) and kind in ("ResourceClaim", "ResourceClaimTemplate"):
         claim = Object({"allocationMode": _TEXT, "resourceClassName": _TEXT, "parametersRef": _REFERENCE})
-        spec = claim if kind == "ResourceClaim" else Object({"metadata": METADATA, "spec": claim})
-        return Object({"apiVersion": _TEXT, "kind": _TEXT, "metadata": METADATA, "spec": spec})
-    if kind in KINDS:
-        return KINDS[kind]
+        spec = claim if kind == "ResourceClaim" else Object({"metadata": metadata, "spec": claim})
+        return Object({"apiVersion": _TEXT, "kind": _TEXT, "metadata": metadata, "spec": spec})
     if kind == "ResourceClass":
-        fields: dict[str, Shape] = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": METADATA, "driverName": _TEXT}
+        fields: dict[str, Shape] = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": metadata, "driverName": _TEXT}
         return Object({**fields, "parametersRef": _REFERENCE, "structuredParameters": _TEXT})
     return shape_of_kind(kind)
 

@@ -26,9 +26,7 @@ from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID, Severity
 from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.scheduler_config import CONFIG_GROUP, modernize_config
-from scheduler.lint.view import GROUP, View, at, claim_spec_path, mapping, mappings, text
-
-V1: Final = f"{GROUP}/v1"
+from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, mapping, mappings, text
 
 _DRA_KINDS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
 _OLD_KINDS: Final = ("ResourceClaimParameters", "ResourceClassParameters")

@@ -1,6 +1,7 @@
-"""Fields that do not exist, values of a wrong type, limits: an object against the fields its kind has in v1.
+"""Fields that do not exist, and values of a wrong type: an object against the fields its kind has in v1.
 
-Not here: the fields (`shapes`), expressions (`selectors`), rules across fields (`claim_rules`).
+Not here: the fields (`api_fields`), limits and formats (`server_rules`), expressions (`selectors`), rules across
+fields (`claim_rules`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, Final
 from scheduler.lint.api_fields import shape_of
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import Severity
-from scheduler.lint.shapes import KINDS, Anything, ListOf, MapOf, Object, Scalar, Shape, type_name
-from scheduler.lint.view import View, mapping, text
+from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, Scalar, Shape, type_name
+from scheduler.lint.view import V1, View, mapping, text
 
 _FINDINGS_MAX: Final = 100
 """Of one object; what has more is of another kind altogether."""
@@ -21,7 +22,7 @@ _FINDINGS_MAX: Final = 100
 
 def check_fields(view: View) -> None:
     """Compare a claim, template, class, slice, taint rule or workload with what its kind has."""
-    shape = KINDS.get(view.kind) if view.is_dra else shape_of(text(view.obj.get("apiVersion")), view.kind)
+    shape = shape_of(V1 if view.is_dra else text(view.obj.get("apiVersion")), view.kind)
     if shape is None:
         return
     # What was told already (an old shape that has no equivalent) is not told again as an unknown field.
@@ -77,9 +78,6 @@ class _Walk:
             self.report("invalid-value", path, f"must be an object, not {type_name(value)}")
             return
         for name, item in value.items():
-            problem = shape.key(name) if shape.key is not None else ""
-            if problem:
-                self.report("invalid-name", (*path, name), problem, key=True)
             self.walk((*path, name), item, shape.value)
 
     def object(self, path: FieldPath, value: Any, shape: Object) -> None:
@@ -96,20 +94,11 @@ class _Walk:
             if _is_missing(value.get(name)):
                 if (name, path) == ("selector", ("spec",)) and not self.view.is_dra:
                     continue  # told by `workloads`, with what it would be
-                fix = next((f"{alias} is called {name}" for alias in value if shape.aliases.get(alias) == name), "")
+                fix = next((f"{alias} is called {name}" for alias in value if _ALIASES.get(alias) == name), "")
                 self.report("missing-field", path, f"{name} is missing", fix or _LINES.get(name, f"{name}: ..."))
-        for group in shape.one_of:
-            given = [name for name in group if not _is_missing(value.get(name))]
-            if len(given) != 1:
-                names = ", ".join(group)
-                self.report(
-                    "one-of",
-                    path,
-                    f"exactly one of {names} is needed" + (f", not {' and '.join(given)}" if given else ""),
-                )
 
     def unknown(self, path: FieldPath, name: str, shape: Object) -> None:
-        meant = _meant(name, shape.fields, shape.aliases)
+        meant = _meant(name, shape.fields)
         where = _where(name) if self.view.is_dra else ""
         fix = f"did you mean {meant}?" if meant else where or _known(shape.fields)
         self.report("unknown-field", (*path, name), f"there is no field {name} here", fix, key=True)
@@ -125,14 +114,21 @@ def _is_missing(value: Any) -> bool:
     return value is None or value in ("", [])
 
 
-def _meant(name: str, fields: Mapping[str, Any], aliases: Mapping[str, str]) -> str:
-    if name in aliases:
-        return aliases[name]
+def _meant(name: str, fields: Mapping[str, Any]) -> str:
+    if _ALIASES.get(name) in fields:
+        return _ALIASES[name]
     by_lower = {field.lower(): field for field in fields}
     close = get_close_matches(name.lower(), by_lower, 1, 0.75)
     return by_lower[close[0]] if close else ""
 
 
+_ALIASES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("deviceClass", "class", "className", "resourceClassName"), "deviceClassName"),
+    **{"selector": "selectors", "toleration": "tolerations", "mode": "allocationMode", "exact": "exactly"},
+    **dict.fromkeys(("quantity", "amount"), "count"),
+    **dict.fromkeys(("firstOf", "oneOf"), "firstAvailable"),
+}
+"""What people call fields."""
 _PLACES: Final[Mapping[str, str]] = {
     "requests": "spec.devices.requests",
     "constraints": "spec.devices.constraints",

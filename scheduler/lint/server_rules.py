@@ -1,7 +1,7 @@
 """What the API server would refuse where nothing else was found wrong: its own rules, asked last.
 
-The other modules say in plain words what people get wrong, and how to write it. Whatever they do not know, such as
-limits and the rules of node selectors and request policies, is asked of `scheduler.validation`, and told in its words.
+The other modules say in plain words what people get wrong, and how to write it. All other rules, such as limits,
+formats of names, node selectors and request policies, are those of `scheduler.validation`, in the API server's words.
 
 Not here: expressions (`selectors`); what needs the cluster (admin access, objects of the same name).
 """
@@ -14,7 +14,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import Severity
+from scheduler.lint.findings import Finding, Severity
 from scheduler.lint.view import View, mapping
 from scheduler.validation.claims import default_claim_spec, validate_claim_spec
 from scheduler.validation.field_errors import FieldError
@@ -24,6 +24,7 @@ from scheduler.validation.slices import validate_class_spec, validate_rule_spec,
 _WRONG_TYPES: Final = frozenset({"invalid-value", "broken-yaml"})
 """What the rules, which are for objects that could be decoded, are not asked about."""
 _TRUE: Final = [{"cel": {"expression": "true"}}]
+_NAME: Final = re.compile(r'Invalid value: "([^"]*)": ')
 _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
@@ -31,13 +32,20 @@ def check_server_rules(view: View) -> None:
     """Ask the API server's rules about an object whose fields have the right types."""
     check = _BY_KIND.get(view.kind) if view.is_dra else None
     spec = view.obj.get("spec")
-    wrong = [finding for finding in view.findings if finding.is_error]
+    wrong = [finding for finding in view.findings if finding.is_error and not finding.converted]
     if check is None or not isinstance(spec, dict) or any(finding.code in _WRONG_TYPES for finding in wrong):
         return
     for error in check(deepcopy(spec)):
-        # Said once: not where something is wrong already, in the same field, around it or in it.
-        if not any(error.field.startswith(each.field) or each.field.startswith(error.field) for each in wrong):
-            view.report("refused", Severity.ERROR, _path(view.obj, error.field), f"the API server says: {error.body}")
+        if not any(_is_said(error, each) for each in wrong):
+            path, key = _place(view.obj, error)
+            view.report("refused", Severity.ERROR, path, f"the API server says: {error.body}", key=key)
+
+
+def _is_said(error: FieldError, found: Finding) -> bool:
+    """Whether a finding says the same in plainer words: in this field, around it, or of a field that is missing."""
+    if found.code == "missing-field":
+        return error.reason == "FieldValueRequired" and error.field.startswith(found.field)
+    return error.field.startswith(found.field) or found.field.startswith(error.field)
 
 
 def _claim(spec: dict[str, Any], path: str = "spec") -> list[FieldError]:
@@ -84,11 +92,11 @@ _BY_KIND: Final[Mapping[str, Callable[[dict[str, Any]], list[FieldError]]]] = {
 }
 
 
-def _path(obj: Mapping[str, Any], field: str) -> FieldPath:
-    """`spec.devices[0].capacity[a.b/c].value` as far as the object has it."""
+def _place(obj: Mapping[str, Any], error: FieldError) -> tuple[FieldPath, bool]:
+    """`spec.devices[0].capacity[a.b/c].value` as far as the object has it; whether the name of a field is meant."""
     here: Any = obj
     path: list[str | int] = []
-    for found in _STEP.finditer(field):
+    for found in _STEP.finditer(error.field):
         step: str | int = found[1] if found[1] is not None else found[2]
         if isinstance(here, list) and isinstance(step, str) and step.isdecimal() and int(step) < len(here):
             step = int(step)
@@ -96,4 +104,8 @@ def _path(obj: Mapping[str, Any], field: str) -> FieldPath:
             break
         here = here[step]
         path.append(step)
-    return tuple(path)
+    refused = _NAME.match(error.body) if isinstance(here, dict) else None
+    # Of `domain/id` the refused part is quoted.
+    names = (name for name in here if refused[1] in (name, *name.split("/"))) if refused else iter(())
+    name = next(names, None)
+    return (tuple(path), False) if name is None else ((*path, name), True)

@@ -16,6 +16,7 @@ from scheduler.lint.documents import Document, FieldPath
 from scheduler.lint.findings import Finding, Severity, field_text
 
 GROUP: Final = "resource.k8s.io"
+V1: Final = f"{GROUP}/v1"
 
 
 class View:

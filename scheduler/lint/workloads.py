@@ -18,8 +18,8 @@ from typing import Any, Final
 from scheduler.lint.api_fields import kinds_in, versions_of
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID, Severity
-from scheduler.lint.modernize import V1, modernize_structure
-from scheduler.lint.view import View, copy_plain, mapping, mappings, text
+from scheduler.lint.modernize import modernize_structure
+from scheduler.lint.view import V1, View, copy_plain, mapping, mappings, text
 
 _CORE_GROUPS: Final = ("", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io")
 _CONTAINER_LISTS: Final = ("initContainers", "containers")

@@ -118,18 +118,20 @@ def test_a_limit_is_told(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param(claim("- {name: GPU, exactly: {deviceClassName: g}}"), "must be a DNS label", id="request-name"),
-        pytest.param(claim("- {name: r}"), "exactly one of exactly, firstAvailable", id="neither"),
+        pytest.param(
+            claim("- {name: GPU, exactly: {deviceClassName: g}}"), "a lowercase RFC 1123 label must", id="request-name"
+        ),
+        pytest.param(claim("- {name: r}"), "exactly one of `exactly` or `firstAvailable` is required", id="neither"),
         pytest.param(claim("- {name: r, exactly: {count: 1}}"), "deviceClassName is missing", id="no-class"),
         pytest.param(claim("- {name: r, exactly: {deviceClassName: g, count: '2'}}"), "not a text", id="count-as-text"),
         pytest.param(
             claim("- {name: r, exactly: {deviceClassName: g, allocationMode: Exact}}"),
-            "must be ExactCount or All",
+            'supported values: "All", "ExactCount"',
             id="mode",
         ),
         pytest.param(
             claim("- {name: r, exactly: {deviceClassName: g, allocationMode: All, count: 2}}"),
-            "takes no count",
+            "must not be specified when allocationMode is 'All'",
             id="all-with-count",
         ),
         pytest.param(
@@ -147,7 +149,7 @@ def test_a_limit_is_told(text: str, message: str) -> None:
         ),
         pytest.param(
             claim("- {name: r, exactly: {deviceClassName: g, tolerations: [{key: a, operator: Exists, value: b}]}}"),
-            "takes no value",
+            "must be empty for operator `Exists`",
             id="exists-with-value",
         ),
         pytest.param(
@@ -159,9 +161,15 @@ def test_a_limit_is_told(text: str, message: str) -> None:
             claim("{name: r}").replace("requests:\n    ", "requests:\n      "), "must be a list", id="no-list"
         ),
         pytest.param(
-            SLICE + "  allNodes: true\n", "exactly one of nodeName, nodeSelector, allNodes", id="two-node-selections"
+            SLICE + "  allNodes: true\n",
+            "exactly one of `nodeName`, `nodeSelector`, `allNodes`",
+            id="two-node-selections",
         ),
-        pytest.param(SLICE + "  devices: [{name: d, attributes: {v: {version: '1.0'}}}]\n", "semantic", id="version"),
+        pytest.param(
+            SLICE + "  devices: [{name: d, attributes: {v: {version: '1.0'}}}]\n",
+            "compatible with semver.org",
+            id="version",
+        ),
         pytest.param(
             SLICE + "  devices: [{name: d, attributes: {a-b: {int: 1}}}]\n",
             "names are C identifiers",

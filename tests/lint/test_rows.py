@@ -144,7 +144,7 @@ def rows() -> list[Any]:
         row(
             "8-slash-in-config",
             claim(PLAIN, devices="config:\n- opaque: {driver: nvidia.com/gpu, parameters: {}}\n"),
-            "invalid-value",
+            "driver-with-slash",
             7,
         ),
         row(

@@ -14,7 +14,7 @@ from scheduler.embedded.kinds.slices import DeviceClassStrategy, DeviceTaintRule
 from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.strategy import Strategy
 from tests.embedded.spoiled import API_VERSIONS, KINDS, Case, some_cases
-from tests.lint.texts import find
+from tests.lint.texts import claim, find
 
 CASES = some_cases(every=5)  # with NIGHTLY=1 all 2,900
 STRATEGIES: dict[str, Strategy] = {
@@ -26,9 +26,8 @@ STRATEGIES: dict[str, Strategy] = {
 }
 STRICTER = {
     "invalid-name": "names in capacity.requests, which the server takes as they come",
-    "invalid-value": "an empty text where a choice is meant, a driver like a/b, numbers that CEL cannot hold",
+    "invalid-value": "numbers that 64 bits cannot hold",
     "missing-field": "amounts that are 0 when left out",
-    "one-of": "an attribute that is the empty text",
     "toleration": "one that tolerates nothing",
     "too-many": "more devices than a claim can have",
     "unknown-field": "fields that the server drops",
@@ -125,3 +124,19 @@ def test_parts_that_nobody_looks_into_do_not_stop_the_rules(kind: str, spec: str
     found = find(f"apiVersion: resource.k8s.io/v1\nkind: {kind}\nmetadata: {{name: x}}\nspec: {spec}\n")
 
     assert [finding for finding in found if finding.is_error] == []
+
+
+def test_a_missing_field_hides_nothing_else_of_its_object() -> None:
+    found = find(claim("- {name: r, exactly: {count: -1}}"))
+
+    assert [(finding.code, finding.field) for finding in found if finding.is_error] == [
+        ("missing-field", "spec.devices.requests[0].exactly"),
+        ("refused", "spec.devices.requests[0].exactly.count"),
+    ]
+
+
+def test_a_name_that_is_refused_is_shown_where_it_stands() -> None:
+    (finding,) = find(SLICE + "  nodeName: n\n  devices: [{name: d, attributes: {a/b: {int: 1}, A_B/x: {int: 1}}}]\n")
+
+    assert (finding.code, finding.field) == ("refused", "spec.devices[0].attributes[A_B/x]")
+    assert finding.line_text[finding.place.column - 1 :].startswith("A_B/x:")
