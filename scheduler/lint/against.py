@@ -13,7 +13,6 @@ from typing import Any
 
 from scheduler.lint.context import Context
 from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import Severity
 from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.pods import PodSpec
 from scheduler.lint.published import Published
@@ -75,9 +74,8 @@ def _claims(pod: PodSpec, names: _Names) -> None:
             if not name or name in known:
                 continue
             elsewhere = sorted(names.namespaces(kind, name))
-            pod.view.report(
+            pod.view.warning(
                 "unknown-template" if kind == "ResourceClaimTemplate" else "unknown-claim",
-                Severity.WARNING,
                 (*pod.path, "resourceClaims", index, field),
                 f"there is no {kind} {name} in namespace {pod.view.namespace}, of the cluster or these files: the pod "
                 "waits",
@@ -104,7 +102,7 @@ def _labels(pod: PodSpec, labels: dict[str, set[str]]) -> None:
             message, fix = f"no node here has {key}: {' or '.join(values)}", listed(there)
         else:
             continue
-        pod.view.report("unknown-label", Severity.WARNING, path, message, fix, key=there is None)
+        pod.view.warning("unknown-label", path, message, fix, key=there is None)
 
 
 def _wanted(pod: PodSpec) -> Iterator[tuple[FieldPath, str, list[str]]]:
@@ -136,9 +134,8 @@ def _taint_rule(view: View, published: Published) -> None:
         matching = [device for device in left if device[number] == wanted]
         if not matching:
             names = sorted({device[number] for device in left})
-            view.report(
+            view.warning(
                 "taint-rule-without-devices",
-                Severity.WARNING,
                 ("spec", "deviceSelector", field),
                 f"no device that the rule names has the {field} {wanted}: it taints nothing",
                 nearest(wanted, names) or listed(names),
@@ -164,9 +161,8 @@ def _pools(context: Context) -> None:
         current = [view for generation, view in members if generation == newest]
         for generation, view in members:
             if generation < newest:
-                view.report(
+                view.warning(
                     "old-generation",
-                    Severity.WARNING,
                     ("spec", "pool", "generation"),
                     f"the pool {key[1]} has a generation {newest}: schedulers pass over slices of older ones",
                     f"generation: {newest}",
@@ -178,9 +174,8 @@ def _pools(context: Context) -> None:
         more = there[1] if there is not None and there[0] == newest else 0
         found = max(len(names), more)
         if isinstance(wanted, int) and found < wanted:
-            current[0].report(
+            current[0].warning(
                 "incomplete-pool",
-                Severity.WARNING,
                 ("spec", "pool", "resourceSliceCount"),
                 f"{found} of the {wanted} slices of the pool {key[1]} are there: no device of it is given out "
                 "before all are",

@@ -31,7 +31,6 @@ from allocator import (
     match_node_selector,
 )
 from scheduler.lint.context import Context
-from scheduler.lint.findings import Severity
 from scheduler.lint.pods import MANY, PodSpec, claim_spec_of
 from scheduler.lint.published import Published, defaulted_claim_spec
 from scheduler.lint.view import mapping, mappings, sequence, text
@@ -68,9 +67,8 @@ def check_capacity(context: Context, specs: Sequence[PodSpec]) -> None:
             continue
         view = pod.replicas_view or pod.view
         many = f"{fit.pods} of {wanted} pods fit" if wanted > 1 else "the pod does not fit"
-        view.report(
+        view.warning(
             "does-not-fit",
-            Severity.WARNING,
             pod.replicas_path or (*pod.path, "resourceClaims"),
             f"{many} on the devices that are free there"
             + ("" if fit.is_sure else " (the search gave up, there may be room)")

@@ -15,7 +15,6 @@ from typing import Any
 from allocator import RESULTS_MAX
 from scheduler.lint.context import Context, usual_driver
 from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import Severity
 from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
 from scheduler.model.api_rules import PARAMETERS_LENGTH_MAX
@@ -43,9 +42,8 @@ def map_drivers(view: View, context: Context) -> None:
         if meant is not None:
             holder["driver"] = meant
         usual = usual_driver(written) or "..."
-        view.report(
+        view.error(
             "driver-renamed" if "/" not in written else "driver-with-slash",
-            Severity.ERROR,
             (*path, "driver"),
             f"{written} is called {meant} now"
             if "/" not in written
@@ -89,9 +87,8 @@ def _claim(view: View, context: Context, path: FieldPath, spec: dict[str, Any]) 
             for number, wanted in enumerate(sequence(entry.get("requests"))):
                 if isinstance(wanted, str) and wanted not in references:
                     close = get_close_matches(wanted, references, 1)
-                    view.report(
+                    view.error(
                         "unknown-request",
-                        Severity.ERROR,
                         (*path, "devices", name, index, "requests", number),
                         f"the claim has no request {wanted}",
                         f"did you mean {close[0]}?"
@@ -101,9 +98,8 @@ def _claim(view: View, context: Context, path: FieldPath, spec: dict[str, Any]) 
     for index, entry in mappings(devices.get("config")):
         _opaque(view, (*path, "devices", "config", index, "opaque"), mapping(entry.get("opaque")))
     if not devices.get("requests") and "resourceClassName" not in spec:
-        view.report(
+        view.warning(
             "no-requests",
-            Severity.WARNING,
             (*path, "devices"),
             "the claim requests nothing, so it is allocated without devices",
             "spec.devices.requests: [{name: ..., exactly: {deviceClassName: ...}}]",
@@ -115,9 +111,8 @@ def _count(view: View, path: FieldPath, part: dict[str, Any]) -> None:
     if isinstance(count, bool) or not isinstance(count, int):
         return
     if mode != "All" and count > RESULTS_MAX:
-        view.report(
+        view.error(
             "too-many",
-            Severity.ERROR,
             (*path, "count"),
             f"{count} devices: a claim can be allocated at most {RESULTS_MAX} (results)",
             "spread them over several claims",
@@ -129,13 +124,10 @@ def _tolerations(view: View, path: FieldPath, part: dict[str, Any]) -> None:
         here: FieldPath = (*path, "tolerations", index)
         operator = toleration.get("operator", "Equal")
         if not toleration.get("key") and operator != "Exists":
-            view.report(
-                "toleration", Severity.ERROR, here, "without a key only operator Exists is allowed", "operator: Exists"
-            )
+            view.error("toleration", here, "without a key only operator Exists is allowed", "operator: Exists")
         if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
-            view.report(
+            view.warning(
                 "toleration",
-                Severity.WARNING,
                 (*here, "tolerationSeconds"),
                 "tolerationSeconds means something only with effect NoExecute",
                 "effect: NoExecute",
@@ -147,16 +139,15 @@ def _capacity_names(view: View, path: FieldPath, part: dict[str, Any]) -> None:
     for name in mapping(mapping(part.get("capacity")).get("requests")):
         for error in check_qualified_id(name, ""):
             here: FieldPath = (*path, "capacity", "requests", name)
-            view.report("invalid-name", Severity.ERROR, here, f"no capacity is called so: {error.body}", key=True)
+            view.error("invalid-name", here, f"no capacity is called so: {error.body}", key=True)
 
 
 def _class_name(view: View, context: Context, path: FieldPath, part: dict[str, Any]) -> None:
     name = text(part.get("deviceClassName"))
     if not name or context.published is None or context.is_class_known(name):
         return
-    view.report(
+    view.warning(
         "unknown-class",
-        Severity.WARNING,
         (*path, "deviceClassName"),
         f"there is no DeviceClass {name}, in the cluster or these files",
         nearest(name, context.class_names) or listed(context.class_names),
@@ -169,15 +160,14 @@ def _opaque(view: View, path: FieldPath, opaque: dict[str, Any]) -> None:
     if parameters is None:
         return
     if not isinstance(parameters, dict):
-        view.report("invalid-value", Severity.ERROR, here, "must be an object")
+        view.error("invalid-value", here, "must be an object")
         return
     if len(json.dumps(parameters, separators=(",", ":")).encode("utf-8", "replace")) > PARAMETERS_LENGTH_MAX:
-        view.report("too-many", Severity.ERROR, here, f"is longer than {PARAMETERS_LENGTH_MAX} bytes as JSON")
+        view.error("too-many", here, f"is longer than {PARAMETERS_LENGTH_MAX} bytes as JSON")
     missing = [name for name in ("apiVersion", "kind") if not text(parameters.get(name))]
     if missing:
-        view.report(
+        view.warning(
             "opaque-without-kind",
-            Severity.WARNING,
             here,
             f"parameters without {' and '.join(missing)}: legal, but most drivers refuse them",
             "parameters: {apiVersion: <the driver's group>/<version>, kind: <its configuration>, ...}",

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import Severity
 from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, copy_plain, mapping, mappings, sequence, text
 
 VERSIONS: Final[Mapping[str, str]] = {"v1alpha1": "1.26", "v1alpha2": "1.27 to 1.30"}
@@ -86,14 +85,13 @@ class _Classic:
                 self.gone(view, f"{view.document.api_version} {view.kind} is not served", "no equivalent")
 
     def gone(self, view: View, message: str, fix: str) -> None:
-        view.report("classic-dra", Severity.ERROR, ("kind",), message, fix, served=_served(view))
+        view.error("classic-dra", ("kind",), message, fix, served=_served(view))
 
     def version(self, view: View, kind: str) -> None:
         was = f"{view.document.api_version} {view.kind}"
         view.obj["apiVersion"], view.obj["kind"] = V1, kind
-        view.report(
+        view.error(
             "classic-dra",
-            Severity.ERROR,
             ("apiVersion",),
             f"{was} is gone: classic DRA was removed",
             f"apiVersion: {V1}, kind: {kind}",
@@ -111,9 +109,8 @@ class _Classic:
             return
         self.version(view, "DeviceClass")
         spec: dict[str, Any] = {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]}
-        view.report(
+        view.error(
             "classic-driver-name",
-            Severity.ERROR,
             ("driverName",),
             "a DeviceClass has no driverName: it selects devices by what they publish",
             f'spec.selectors: [{{cel: {{expression: device.driver == "{driver}"}}}}]',
@@ -125,9 +122,8 @@ class _Classic:
         view.moved(("spec", "selectors", 0, "cel", "expression"), ("driverName",))
         self.drop_structured(view)
         if "suitableNodes" in obj:
-            view.report(
+            view.error(
                 "suitable-nodes",
-                Severity.ERROR,
                 ("suitableNodes",),
                 "a DeviceClass does not choose nodes",
                 "no equivalent: slices say which nodes reach their devices; use nodeSelector or affinity in the pods",
@@ -142,9 +138,8 @@ class _Classic:
     def drop_structured(self, view: View) -> None:
         if "structuredParameters" in view.obj:
             del view.obj["structuredParameters"]
-            view.report(
+            view.error(
                 "classic-structured-parameters",
-                Severity.ERROR,
                 ("structuredParameters",),
                 "structured parameters are the only kind now",
                 "leave it out",
@@ -164,9 +159,8 @@ class _Classic:
         class_name = spec.pop("resourceClassName", None)
         request: dict[str, Any] = {"name": _REQUEST, "exactly": {"deviceClassName": class_name}}
         if isinstance(class_name, str):
-            view.report(
+            view.error(
                 "classic-claim",
-                Severity.ERROR,
                 (*path, "resourceClassName"),
                 "a claim lists requests, each with a device class",
                 f"spec.devices.requests: [{{name: {_REQUEST}, exactly: {{deviceClassName: {class_name}}}}}]",
@@ -176,9 +170,8 @@ class _Classic:
             )
             view.moved((*path, "devices", "requests", 0, "exactly", "deviceClassName"), (*path, "resourceClassName"))
         else:
-            view.report(
+            view.error(
                 "classic-claim",
-                Severity.ERROR,
                 path,
                 "a claim without resourceClassName asks for nothing",
                 "no equivalent: write spec.devices.requests",
@@ -198,9 +191,8 @@ class _Classic:
             return
         mode = spec.pop("allocationMode")
         is_delayed = mode == "WaitForFirstConsumer"
-        view.report(
+        view.error(
             "classic-allocation-mode",
-            Severity.ERROR,
             (*path, "allocationMode"),
             "allocation always waits for a pod now"
             if is_delayed
@@ -237,9 +229,8 @@ class _Classic:
                 f"{what} is not in these files" if is_ours else f"only the driver knows what its own {what} means in v1"
             )
             holder["parametersRef"] = reference
-            view.report(
+            view.error(
                 "classic-parameters",
-                Severity.ERROR,
                 path,
                 f"there is no parametersRef: parameters are inside the claim or class ({why})",
                 "config: [{opaque: {driver: ..., parameters: {apiVersion: ..., kind: ...}}}], "
@@ -249,9 +240,8 @@ class _Classic:
             )
             return []
         config, problem = _opaque_of(found)
-        view.report(
+        view.error(
             "classic-parameters",
-            Severity.ERROR,
             path,
             "there is no parametersRef: parameters are inside the claim or class"
             + (f"; those of {found.document.name} have no equivalent: {problem}" if problem else ""),
@@ -268,9 +258,8 @@ class _Classic:
 
     def vendors_own(self, view: View, path: FieldPath, vendor: View, driver: str) -> list[dict[str, Any]]:
         """A driver's own object, handed to the driver as it is."""
-        view.report(
+        view.error(
             "classic-parameters",
-            Severity.ERROR,
             path,
             "there is no parametersRef: parameters are inside the claim or class; whether the driver of today reads "
             f"its own {vendor.document.api_version} {vendor.kind} there, its documentation says",
@@ -288,9 +277,8 @@ class _Classic:
     def left_over(self, view: View) -> None:
         is_merged = id(view) in self.merged
         view.is_left_out = is_merged
-        view.report(
+        view.error(
             "classic-dra",
-            Severity.ERROR,
             ("kind",),
             f"{view.kind} is gone; parameters are inside the claim or class that uses them",
             "config: [{opaque: {driver: ..., parameters: ...}}] in the claim or class",
@@ -299,9 +287,8 @@ class _Classic:
         )
 
     def vendor(self, view: View) -> None:
-        view.report(
+        view.warning(
             "vendor-parameters",
-            Severity.WARNING,
             ("kind",),
             f"a driver's parameters for classic DRA, it seems ({view.document.api_version}); nothing reads them now",
             "config: [{opaque: {driver: ..., parameters: {apiVersion: ..., kind: ...}}}] in claim or class, as the "

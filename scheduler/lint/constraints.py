@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from scheduler.lint.context import Context
 from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import NEVER_VALID, Severity
+from scheduler.lint.findings import NEVER_VALID
 from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.view import View, claim_specs, mapping, request_parts, sequence, text
 
@@ -78,9 +78,8 @@ class _Constraints:
         others = sorted(set(constraint) - {"requests", name})
         full = [self.full_name(each, constraint) for each in names if isinstance(each, str)]
         can_split = not others and bool(names) and len(full) == len(names) and None not in full
-        self.view.report(
+        self.view.error(
             "constraint-attribute-list",
-            Severity.ERROR,
             (*path, name),
             f"a constraint has one {single}, a text with its domain"
             + ("" if can_split or others else self.why_no_domain(names)),
@@ -103,9 +102,8 @@ class _Constraints:
             if not isinstance(name, str) or "/" in name:
                 continue
             full = self.full_name(name, constraint)
-            self.view.report(
+            self.view.error(
                 "unqualified-constraint",
-                Severity.ERROR,
                 (*path, single),
                 f"{single} needs the attribute with its domain" + ("" if full else self.why_no_domain([name])),
                 f"{single}: {full or f'<domain>/{legal_id(name)}'}",
@@ -123,9 +121,8 @@ class _Constraints:
         parts = self.parts(constraint)
         can_convert = bool(expressions) and not others and bool(parts)
         shown = " && ".join(expressions) if expressions else 'device.attributes["<domain>"].<name> == ...'
-        self.view.report(
+        self.view.error(
             "constraint-as-selector",
-            Severity.ERROR,
             (*path, name),
             f"a constraint has no {name}; a test that each device must pass is a selector of the request"
             + ("" if expressions or name != "attributes" else self.why_no_domain(list(mapping(constraint[name])))),

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from scheduler.lint.context import Context
 from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import Severity
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts
 
 # The release since which a gate is on unless somebody turns it off.
@@ -49,9 +48,8 @@ def check_gates(view: View, context: Context) -> None:
         why = _why_off(gate, context)
         if why and (gate, field) not in named:
             named.add((gate, field))
-            view.report(
+            view.warning(
                 "gate-off",
-                Severity.WARNING,
                 path,
                 f"the API server drops {field} without an error: the feature gate {gate} is off {why}",
                 f"--feature-gates={gate}=true for the control plane and the kubelets",

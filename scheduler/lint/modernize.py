@@ -75,9 +75,8 @@ def restore_metadata(view: View) -> None:
     head: dict[str, Any] = {name: obj[name] for name in ("apiVersion", "kind") if name in obj}
     obj.clear()
     obj |= head | {"metadata": metadata} | rest
-    view.report(
+    view.error(
         "metadata-missing",
-        Severity.ERROR,
         (found[0],),
         f"{', '.join(found)} stand{'s' if len(found) == 1 else ''} in metadata, not beside kind",
         f"metadata: {{{found[0]}: {metadata[found[0]]}, ...}}",
@@ -94,9 +93,8 @@ def _group(view: View) -> None:
     """DRA kinds without their group, kinds and versions that never were."""
     if view.document.api_version == "v1" and view.kind in _DRA_KINDS:
         view.obj["apiVersion"] = V1
-        view.report(
+        view.error(
             "wrong-api-version",
-            Severity.ERROR,
             ("apiVersion",),
             f"{view.kind} is not in the core group",
             f"apiVersion: {V1}",
@@ -104,18 +102,16 @@ def _group(view: View) -> None:
             converted=f"apiVersion: {V1}",
         )
     elif view.is_dra and view.version not in (*_SERVED, "v1"):
-        view.report(
+        view.error(
             "wrong-api-version",
-            Severity.ERROR,
             ("apiVersion",),
             f"there is no version {view.document.api_version}",
             f"apiVersion: {V1}",
         )
     elif view.is_dra and view.kind not in (*_DRA_KINDS, "DeviceTaintRule", "ResourcePoolStatusRequest"):
         is_old = view.kind in ("ResourceClass", "PodSchedulingContext", *_OLD_KINDS)
-        view.report(
+        view.error(
             "wrong-kind",
-            Severity.ERROR,
             ("kind",),
             f"{view.document.api_version} has no kind {view.kind}",
             "ResourceClass is DeviceClass today"
@@ -158,9 +154,8 @@ def modernize_structure(view: View) -> None:
 
 def _claim_spec(view: View, path: FieldPath, spec: dict[str, Any]) -> None:
     if spec.get("controller"):
-        view.report(
+        view.error(
             "classic-controller",
-            Severity.ERROR,
             (*path, "controller"),
             "a driver's control-plane controller allocates this claim; schedulers do that now, from ResourceSlices",
             "no equivalent: use a driver that publishes ResourceSlices, and leave the field out",
@@ -170,9 +165,8 @@ def _claim_spec(view: View, path: FieldPath, spec: dict[str, Any]) -> None:
     if "allocationMode" in spec:
         mode = spec.pop("allocationMode")
         known = mode in _CLAIM_MODES
-        view.report(
+        view.error(
             "claim-allocation-mode",
-            Severity.ERROR,
             (*path, "allocationMode"),
             f"a claim has no allocationMode beside devices ({mode!r} is classic DRA's, where it said when to allocate)"
             if known
@@ -198,9 +192,8 @@ def _request(view: View, path: FieldPath, request: dict[str, Any]) -> None:
         return
     if "exactly" in request or "firstAvailable" in request:
         beside = "exactly" if "exactly" in request else "firstAvailable"
-        view.report(
+        view.error(
             "flat-request",
-            Severity.ERROR,
             (*path, flat[0]),
             f"{flat[0]} stands beside {beside}; in v1 it belongs into it",
             f"move it: {beside}: {{{flat[0]}: ...}}",
@@ -249,9 +242,8 @@ def _lift_constraints(view: View, path: FieldPath, devices: dict[str, Any]) -> N
                 and (target is None or isinstance(target, list))
             )
             written = view.origin((*at_path, "constraints"))
-            view.report(
+            view.error(
                 "constraint-in-request",
-                Severity.ERROR,
                 (*at_path, "constraints"),
                 "a request has no constraints; they stand beside the requests, and may bind several of them together",
                 f"spec.devices.constraints: [{{requests: [{name or '...'}], matchAttribute: <domain>/<name>}}]",
@@ -276,9 +268,8 @@ def _lift_constraints(view: View, path: FieldPath, devices: dict[str, Any]) -> N
 def _device_class(view: View) -> None:
     spec = mapping(view.obj.get("spec"))
     if "suitableNodes" in spec:
-        view.report(
+        view.error(
             "suitable-nodes",
-            Severity.ERROR,
             ("spec", "suitableNodes"),
             "a DeviceClass does not choose nodes",
             "no equivalent: slices say which nodes reach their devices; use nodeSelector or affinity in the pods",
@@ -315,9 +306,8 @@ def _resource_slice(view: View) -> None:
         for holder in ("attributes", "capacity"):
             _legal_names(view, (*path, holder), mapping(device.get(holder)))
     if spec.get("devices") and spec.get("sharedCounters"):
-        view.report(
+        view.error(
             "counters-beside-devices",
-            Severity.ERROR,
             ("spec", "sharedCounters"),
             "a slice has either devices or sharedCounters; the counters need a slice of their own in the same pool",
             "no conversion: resourceSliceCount of the whole pool changes; a current driver publishes them apart",
@@ -334,9 +324,8 @@ def _legal_names(view: View, path: FieldPath, names: dict[str, Any]) -> None:
         if is_id(short) or not short:
             continue
         can = legal not in names
-        view.report(
+        view.error(
             "illegal-attribute-name",
-            Severity.ERROR,
             (*path, written),
             f'nothing can be called "{short}": names are C identifiers of at most 32 characters',
             f"{legal}: ...",
@@ -375,9 +364,8 @@ def _taint_rule(view: View, minor: int) -> None:
     selector = mapping(mapping(view.obj.get("spec")).get("deviceSelector"))
     for name in ("deviceClassName", "selectors"):
         if name in selector:
-            view.report(
+            view.error(
                 "taint-rule-selector",
-                Severity.ERROR,
                 ("spec", "deviceSelector", name),
                 f"a DeviceTaintRule no longer selects by {name}",
                 "no equivalent: select by driver, pool and device",
@@ -429,9 +417,8 @@ def _lift_source(view: View, path: FieldPath, entry: dict[str, Any]) -> None:
     source = entry.get("source")
     if not isinstance(source, dict):
         if "source" in entry:
-            view.report(
+            view.error(
                 "pod-claim-source",
-                Severity.ERROR,
                 (*path, "source"),
                 "the claim's source is a field of its own, and no text",
                 "resourceClaimTemplateName: ... or resourceClaimName: ...",
@@ -441,9 +428,8 @@ def _lift_source(view: View, path: FieldPath, entry: dict[str, Any]) -> None:
         return
     clash = sorted(set(source) & set(entry))
     fields = ", ".join(f"{name}: {value}" for name, value in source.items())
-    view.report(
+    view.error(
         "pod-claim-source",
-        Severity.ERROR,
         (*path, "source"),
         "the claim's source is no longer wrapped" + (f", and {', '.join(clash)} stands beside it" if clash else ""),
         fields or "resourceClaimTemplateName: ... or resourceClaimName: ...",

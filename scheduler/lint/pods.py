@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from scheduler.lint.context import Context
 from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import NEVER_VALID, Severity
+from scheduler.lint.findings import NEVER_VALID
 from scheduler.lint.view import View, mapping, mappings, request_parts, text
 
 _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
@@ -111,7 +111,7 @@ def _claims(pod: PodSpec) -> None:
     seen: set[str] = set()
     claims = pod.spec.get("resourceClaims")
     if claims is not None and not isinstance(claims, list):
-        pod.view.report("invalid-value", Severity.ERROR, (*pod.path, "resourceClaims"), "must be a list")
+        pod.view.error("invalid-value", (*pod.path, "resourceClaims"), "must be a list")
     for index, entry in mappings(claims):
         here: FieldPath = (*pod.path, "resourceClaims", index)
         name = text(entry.get("name"))
@@ -119,26 +119,22 @@ def _claims(pod: PodSpec) -> None:
             if field not in _CLAIM_FIELDS and field != "source":
                 close = get_close_matches(field, _CLAIM_FIELDS, 1)
                 fix = f"did you mean {close[0]}?" if close else f"known here: {', '.join(_CLAIM_FIELDS)}"
-                pod.view.report(
-                    "unknown-field", Severity.ERROR, (*here, field), f"there is no field {field} here", fix, key=True
-                )
+                pod.view.error("unknown-field", (*here, field), f"there is no field {field} here", fix, key=True)
         given = [field for field in _CLAIM_FIELDS[1:] if entry.get(field)]
         if len(given) != 1 and "source" not in entry:
-            pod.view.report(
+            pod.view.error(
                 "one-of",
-                Severity.ERROR,
                 here,
                 "exactly one of resourceClaimName, resourceClaimTemplateName is needed",
                 "resourceClaimTemplateName gives each pod a claim of its own; resourceClaimName shares one",
             )
         if not name:
-            pod.view.report("missing-field", Severity.ERROR, here, "name is missing", "name: ...")
+            pod.view.error("missing-field", here, "name is missing", "name: ...")
         elif name in seen:
-            pod.view.report("duplicate", Severity.ERROR, (*here, "name"), f"claim {name} is there twice")
+            pod.view.error("duplicate", (*here, "name"), f"claim {name} is there twice")
         elif name not in used:
-            pod.view.report(
+            pod.view.warning(
                 "unused-claim",
-                Severity.WARNING,
                 (*here, "name"),
                 f"no container uses the claim {name}: its devices are taken and reach nobody",
                 f"containers[].resources.claims: [{{name: {name}}}]",
@@ -155,9 +151,8 @@ def _containers_claims(pod: PodSpec, context: Context) -> None:
             name = used.get("name")
             if not isinstance(name, str) or name not in entries:
                 close = get_close_matches(name, [each for each in entries if each], 1) if isinstance(name, str) else []
-                pod.view.report(
+                pod.view.error(
                     "undeclared-claim",
-                    Severity.ERROR,
                     (*here, "name"),
                     f"the pod has no claim {name!r} in spec.resourceClaims; the API refuses it",
                     f"did you mean {close[0]}?"
@@ -171,9 +166,8 @@ def _containers_claims(pod: PodSpec, context: Context) -> None:
                 continue
             known = {text(each.get("name")) for _, each in mappings(mapping(spec.get("devices")).get("requests"))}
             if request.partition("/")[0] not in known:
-                pod.view.report(
+                pod.view.error(
                     "unknown-request",
-                    Severity.ERROR,
                     (*here, "request"),
                     f"the claim has no request {request}; the container would not start",
                     f"it has: {', '.join(sorted(filter(None, known)))}",
@@ -214,9 +208,8 @@ def _twice(pod: PodSpec, context: Context) -> None:
                 if is_known and not set(_words(domain)) & vendors:
                     continue  # another vendor's device
                 told.add(resource)
-                pod.view.report(
+                pod.view.warning(
                     "device-twice",
-                    Severity.WARNING,
                     (*path, "resources", list_name, resource),
                     f"the container asks for {resource} and for the claim {', '.join(used)}: it gets two devices "
                     "if both are meant for one",
@@ -250,9 +243,8 @@ def _shared(pod: PodSpec) -> None:
         if not isinstance(name, str):
             continue
         count = "the pods of all nodes" if pod.replicas == MANY else f"all {pod.replicas} pods"
-        pod.view.report(
+        pod.view.warning(
             "replicas-share-claim",
-            Severity.WARNING,
             (*pod.path, "resourceClaims", index, "resourceClaimName"),
             f"{count} of {pod.view.document.name} share the one claim {name}, and its devices"
             + (", so they can run only where those are" if pod.replicas == MANY else ""),
@@ -269,9 +261,8 @@ def _preset_node(pod: PodSpec, context: Context) -> None:
         published = context.published
         if published is not None and (pod.view.namespace, name) in published.allocated:
             continue
-        pod.view.report(
+        pod.view.warning(
             "claim-nobody-allocates",
-            Severity.WARNING,
             (*pod.path, "resourceClaims", index),
             "nodeName is preset, so no scheduler allocates this claim, and the kubelet waits for ever"
             + (f" unless {name} is allocated already" if name and published is None else ""),

@@ -24,7 +24,6 @@ from allocator import (
     vanished_devices,
 )
 from scheduler.lint.context import Context
-from scheduler.lint.findings import Severity
 from scheduler.lint.published import Published
 from scheduler.lint.view import View, mapping
 
@@ -63,9 +62,8 @@ def check_repartitioned(context: Context) -> None:
         name = "/".join(lost.claim)
         if lost.claim in claims:
             results = [device == lost.device for device in allocations[lost.claim].device_ids()]
-            claims[lost.claim].report(
+            claims[lost.claim].warning(
                 "device-repartitioned",
-                Severity.WARNING,
                 ("status", "allocation", "devices", "results", results.index(True), "device"),
                 f"pool {lost.device.pool} does not publish {lost.device.device} any more, and publishes partitions: "
                 "its hardware can be given to other claims too",
@@ -73,9 +71,8 @@ def check_repartitioned(context: Context) -> None:
             )
         slice_view = partitions.get(lost.device.pool_id)
         if slice_view is not None:
-            slice_view.report(
+            slice_view.warning(
                 "device-repartitioned",
-                Severity.WARNING,
                 ("spec", "devices"),
                 f"ResourceClaim {name} has device {lost.device.device}, which this pool does not publish any more: "
                 "partitions that are the same hardware can be given out as well",

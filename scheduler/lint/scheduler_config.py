@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import NEVER_VALID, Severity
+from scheduler.lint.findings import NEVER_VALID
 from scheduler.lint.view import View, mapping, mappings, text
 
 CONFIG_GROUP: Final = "kubescheduler.config.k8s.io"
@@ -73,9 +73,8 @@ def modernize_config(view: View) -> None:
     served = _SERVED.get(view.version)
     if served is not None:
         view.obj["apiVersion"] = f"{CONFIG_GROUP}/v1"
-        view.report(
+        view.error(
             "old-scheduler-config",
-            Severity.ERROR,
             ("apiVersion",),
             f"kube-scheduler no longer reads {view.version}",
             f"apiVersion: {CONFIG_GROUP}/v1",
@@ -86,9 +85,8 @@ def modernize_config(view: View) -> None:
         _into_profile(view, served)
         _leader_election(view, served)
     for name in [name for name in view.obj if name not in _V1_FIELDS and name != "metadata"]:
-        view.report(
+        view.error(
             "unknown-field",
-            Severity.ERROR,
             (name,),
             f"there is no field {name} in v1",
             _MOVED.get(name, f"known here: {', '.join(_V1_FIELDS[2:])}"),
@@ -105,9 +103,8 @@ def _left_out(view: View, served: str) -> None:
             continue
         del view.obj[name]
         is_address = name in _ADDRESSES
-        view.report(
+        view.warning(
             "old-scheduler-config",
-            Severity.WARNING,
             (name,),
             f"{name} is not in v1" + ("" if is_address else ", and this was its default"),
             "use the flags --bind-address and --secure-port" if is_address else "leave it out",
@@ -124,9 +121,8 @@ def _into_profile(view: View, served: str) -> None:
         return
     view.obj["profiles"] = [{name: view.obj.pop(name) for name in found}]
     for name in found:
-        view.report(
+        view.warning(
             "old-scheduler-config",
-            Severity.WARNING,
             (name,),
             f"{name} stands in a profile",
             f"profiles: [{{{name}: ...}}]",
@@ -143,9 +139,8 @@ def _leader_election(view: View, served: str) -> None:
     for old, new in (("lockObjectNamespace", "resourceNamespace"), ("lockObjectName", "resourceName")):
         if old in election and new not in election:
             election[new] = election.pop(old)
-            view.report(
+            view.warning(
                 "old-scheduler-config",
-                Severity.WARNING,
                 ("leaderElection", old),
                 f"{old} is called {new}",
                 f"{new}: {election[new]}",
@@ -156,9 +151,8 @@ def _leader_election(view: View, served: str) -> None:
     lock = election.get("resourceLock")
     if lock not in (None, "", "leases"):
         election["resourceLock"] = "leases"
-        view.report(
+        view.warning(
             "old-scheduler-config",
-            Severity.WARNING,
             ("leaderElection", "resourceLock"),
             f"locks are leases, and no {lock}",
             "resourceLock: leases",
@@ -170,9 +164,8 @@ def _leader_election(view: View, served: str) -> None:
 def _plugins(view: View, path: FieldPath, plugins: dict[str, Any]) -> None:
     if "unreserve" in plugins:
         del plugins["unreserve"]
-        view.report(
+        view.warning(
             "old-scheduler-config",
-            Severity.WARNING,
             (*path, "unreserve"),
             "plugins of reserve undo what they reserved; unreserve is no extension point",
             "leave it out",
@@ -190,9 +183,8 @@ def _plugins(view: View, path: FieldPath, plugins: dict[str, Any]) -> None:
                     continue
                 if which == "enabled":
                     kept.append(entry)
-                view.report(
+                view.error(
                     "old-scheduler-config",
-                    Severity.ERROR,
                     (*path, point, which, index, "name"),
                     f"there is no plugin {name} any more",
                     f"instead: {_GONE_PLUGINS[name]}" if which == "enabled" else "leave it out",
@@ -212,9 +204,8 @@ def _plugin_config(view: View, path: FieldPath, profile: dict[str, Any]) -> None
         args = mapping(entry.get("args"))
         for name in [name for name in args if name not in _UPSTREAM_ARGS]:
             del args[name]
-            view.report(
+            view.error(
                 "plugin-args",
-                Severity.ERROR,
                 (*path, "pluginConfig", number, "args", name),
                 f"kube-scheduler's DynamicResources plugin never had {name}; it refuses the configuration",
                 "leave it out: upstream's are filterTimeout and bindingTimeout; this scheduler's own are "

@@ -30,7 +30,7 @@ def check_fields(view: View) -> None:
     _Walk(view, told).object((), view.obj, shape)
     metadata = mapping(view.obj.get("metadata"))
     if view.is_dra and not metadata.get("name") and not metadata.get("generateName"):
-        view.report("missing-field", Severity.ERROR, ("metadata",), "metadata has no name", "name: ...")
+        view.error("missing-field", ("metadata",), "metadata has no name", "name: ...")
 
 
 _NAMES_MAX: Final = 12

@@ -78,9 +78,8 @@ def _with_quotes(view: View, path: FieldPath, expression: str) -> str:
     if plain == expression or parses(expression) or not parses(plain):
         return expression
     at = next(index for index, char in enumerate(expression) if ord(char) in _QUOTES)
-    view.report(
+    view.error(
         "full-width-punctuation",
-        Severity.ERROR,
         path,
         f"{expression[at]!r} is no quote of CEL's, as pages and chats put it in",
         plain,
@@ -101,8 +100,17 @@ class _Expression:
         self.expression = expression
         self.drivers = drivers
 
-    def report(self, code: str, severity: Severity, offset: int, message: str, fix: str, **more: str) -> None:
-        served, converted = more.get("served", ""), more.get("converted", "")
+    def report(
+        self,
+        code: str,
+        severity: Severity,
+        offset: int,
+        message: str,
+        fix: str,
+        *,
+        served: str = "",
+        converted: str = "",
+    ) -> None:
         self.view.report(
             code, severity, self.path, message, fix, served=served, converted=converted, offset=max(offset, 0)
         )
@@ -135,9 +143,8 @@ class _Expression:
     def compile(self, expression: str, let_through: Collection[str] | None) -> None:
         """Whether an API server would take it; `let_through` None when nothing is known of its devices."""
         if len(expression.encode("utf-8", "replace")) > EXPRESSION_BYTES_MAX:
-            self.report(
-                "expression-too-long", Severity.ERROR, 0, f"longer than {EXPRESSION_BYTES_MAX} bytes", "shorten it"
-            )
+            message = f"longer than {EXPRESSION_BYTES_MAX} bytes"
+            self.report("expression-too-long", Severity.ERROR, 0, message, "shorten it")
             return
         checked = self.checked(expression)
         if checked is None:

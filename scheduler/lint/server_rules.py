@@ -14,7 +14,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import Finding, Severity
+from scheduler.lint.findings import Finding
 from scheduler.lint.view import View, mapping
 from scheduler.validation.claims import default_claim_spec, validate_claim_spec
 from scheduler.validation.field_errors import FieldError
@@ -38,7 +38,7 @@ def check_server_rules(view: View) -> None:
     for error in check(deepcopy(spec)):
         if not any(_is_said(error, each) for each in wrong):
             path, key = _place(view.obj, error)
-            view.report("refused", Severity.ERROR, path, f"the API server says: {error.body}", key=key)
+            view.error("refused", path, f"the API server says: {error.body}", key=key)
 
 
 def _is_said(error: FieldError, found: Finding) -> bool:
@@ -105,7 +105,8 @@ def _place(obj: Mapping[str, Any], error: FieldError) -> tuple[FieldPath, bool]:
         here = here[step]
         path.append(step)
     refused = _NAME.match(error.body) if isinstance(here, dict) else None
-    # Of `domain/id` the refused part is quoted.
-    names = (name for name in here if refused[1] in (name, *name.split("/"))) if refused else iter(())
-    name = next(names, None)
-    return (tuple(path), False) if name is None else ((*path, name), True)
+    if refused is not None:
+        # Of `domain/id` the refused part is quoted.
+        path += [name for name in here if refused[1] in (name, *name.split("/"))][:1]
+        return tuple(path), True
+    return tuple(path), False

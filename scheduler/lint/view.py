@@ -10,13 +10,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 from scheduler.lint.documents import Document, FieldPath
 from scheduler.lint.findings import Finding, Severity, field_text
 
 GROUP: Final = "resource.k8s.io"
 V1: Final = f"{GROUP}/v1"
+
+
+class More(TypedDict, total=False):
+    """What a finding may say besides.
+
+    Attributes:
+        served: Since and until which Kubernetes release the shape was served.
+        converted: What was done in `obj` about it; empty when nothing was.
+        written: `path` is one in the file's object.
+        key: The field's name is meant, not its value.
+        offset: The character meant of the text at `path`.
+    """
+
+    served: str
+    converted: str
+    written: bool
+    key: bool
+    offset: int | None
 
 
 class View:
@@ -76,28 +94,20 @@ class View:
                 return (*old, *path[length:])
         return path
 
-    def report(
-        self,
-        code: str,
-        severity: Severity,
-        path: FieldPath,
-        message: str,
-        fix: str = "",
-        *,
-        served: str = "",
-        converted: str = "",
-        written: bool = False,
-        key: bool = False,
-        offset: int | None = None,
-    ) -> None:
-        """Add a finding.
+    def error(self, code: str, path: FieldPath, message: str, fix: str = "", **more: Unpack[More]) -> None:
+        """Add an error; see `report`."""
+        self.report(code, Severity.ERROR, path, message, fix, **more)
 
-        Args:
-            converted: What was done in `obj` about it; empty when nothing was.
-            key: The field's name is meant, not its value.
-            offset: The character meant of the text at `path`.
-        """
-        old = path if written else self.origin(path)
+    def warning(self, code: str, path: FieldPath, message: str, fix: str = "", **more: Unpack[More]) -> None:
+        """Add a warning; see `report`."""
+        self.report(code, Severity.WARNING, path, message, fix, **more)
+
+    def report(
+        self, code: str, severity: Severity, path: FieldPath, message: str, fix: str = "", **more: Unpack[More]
+    ) -> None:
+        """Add a finding about the value at `path`."""
+        converted, key, offset = more.get("converted", ""), more.get("key", False), more.get("offset")
+        old = path if more.get("written") else self.origin(path)
         place = self.document.place(old, key=key) if offset is None else self.document.text_place(old, offset)
         if converted:
             self.is_changed = True
@@ -110,7 +120,7 @@ class View:
                 field=field_text(old),
                 message=message,
                 fix=fix,
-                served=served,
+                served=more.get("served", ""),
                 converted=converted,
                 line_text=self.document.line_text(place.line),
             )

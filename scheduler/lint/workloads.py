@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from scheduler.lint.api_fields import kinds_in, versions_of
 from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import NEVER_VALID, Severity
+from scheduler.lint.findings import NEVER_VALID
 from scheduler.lint.modernize import modernize_structure
 from scheduler.lint.view import V1, View, copy_plain, mapping, mappings, text
 
@@ -144,9 +144,8 @@ def _template(view: View, name: str, inner: Any, names: set[tuple[str, str]]) ->
 def _tell(view: View, path: FieldPath, message: str, *made: View | None) -> None:
     done = [one.object_name for one in made if one is not None]
     can = bool(done) and len(done) == len(made)
-    view.report(
+    view.error(
         "inline-template",
-        Severity.ERROR,
         path,
         message,
         "kind: ResourceClaimTemplate with spec.spec.devices; in the pod resourceClaims: [{name: ..., "
@@ -164,9 +163,8 @@ def complete_selector(view: View) -> None:
     if view.kind not in _SELECTING or view.obj.get("apiVersion") != "apps/v1" or "selector" in spec:
         return
     shown = ", ".join(f"{name}: {value}" for name, value in labels.items()) or f"app: {view.object_name or '...'}"
-    view.report(
+    view.error(
         "missing-field",
-        Severity.ERROR,
         ("spec",),
         "selector is missing"
         + (
@@ -193,13 +191,13 @@ def check_workload(view: View) -> None:
     if not metadata.get("name") and not metadata.get("generateName"):
         name = view.kind.lower()
         fix = f"metadata: {{name: my-{name}}}" if not metadata else f"name: my-{name}"
-        view.report("missing-field", Severity.ERROR, ("metadata",), "metadata has no name", fix)
+        view.error("missing-field", ("metadata",), "metadata has no name", fix)
     for path, spec in pod_spec_places(view):
         for list_name in _CONTAINER_LISTS:
             for index, container in mappings(spec.get(list_name)):
                 here: FieldPath = (*path, list_name, index)
                 if not container.get("image"):
-                    view.report("missing-field", Severity.ERROR, here, "image is missing", "image: ...")
+                    view.error("missing-field", here, "image is missing", "image: ...")
                 _field_refs(view, here, container)
 
 
@@ -213,18 +211,16 @@ def _kind(view: View, api_version: str) -> bool:
     versions = versions_of(view.kind)
     if versions:
         right = next((each for each in versions if each.partition("/")[0] == view.group and view.group), versions[0])
-        view.report(
+        view.error(
             "wrong-api-version",
-            Severity.ERROR,
             ("apiVersion",),
             f"{view.kind} is not in {api_version}",
             f"apiVersion: {right}",
         )
         return False
     close = get_close_matches(view.kind, sorted(known), 1, 0.7)
-    view.report(
+    view.error(
         "wrong-kind",
-        Severity.ERROR,
         ("kind",),
         f"{api_version} has no kind {view.kind}",
         f"kind: {close[0]}" if close else f"there are: {', '.join(sorted(known))}" if known else "",
@@ -246,9 +242,8 @@ def _field_refs(view: View, path: FieldPath, container: dict[str, Any]) -> None:
         is_set = text(entry.get("name")).endswith(_SET_BY_DRIVERS) and str(resource).startswith("claims.")
         if not is_set:
             kept.append(entry)
-        view.report(
+        view.error(
             "resource-field-ref",
-            Severity.ERROR,
             (*here, "valueFrom", "resourceFieldRef", "resource"),
             f"there is no {resource}: resourceFieldRef knows {', '.join(_FIELD_REFS[:3])} and the same of requests"
             + ("; drivers put their devices and their variables into containers themselves" if is_set else ""),
