@@ -38,6 +38,7 @@ from allocator.model import (
     Toleration,
 )
 from allocator.node_match import NodeSelectorError, check_node_selector, match_node_selector
+from allocator.node_pools import NodePools
 from allocator.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
 from allocator.overdrawn import newest_slices, overdrawn_capacities, overdrawn_counters
 from allocator.prefilter import candidate_nodes
@@ -69,6 +70,7 @@ __all__ = [
     "InUse",
     "Inventory",
     "Meter",
+    "NodePools",
     "NodeSelector",
     "NodeSelectorError",
     "NodeSelectorRequirement",

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
 from allocator.census import Census
 from allocator.explain import Explanation, count_removed, summarize
 from allocator.features import ALL_SHORTCUTS, Shortcuts
-from allocator.known_picks import KnownPicks, is_plain, known_picks, remember_picks
-from allocator.last_answer import last_answer, remember_answer
 from allocator.meter import PausedError
 from allocator.model import AllocationError
 from allocator.outcome import Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
 from allocator.paused import Paused
-from allocator.problem import Problem, gather_use
+from allocator.problem import Problem
 from allocator.question import Question
+from allocator.remembered import is_plain, keep_answer, keep_picks, known_picks, last_answer
+from allocator.requests import Picks
 from allocator.result import build_allocations
 from allocator.search import ExhaustedError, Search
 
@@ -70,14 +69,13 @@ def allocate_in_parts(question: Question, *, pause_after: int | None = None) -> 
 
 def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | None) -> Outcome | Unfinished:
     claims, node, inventory = question.claims, question.node, question.inventory
-    in_use, features, budget_steps = question.in_use, question.features, question.budget_steps
     meter = inventory.meter
-    pools = inventory.node_pools(node, features)
-    plan = inventory.plan([claim.spec for claim in claims], features)
+    pools = inventory.node_pools(node, question.features)
+    plan = inventory.plan([claim.spec for claim in claims], question.features)
     meter.spent += ASK_WORK
-    state = gather_use(pools, in_use, features).state
+    state = pools.use_of(question.in_use).state
     if shortcuts.last_answer:
-        last = last_answer(pools, plan, state, node.name, budget_steps=budget_steps, share_ids=question.share_ids)
+        last = last_answer(pools, plan, state, question)
         if last is not None:
             return last
     paused = inventory.paused.take(plan, node.name) if pause_after is not None else None
@@ -86,16 +84,17 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
         search.problem.claims = claims
     else:
         lost = 0 if paused is None else paused.spent
-        if lost >= budget_steps:
+        budget = question.budget_steps - lost
+        if budget <= 0:
             return BudgetExhausted(lost)
         meter.spent += (SLOT_WORK + pools.size // 64) * len(plan.slots)
-        problem = Problem(claims, plan, pools, in_use)
+        problem = Problem(claims, plan, pools, question.in_use)
         if shortcuts.known_picks and is_plain(problem):
             known = known_picks(problem)
-            if known is not None and known.spent <= min(budget_steps - lost, pause_after or budget_steps):
-                return _conclude(problem, known, state, node.name, question.share_ids, is_kept=shortcuts.last_answer)
+            if known is not None and known.spent <= min(budget, pause_after or budget):
+                return _conclude(question, problem, known, state, shortcuts)
         problem.look_ahead()
-        search = Search(problem, budget_steps=budget_steps - lost, shortcuts=shortcuts, meter=meter)
+        search = Search(problem, budget_steps=budget, shortcuts=shortcuts, meter=meter)
     try:
         found = search.run() if pause_after is None else search.run(search.spent + pause_after)
     except ExhaustedError:
@@ -106,27 +105,24 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
     if found is None:
         is_kept = inventory.paused.keep(Paused(plan, node.name, pools, state, search, lost, 0))
         return Unfinished(search.steps) if is_kept else BudgetExhausted(search.steps)
-    answer = KnownPicks(tuple(search.picks()) if found else None, search.steps, search.spent)
+    answer = Picks(tuple(search.picks()) if found else None, search.steps, search.spent)
     if shortcuts.known_picks and is_plain(search.problem):
-        remember_picks(search.problem, answer)
-    return _conclude(search.problem, answer, state, node.name, question.share_ids, is_kept=shortcuts.last_answer)
+        keep_picks(search.problem, answer)
+    return _conclude(question, search.problem, answer, state, shortcuts)
 
 
 def _conclude(
-    problem: Problem,
-    answer: KnownPicks,
-    state: tuple[int, int],
-    node_name: str,
-    share_ids: Iterator[str],
-    *,
-    is_kept: bool,
+    question: Question, problem: Problem, answer: Picks, state: tuple[int, int], shortcuts: Shortcuts
 ) -> Allocated | Unsatisfiable:
-    """Put a search's answer into words; with `is_kept` Reserve finds it again."""
+    """Put what a search ended with into words."""
+    outcome: Allocated | Unsatisfiable
     if answer.picks is None:
-        return Unsatisfiable(answer.steps, problem.pools.has_invalid)
-    outcome = Allocated(build_allocations(problem, answer.picks, node_name, share_ids), answer.steps)
-    if is_kept:
-        remember_answer(problem, state, node_name, outcome, spent=answer.spent)
+        outcome = Unsatisfiable(answer.steps, problem.pools.has_invalid)
+    else:
+        allocations = build_allocations(problem, answer.picks, question.node.name, question.share_ids)
+        outcome = Allocated(allocations, answer.steps)
+    if shortcuts.last_answer:
+        keep_answer(problem.pools, problem.plan, state, question.node.name, outcome, spent=answer.spent)
     return outcome
 
 

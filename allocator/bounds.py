@@ -66,7 +66,7 @@ class Bounds:
         """Pools (by index) whose counters devices of the request consume."""
         pools = self._pools.get(request)
         if pools is None:
-            counting = self._candidates[request] & self._problem.static.counting
+            counting = self._candidates[request] & self._problem.pools.counting
             pools = self._pools[request] = frozenset(self._problem.pools.numbers_among(counting))
         return pools
 
@@ -77,7 +77,7 @@ class Bounds:
             common = self._candidates[request.index] & self._candidates[other.index]
             if self._is_admin[request.index] and other.claim != request.claim:
                 # Admin access asks only its own claim which devices are picked.
-                common &= self._problem.static.shareable
+                common &= self._problem.pools.shareable
             is_neighbour = (
                 common
                 or self._counter_pools(request.index) & self._counter_pools(other.index)
@@ -122,11 +122,11 @@ class Bounds:
 
     def shares_that_matter(self, request: int) -> int:
         """Devices whose shares this request or a later one can notice."""
-        return self._candidates_from[request] & self._problem.static.shareable
+        return self._candidates_from[request] & self._problem.pools.shareable
 
     def counters_that_matter(self, request: int) -> int:
         """Devices whose counters this request or a later one consumes."""
-        return self._candidates_from[request] & self._problem.static.counting
+        return self._candidates_from[request] & self._problem.pools.counting
 
     def is_limited(self, claim: int) -> bool:
         """Whether the claim could reach its limit of results."""
@@ -152,9 +152,9 @@ class Bounds:
         """Sieved with masks: an inventory of thousands of pools is not looked at device by device."""
         problem = self._problem
         mask = self._candidates_from[0]
-        for special in (problem.static.counting, problem.static.shareable, problem.sharing):
+        for special in (problem.pools.counting, problem.pools.shareable, problem.sharing):
             mask &= _side(special, bit)
-        if problem.static.counting & bit:
+        if problem.pools.counting & bit:
             # Counters belong to a pool, so only devices of one pool can consume the same.
             _, view, index = problem.pools.locate(position)
             mask &= ((1 << len(view.devices)) - 1) << (position - index)
@@ -166,7 +166,7 @@ class Bounds:
         for states in self._states:
             for state in states:
                 mask &= state.index.alike(position)
-        if bit & (problem.static.counting | problem.static.shareable | problem.sharing):
+        if bit & (problem.pools.counting | problem.pools.shareable | problem.sharing):
             signature = self._signature(position, bit)
             for other in positions_of(mask & ~bit):
                 if self._signature(other, 1 << other) != signature:
@@ -178,8 +178,8 @@ class Bounds:
         problem = self._problem
         number, view, index = problem.pools.locate(position)
         return (
-            (number, view.consumption[index]) if problem.static.counting & bit else None,
-            self._share_signature(position) if (problem.static.shareable | problem.sharing) & bit else None,
+            (number, view.consumption[index]) if problem.pools.counting & bit else None,
+            self._share_signature(position) if (problem.pools.shareable | problem.sharing) & bit else None,
         )
 
     def _share_signature(self, position: int) -> Hashable:
@@ -199,7 +199,7 @@ class Bounds:
         """
         problem = self._problem
         requests = problem.plan.requests
-        shareable = problem.static.shareable
+        shareable = problem.pools.shareable
         units: list[tuple[int, int]] = []
         total = least_left = 0
         lefts: dict[int, int] = {}

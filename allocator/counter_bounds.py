@@ -7,46 +7,12 @@ solution lies ahead.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from allocator.counters import CounterLedger
-from allocator.masks import mask_of
-from allocator.node_pools import NodePools
-from allocator.pools import PoolView
+from allocator.pools import CounterCosts
 from allocator.problem import Problem
 from allocator.requests import RequestPlan, Slot
-
-
-class _Costs(NamedTuple):
-    """One counter of a pool: devices that consume it, and what each consumes (amount and position), cheapest first."""
-
-    counter: int
-    consumers: int
-    by_amount: tuple[tuple[int, int], ...]
-
-
-def _costs_of(view: PoolView) -> tuple[_Costs, ...]:
-    """By counter; kept with the view. Masks are over the pool."""
-    known: tuple[_Costs, ...] | None = view.derived.get("costs")
-    if known is None:
-        amounts: dict[int, list[tuple[int, int]]] = {}
-        for index, consumption in view.consumption.items():
-            for counter, amount in consumption:
-                amounts.setdefault(counter, []).append((amount, index))
-        known = view.derived["costs"] = tuple(
-            _Costs(counter, mask_of(index for _, index in entries), tuple(sorted(entries)))
-            for counter, entries in amounts.items()
-        )
-    return known
-
-
-def _most_consumers(pools: NodePools) -> int:
-    """The largest number of devices of one pool that consume counters; kept with the pools."""
-    known: int | None = pools.derived.get("most consumers")
-    if known is None:
-        known = max((len(view.consumption) for view, _ in pools.usable), default=0)
-        pools.derived["most consumers"] = known
-    return known
 
 
 class CounterBounds:
@@ -56,7 +22,7 @@ class CounterBounds:
         self._problem: Final = problem
         self._counters: Final = counters
         self._later: Final = self._gather_later()
-        self._most_consumers: Final = _most_consumers(problem.pools)
+        self._most_consumers: Final = problem.pools.most_consumers
 
     def _gather_later(self) -> list[tuple[int, int]]:
         """By request: candidates and number of devices of the requests after it, as far as they must differ."""
@@ -74,7 +40,7 @@ class CounterBounds:
         mask = 0
         for slot in request.slots:
             mask |= problem.usable[slot.index]
-            if slot.is_admin or mask & problem.static.shareable:
+            if slot.is_admin or mask & problem.pools.shareable:
                 return 0, 0
         return mask, min((problem.count(slot) for slot in request.slots), default=0)
 
@@ -85,7 +51,7 @@ class CounterBounds:
             later, more = self._later[slot.request]
             mask |= later & ~picked
             need += more
-        if need <= 1 or mask & self._problem.static.shareable:
+        if need <= 1 or mask & self._problem.pools.shareable:
             return True
         size = mask.bit_count()
         if size < need:
@@ -93,16 +59,16 @@ class CounterBounds:
         if size - self._most_consumers >= need:
             return True  # whichever pool is too small, enough devices are elsewhere
         pools = self._problem.pools
-        for pool in pools.numbers_among(mask & self._problem.static.counting):
+        for pool in pools.numbers_among(mask & self._problem.pools.counting):
             local = pools.among(mask, pool)
             elsewhere = size - local.bit_count()
-            for costs in _costs_of(pools.usable[pool][0]):
+            for costs in pools.usable[pool][0].counter_costs:
                 paying = need - elsewhere - (local & ~costs.consumers).bit_count()
                 if paying > 0 and not self._can_pay(pool, costs, paying, local):
                     return False
         return True
 
-    def _can_pay(self, pool: int, costs: _Costs, paying: int, mask: int) -> bool:
+    def _can_pay(self, pool: int, costs: CounterCosts, paying: int, mask: int) -> bool:
         available = self._counters.available(pool)
         if available is None:
             return False

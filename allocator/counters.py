@@ -13,42 +13,14 @@ Source: `checkAvailableCounters` of structured/internal/incubating/allocator_inc
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from allocator.in_use import InUse, PoolUse
+from allocator.in_use import InUse
 from allocator.journal import Journal
 from allocator.node_pools import NodePools
-from allocator.pools import PoolView
 
 Amounts: TypeAlias = tuple[tuple[int, int], ...]
 """(counter index in the pool, amount in units of 10^-9)."""
-
-_LEFT: Final = "left of counters"
-
-
-class _Left(NamedTuple):
-    """What was left when the pool's entry in the ledger had this version."""
-
-    entry: PoolUse
-    version: int
-    amounts: tuple[int, ...]
-
-
-def available_counters(view: PoolView, use: PoolUse | None) -> tuple[int, ...]:
-    """What is left of each counter of the pool, in the order of `view.counters`."""
-    if use is None or not view.counters:
-        return view.counters
-    known: _Left | None = view.derived.get(_LEFT)
-    if known is None or known.entry is not use or known.version != use.version:
-        left = list(view.counters)
-        for name in use.held():
-            index = view.index_of(name)
-            charges = [view.consumption.get(index, ())] if index is not None else []
-            for amounts in (*charges, *view.elsewhere.get(name, ())):
-                for counter, amount in amounts:
-                    left[counter] -= amount
-        known = view.derived[_LEFT] = _Left(use, use.version, tuple(left))
-    return known.amounts
 
 
 class CounterLedger:
@@ -66,7 +38,7 @@ class CounterLedger:
         """What is left without the picks; None when the pool is overdrawn."""
         if pool not in self._available:
             view, _ = self._pools.usable[pool]
-            left = available_counters(view, self._in_use.pools.get(view.id))
+            left = view.counters_left(self._in_use.pools.get(view.id))
             self._available[pool] = None if any(amount < 0 for amount in left) else left
         return self._available[pool]
 

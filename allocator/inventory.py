@@ -16,7 +16,7 @@ Source: `NewAllocator` and `GatherPools` of structured/internal/incubating v0.36
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allocator.features import Features
 from allocator.meter import Meter
@@ -31,10 +31,12 @@ from allocator.model import (
 )
 from allocator.node_match import NodeSelectorError, check_node_selector, match_node
 from allocator.node_pools import NodePools
+from allocator.offers import Offer
 from allocator.paused import PausedSearches
 from allocator.pools import PoolView, gather_pool, is_ignored
 from allocator.remembered_plans import Plans
-from allocator.requests import Plan, Planner, SlotKey
+from allocator.requests import Plan, Planner, Slot
+from allocator.slot_records import SlotKey
 
 _FORGET_WORK: Final = 2
 """Forgetting a slot, for each pool and node."""
@@ -111,8 +113,7 @@ class Inventory:
         self._conditions: tuple[tuple[NodeSelector, ...], frozenset[str]] | None = None
         self._log: list[str] = []
         self._log_start = 0
-        self.derived: Final[dict[Any, Any]] = {}
-        """What readers computed for slots, by their key."""
+        self._offers: Final[dict[SlotKey, Offer]] = {}
         self.candidates: Final[dict[Hashable, tuple[int, frozenset[str] | None]]] = {}
         """See `prefilter`."""
         self.paused: Final = PausedSearches()
@@ -262,13 +263,13 @@ class Inventory:
                 for node in affected:
                     entry = entries.pop(node, None)
                     if entry is not None:
-                        self._planner.discount_candidates(entry.pools.derived)
+                        self._planner.discount_candidates(entry.pools.candidates)
 
     def _discount_masks(self, pool: _Pool) -> None:
         """The pool's views are about to be dropped."""
         for view in pool.views.values():
             if view is not None:
-                self._planner.discount_masks(view.derived)
+                self._planner.discount_masks(view.masks)
 
     # --- answers ----------------------------------------------------------------------------------------
 
@@ -280,20 +281,29 @@ class Inventory:
         """
         return self.plans.get((tuple(specs), features))
 
+    def offer(self, slot: Slot) -> Offer:
+        """How many devices of each node's slices the slot accepts. Raises PausedError; what was counted stays so."""
+        offer = self._offers.get(slot.key)
+        if offer is None:
+            offer = self._offers[slot.key] = Offer(slot)
+        offer.position, changed = self.slices_changed_since(offer.position)
+        offer.update(self._slices, changed, self.meter)
+        return offer
+
     def _forget_slot(self, key: SlotKey) -> None:
         touched = 0
         for pool in self._pools.values():
             for view in pool.views.values():
                 touched += 1
                 if view is not None:
-                    view.derived.pop(key, None)
+                    view.masks.pop(key, None)
         for entries in self._nodes.values():
             touched += len(entries)
             for entry in entries.values():
-                entry.pools.derived.pop(key, None)
+                entry.pools.candidates.pop(key, None)
         for pools in self._shared_pools.values():
-            pools.derived.pop(key, None)
-        self.derived.pop(key, None)
+            pools.candidates.pop(key, None)
+        self._offers.pop(key, None)
         self.meter.spent += _FORGET_WORK * touched
 
     def node_pools(self, node: NodeView, features: Features) -> NodePools:
@@ -312,8 +322,8 @@ class Inventory:
         entries[node.name] = _NodeEntry(node.labels, pools)
         return pools
 
-    def shared_sight(self, node: NodeView, features: Features) -> Hashable | None:
-        """Equal for nodes that `allocate` answers alike, but for names in node selectors; None: nothing is known."""
+    def shared_pools(self, node: NodeView, features: Features) -> NodePools | None:
+        """The pools of a node that has none of its own, the same object for nodes that see the same; else None."""
         if not self.has_shared_slices or node.name in self._pools_of_node:
             return None
         try:
@@ -333,11 +343,11 @@ class Inventory:
         if not own:
             pools = self._shared_pools.get(key)
             if pools is None:
-                pools = self._shared_pools[key] = NodePools(views.values(), node)
+                pools = self._shared_pools[key] = NodePools(views.values(), node, features)
             return pools
         mine = self._views(own, node, features)
         others = [view for pool_id, view in views.items() if pool_id not in own]
-        return NodePools([*mine.values(), *others], node)
+        return NodePools([*mine.values(), *others], node, features)
 
     def _shared_key(self, node: NodeView, features: Features) -> _SharedKey:
         if self._conditions is None:

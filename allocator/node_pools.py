@@ -11,15 +11,36 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final, NamedTuple
 
+from allocator.attribute_index import AttributeIndex
+from allocator.features import Features
+from allocator.in_use import InUse
 from allocator.model import Device, NodeView, PoolId
 from allocator.node_match import NodeSelectorError, match_node
+from allocator.node_use import NodeUse
+from allocator.outcome import LastAnswer
 from allocator.pools import PoolView
+from allocator.requests import Slot
+from allocator.slot_records import SlotKey
+
+GATHER_WORK: Final = 20
+VIEW_WORK: Final = 10
+"""Gathering a slot's candidates, and so much for each pool."""
+_FEW_POOLS: Final = 4
+
+
+class Candidates(NamedTuple):
+    """Devices of a node by a slot's verdict, whatever is in use (see SlotMask)."""
+
+    usable: int
+    fits: int
+    failed: int
+    unknown: int
 
 
 class NodePools:
-    """Pools in order. Immutable but for `derived`, where readers keep what they computed.
+    """Pools in order, for one set of features. Immutable, but it keeps what readers compute from it.
 
     Attributes:
         pools: All of them, also those that nothing may be taken from.
@@ -28,11 +49,32 @@ class NodePools:
         has_invalid: Whether a pool is left out because its slices contradict each other.
         elsewhere: Mask of devices that selected other nodes themselves.
         undecided: Position -> why a device's node selector cannot be parsed.
+        counting, shareable: Masks of devices that consume counters, and that several allocations may hold.
+        candidates: What is known of slots' candidates, by slot key; `candidates_for` makes it.
+        last: The answer found last; kept by `remembered`.
     """
 
-    __slots__ = ("_numbers", "_starts", "derived", "elsewhere", "has_invalid", "pools", "size", "undecided", "usable")
+    __slots__ = (
+        "_attributes",
+        "_features",
+        "_numbers",
+        "_starts",
+        "_use",
+        "candidates",
+        "counting",
+        "elsewhere",
+        "has_invalid",
+        "last",
+        "most_consumers",
+        "pools",
+        "shareable",
+        "size",
+        "undecided",
+        "usable",
+    )
 
-    def __init__(self, views: Iterable[PoolView], node: NodeView) -> None:
+    def __init__(self, views: Iterable[PoolView], node: NodeView, features: Features) -> None:
+        self._features: Final = features
         self.pools: Final = tuple(sorted(views, key=lambda view: (view.has_binding_conditions, view.id)))
         usable: list[tuple[PoolView, int]] = []
         size = 0
@@ -45,7 +87,20 @@ class NodePools:
         self.has_invalid: Final = any(view.invalid_reason for view in self.pools)
         self.undecided: Final[dict[int, str]] = {}
         self.elsewhere: Final = self._gather_elsewhere(node)
-        self.derived: Final[dict[Any, Any]] = {}
+        counting = shareable = 0
+        for view, start in usable:
+            if view.counting:
+                counting |= view.counting << start
+            if view.shareable and features.consumable_capacity:
+                shareable |= view.shareable << start
+        self.counting: Final = counting
+        self.shareable: Final = shareable
+        self.most_consumers: Final = max((len(view.consumption) for view, _ in usable), default=0)
+        """The largest number of devices of one pool that consume counters."""
+        self.candidates: Final[dict[SlotKey, Candidates]] = {}
+        self.last: LastAnswer | None = None
+        self._attributes: Final[dict[str, AttributeIndex]] = {}
+        self._use: NodeUse | None = None
         self._starts: Final = [start for _, start in usable]
         self._numbers: dict[PoolId, int] | None = None
 
@@ -94,3 +149,67 @@ class NodePools:
         """The device at a position."""
         _, view, index = self.locate(position)
         return view.devices[index]
+
+    def candidates_for(self, slot: Slot) -> Candidates:
+        """The slot's verdicts on all devices of the node.
+
+        Raises:
+            PausedError: not all are known, and not to be found out now.
+        """
+        known = self.candidates.get(slot.key)
+        if known is not None:
+            return known
+        slot.matcher.meter.spent += GATHER_WORK + VIEW_WORK * len(self.usable)
+        usable = fits = failed = unknown = 0
+        for view, start in self.usable:
+            if failed:
+                # Upstream would stop at the failure, and evaluations that fail can be the most expensive ones.
+                unknown |= ((1 << len(view.devices)) - 1) << start
+                continue
+            mask = view.mask_for(slot)
+            if mask.fits:
+                usable |= mask.usable << start
+                fits |= mask.fits << start
+            if mask.failed or mask.unknown:
+                failed |= mask.failed << start
+                unknown |= mask.unknown << start
+        if self.elsewhere:
+            usable &= ~self.elsewhere
+            fits &= ~self.elsewhere
+        for position in self.undecided:
+            _, view, index = self.locate(position)
+            if view.mask_for(slot).selectable >> index & 1:
+                usable &= ~(1 << position)
+                failed |= 1 << position
+        candidates = self.candidates[slot.key] = Candidates(usable, fits, failed, unknown)
+        slot.record.count_candidates()
+        return candidates
+
+    def attribute(self, name: str) -> AttributeIndex:
+        """The devices' values of an attribute."""
+        known = self._attributes.get(name)
+        if known is None:
+            lists = self._features.list_type_attributes
+            known = AttributeIndex([(view.attribute(name, lists), start) for view, start in self.usable], lists)
+            self._attributes[name] = known
+        return known
+
+    def use_of(self, in_use: InUse) -> NodeUse:
+        """The ledger's entries for the node. Kept: a further call looks at what changed since."""
+        use = self._use
+        if use is None or use.serial != in_use.serial:
+            use = self._use = NodeUse(in_use.serial)
+        if use.position != in_use.revision:
+            changed = None
+            if len(self.usable) > _FEW_POOLS:
+                _, changed = in_use.changed_since(use.position)
+            use.position = in_use.revision
+            if changed is None or len(changed) >= len(self.usable):
+                for number, pool in enumerate(self.usable):
+                    use.observe(number, pool, in_use.pools.get(pool[0].id), self._features)
+            else:
+                for pool_id in changed:
+                    numbered = self.number_of(pool_id)
+                    if numbered is not None:
+                        use.observe(numbered, self.usable[numbered], in_use.pools.get(pool_id), self._features)
+        return use

@@ -13,19 +13,58 @@ issue 141117).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
+from allocator.attribute_index import PoolAttribute
 from allocator.features import Features
+from allocator.in_use import PoolUse
 from allocator.masks import mask_of
 from allocator.model import Device, PoolId, ResourceSlice
+from allocator.requests import Slot
+from allocator.slot_masks import SlotMask
+from allocator.slot_records import SlotKey
 
 CounterId: TypeAlias = tuple[str, str]
 """Counter set and counter, within a pool."""
 
 
+class HeldDevices(NamedTuple):
+    """What the ledger says about the devices of a pool view, as long as its entry is this one in this version.
+
+    Attributes:
+        dedicated, sharing: Masks of devices that are held whole, and of which shares are held.
+        consumed: Device index -> what its shares consume.
+    """
+
+    dedicated: int
+    sharing: int
+    consumed: Mapping[int, Mapping[str, int]]
+    entry: PoolUse | None
+    version: int
+
+
+NOTHING_HELD: Final = HeldDevices(0, 0, {}, None, 0)
+
+
+class _CountersLeft(NamedTuple):
+    """What was left when the pool's entry in the ledger had this version."""
+
+    entry: PoolUse
+    version: int
+    amounts: tuple[int, ...]
+
+
+class CounterCosts(NamedTuple):
+    """One counter of a pool: devices that consume it, and what each consumes (amount and position), cheapest first."""
+
+    counter: int
+    consumers: int
+    by_amount: tuple[tuple[int, int], ...]
+
+
 class PoolView:
-    """A pool as a node sees it. Immutable but for `derived`, where readers keep what they computed.
+    """A pool as a node sees it, for one set of features. Immutable, but it keeps what readers compute from it.
 
     Attributes:
         id: The pool.
@@ -39,15 +78,19 @@ class PoolView:
         counters: What each counter of the pool holds, in units of 10^-9, in a fixed order.
         consumption: Device index -> (counter index, amount) pairs; only devices that consume.
         elsewhere: Device name -> the same, for devices in slices for other nodes.
+        masks: The verdicts of slots, by slot key.
     """
 
     __slots__ = (
         "__weakref__",
+        "_attributes",
+        "_costs",
+        "_held",
         "_index",
+        "_left",
         "consumption",
         "counters",
         "counting",
-        "derived",
         "devices",
         "elsewhere",
         "has_binding_conditions",
@@ -55,6 +98,7 @@ class PoolView:
         "id",
         "invalid_reason",
         "is_incomplete",
+        "masks",
         "shareable",
         "slices",
     )
@@ -76,7 +120,11 @@ class PoolView:
         self.slices: Final = tuple(slice_ for slice_ in slices for _ in slice_.devices)
         self.has_binding_conditions: Final = any(device.binding_conditions is not None for device in self.devices)
         self.has_per_device_selection: Final = any(slice_.per_device_node_selection for slice_ in slices)
-        self.derived: Final[dict[Any, Any]] = {}
+        self.masks: Final[dict[SlotKey, SlotMask]] = {}
+        self._attributes: Final[dict[tuple[str, bool], PoolAttribute]] = {}
+        self._costs: tuple[CounterCosts, ...] | None = None
+        self._held = NOTHING_HELD
+        self._left: _CountersLeft | None = None
         self._index: dict[str, int] | None = None
         known = counters or {}
         self.counters: Final = tuple(known.values())
@@ -102,6 +150,76 @@ class PoolView:
         if self._index is None:
             self._index = {device.name: index for index, device in enumerate(self.devices)}
         return self._index.get(device)
+
+    def mask_for(self, slot: Slot) -> SlotMask:
+        """The slot's verdicts, evaluated up to the first failure.
+
+        Raises:
+            PausedError: not now; those that were reached are kept.
+        """
+        mask = self.masks.get(slot.key)
+        if mask is None:
+            mask = self.masks[slot.key] = SlotMask(len(self.devices))
+            slot.record.count_mask()
+        if not mask.is_done:
+            mask.decide(slot, self.devices)
+        return mask
+
+    def attribute(self, name: str, lists: bool) -> PoolAttribute:
+        """The devices' values of an attribute."""
+        known = self._attributes.get((name, lists))
+        if known is None:
+            known = self._attributes[name, lists] = PoolAttribute(self.devices, name, lists)
+        return known
+
+    def held(self, use: PoolUse, features: Features) -> HeldDevices:
+        """Masks of the devices that are held; kept until the pool's entry in the ledger changes."""
+        if self._held.entry is not use or self._held.version != use.version:
+            sharing = 0
+            consumed: dict[int, Mapping[str, int]] = {}
+            dedicated = mask_of(self._positions_of(use.dedicated))
+            # 1.36 forgets that a share without consumption is a share; 1.37 looks at the share ids, too.
+            shared = {*use.consumers, *use.shares} if features.is_137 else use.consumers
+            for index in self._positions_of(shared) if shared else ():
+                sharing |= 1 << index
+                consumed[index] = use.consumed.get(self.devices[index].name, {})
+            self._held = HeldDevices(dedicated, sharing, consumed, use, use.version)
+        return self._held
+
+    def _positions_of(self, names: Collection[str]) -> list[int]:
+        """Of the devices that the view shows; a pool may be far larger than a node's view of it."""
+        if len(names) > len(self.devices):
+            return [index for index, device in enumerate(self.devices) if device.name in names]
+        return [index for name in names if (index := self.index_of(name)) is not None]
+
+    def counters_left(self, use: PoolUse | None) -> tuple[int, ...]:
+        """What allocations leave of each counter, in the order of `counters`; kept until the pool's entry changes."""
+        if use is None or not self.counters:
+            return self.counters
+        if self._left is None or self._left.entry is not use or self._left.version != use.version:
+            left = list(self.counters)
+            for name in use.held():
+                index = self.index_of(name)
+                charges = [self.consumption.get(index, ())] if index is not None else []
+                for amounts in (*charges, *self.elsewhere.get(name, ())):
+                    for counter, amount in amounts:
+                        left[counter] -= amount
+            self._left = _CountersLeft(use, use.version, tuple(left))
+        return self._left.amounts
+
+    @property
+    def counter_costs(self) -> tuple[CounterCosts, ...]:
+        """By counter."""
+        if self._costs is None:
+            amounts: dict[int, list[tuple[int, int]]] = {}
+            for index, consumption in self.consumption.items():
+                for counter, amount in consumption:
+                    amounts.setdefault(counter, []).append((amount, index))
+            self._costs = tuple(
+                CounterCosts(counter, mask_of(index for _, index in entries), tuple(sorted(entries)))
+                for counter, entries in amounts.items()
+            )
+        return self._costs
 
     @property
     def is_usable(self) -> bool:

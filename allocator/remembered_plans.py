@@ -18,8 +18,8 @@ from typing import Final, TypeAlias
 
 from allocator.features import Features
 from allocator.model import ClaimSpec
-from allocator.remembered import ENTRIES_MAX, Remembered
-from allocator.requests import Plan, Planner, SlotKey
+from allocator.requests import Plan, Planner
+from allocator.slot_records import ENTRIES_MAX, SlotKey
 
 _PLANS_MAX: Final = 1024
 _IDLE_MAX: Final = 32
@@ -39,14 +39,14 @@ class Plans:
         self._plans: Final[OrderedDict[PlanKey, Plan]] = OrderedDict()
         self._keys_of: Final[dict[ClaimSpec, dict[PlanKey, None]]] = {}
         self._idle: Final[dict[PlanKey, None]] = {}
-        self._unused: Final[dict[SlotKey, Remembered]] = {}
+        self._unused: Final[dict[SlotKey, None]] = {}
 
     def __len__(self) -> int:
         return len(self._plans)
 
     @property
     def entries(self) -> int:
-        """How much is remembered for slots (see `remembered`)."""
+        """How much is remembered for slots (see `slot_records`)."""
         return self._planner.total.entries
 
     def get(self, key: PlanKey) -> Plan:
@@ -67,9 +67,9 @@ class Plans:
         plan = self._plans[key] = self._planner.plan(specs, features)
         for spec in specs:
             self._keys_of.setdefault(spec, {})[key] = None
-        for one in plan.remembered:
-            one.users += 1
-            self._unused.pop(one.key, None)
+        for record in plan.records:
+            record.users += 1
+            self._unused.pop(record.key, None)
         if len(self._plans) > _PLANS_MAX:
             self._drop(next(iter(self._plans)))
         return plan
@@ -95,10 +95,10 @@ class Plans:
             del keys[key]
             if not keys:
                 del self._keys_of[spec]
-        for one in plan.remembered:
-            one.users -= 1
-            if not one.users:
-                self._unused[one.key] = one
+        for record in plan.records:
+            record.users -= 1
+            if not record.users:
+                self._unused[record.key] = None
 
     def _forget_some(self) -> None:
         """One slot."""
@@ -107,6 +107,7 @@ class Plans:
                 return
             self._drop(next(iter(self._idle or self._plans)))
         if self._unused:
-            remembered = self._unused.pop(next(iter(self._unused)))
-            self._forget_slot(remembered.key)
-            self._planner.forget_slots(remembered)
+            key = next(iter(self._unused))
+            del self._unused[key]
+            self._forget_slot(key)
+            self._planner.forget_slots(key)

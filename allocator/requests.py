@@ -9,14 +9,15 @@ structured/internal/incubating/allocator_incubating.go v0.36.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from allocator.features import Features
 from allocator.meter import Meter
 from allocator.model import (
     RESULTS_MAX,
+    AllocationConfig,
     AllocationError,
     Claim,
     ClaimSpec,
@@ -24,15 +25,13 @@ from allocator.model import (
     DeviceClass,
     Request,
     RequestAlternative,
+    Toleration,
 )
-from allocator.remembered import Remembered, Total
 from allocator.selectors import Matcher
+from allocator.slot_records import SlotKey, SlotRecord, Total
 from cel.quantity import Quantity
 
 _SERIALS: Final = count()
-
-SlotKey: TypeAlias = int
-"""Names what a slot accepts; equal for slots that accept the same devices."""
 
 
 class Slot:
@@ -45,7 +44,7 @@ class Slot:
         details: What is asked for; `device_class` the class it names.
         is_all: Whether all matching devices are wanted; else `count` of them.
         constraints: Indices of the claim's constraints that count devices of this slot.
-        key: Equal for slots that accept the same devices; for caches. `remembered` counts what is in them.
+        key: Equal for slots that accept the same devices; for caches. `record` counts what is in them.
     """
 
     __slots__ = (
@@ -64,7 +63,7 @@ class Slot:
         "label",
         "matcher",
         "name",
-        "remembered",
+        "record",
         "request",
     )
 
@@ -81,7 +80,7 @@ class Slot:
         matcher: Matcher,
         constraints: tuple[int, ...],
         features: Features,
-        remembered: Remembered,
+        record: SlotRecord,
     ) -> None:
         self.index: Final = index
         self.claim: Final = claim
@@ -98,8 +97,8 @@ class Slot:
         self.features: Final = features
         self.constraints: Final = constraints
         self.capacity: Final[Mapping[str, Quantity]] = dict(details.capacity_requests or ())
-        self.remembered: Final = remembered
-        self.key: Final = remembered.key
+        self.record: Final = record
+        self.key: Final = record.key
 
     def __repr__(self) -> str:
         return f"Slot({self.claim}:{self.label})"
@@ -126,11 +125,13 @@ Check: TypeAlias = str | Slot | None
 class ClaimPlan:
     """A claim's requests and constraints.
 
-    `checks` are done in order before the search; a text raises AllocationError("claim NAME" + text). `has_config` tells
-    whether the claim or a class brings any configuration.
+    Attributes:
+        checks: Done in order before the search; a text raises AllocationError("claim NAME" + text).
+        has_config: Whether the claim or a class brings any configuration.
+        configs: The allocation's configuration by the slots that serve the requests; kept by `result`.
     """
 
-    __slots__ = ("checks", "constraints", "has_config", "index", "requests", "spec")
+    __slots__ = ("checks", "configs", "constraints", "has_config", "index", "requests", "spec")
 
     def __init__(
         self, index: int, spec: ClaimSpec, requests: tuple[RequestPlan, ...], checks: tuple[Check, ...]
@@ -143,23 +144,35 @@ class ClaimPlan:
         self.has_config: Final = bool(spec.config) or any(
             slot.device_class.config for request in requests for slot in request.slots
         )
+        self.configs: Final[dict[tuple[Slot, ...], tuple[AllocationConfig, ...]]] = {}
+
+
+class Picks(NamedTuple):
+    """What a search ended with: picks in order (None: there is no solution), its steps, and the budget it spent."""
+
+    picks: tuple[tuple[Slot, int], ...] | None
+    steps: int
+    spent: int
 
 
 class Plan:
     """Everything that can be known about claims without looking at devices.
 
-    `is_exact` tells that no slot wants all devices and nothing is wrong: `claims[].checks` are empty;
-    `is_unconstrained` that in addition no slot is under a constraint. `serial` is its own, and never another's;
-    `remembered` is what is remembered for its slots.
+    Attributes:
+        serial: Its own, and never another plan's.
+        records: Of its slots, each once.
+        is_exact: No slot wants all devices and nothing is wrong: `claims[].checks` are empty.
+        is_unconstrained: In addition no slot is under a constraint.
+        picks: What searches ended with, by the candidates of the slots; kept by `remembered`.
     """
 
     __slots__ = (
         "claims",
-        "derived",
         "features",
         "is_exact",
         "is_unconstrained",
-        "remembered",
+        "picks",
+        "records",
         "requests",
         "serial",
         "slots",
@@ -171,10 +184,19 @@ class Plan:
         self.features: Final = features
         self.requests: Final = tuple(request for claim in claims for request in claim.requests)
         self.slots: Final = tuple(slot for request in self.requests for slot in request.slots)
-        self.remembered: Final = tuple({slot.key: slot.remembered for slot in self.slots}.values())
+        self.records: Final = tuple({slot.key: slot.record for slot in self.slots}.values())
         self.is_exact: Final = not any(claim.checks for claim in claims)
         self.is_unconstrained: Final = self.is_exact and not any(claim.constraints for claim in claims)
-        self.derived: Final[dict[object, object]] = {}
+        self.picks: Final[dict[tuple[int, ...], Picks]] = {}
+
+
+class SlotMeaning(NamedTuple):
+    """What slots that accept the same devices have in common."""
+
+    matcher: Matcher
+    tolerations: tuple[Toleration, ...]
+    capacity_requests: tuple[tuple[str, str], ...]
+    features: Features
 
 
 class Planner:
@@ -185,37 +207,33 @@ class Planner:
         self._meter: Final = meter
         self.total: Final = Total()
         self._matchers: Final[dict[object, Matcher]] = {}
-        self._remembered: Final[dict[object, Remembered]] = {}
-        self.by_key: Final[dict[SlotKey, Remembered]] = {}
-        """What is remembered for slots, by their key."""
+        self._records: Final[dict[SlotMeaning, SlotRecord]] = {}
+        self._by_key: Final[dict[SlotKey, tuple[SlotMeaning, SlotRecord]]] = {}
         self._serial = count()
 
-    def discount_masks(self, derived: Mapping[Any, object]) -> None:
-        """What was kept with a pool is gone."""
-        for key in derived:
-            one = self.by_key.get(key) if key.__class__ is int else None
-            if one is not None:
-                one.discount_mask()
+    def discount_masks(self, keys: Iterable[SlotKey]) -> None:
+        """Masks that were kept with a pool for these slots are gone."""
+        for key in keys:
+            if key in self._by_key:
+                self._by_key[key][1].discount_mask()
 
-    def discount_candidates(self, derived: Mapping[Any, object]) -> None:
-        """What was kept with a node's pools is gone."""
-        for key in derived:
-            one = self.by_key.get(key) if key.__class__ is int else None
-            if one is not None:
-                one.discount_candidates()
+    def discount_candidates(self, keys: Iterable[SlotKey]) -> None:
+        """Candidates that were kept with a node's pools for these slots are gone."""
+        for key in keys:
+            if key in self._by_key:
+                self._by_key[key][1].discount_candidates()
 
     def discount_all_candidates(self) -> None:
         """What was kept with all nodes' pools is gone."""
-        for one in self.by_key.values():
-            one.discount_candidates(all_of_them=True)
+        for _, record in self._by_key.values():
+            record.discount_candidates(all_of_them=True)
 
-    def forget_slots(self, remembered: Remembered) -> None:
-        """Slots with this key are gone, and its matcher if it has no others."""
-        remembered.discount_all()
-        if self._remembered.get(remembered.meaning) is remembered:
-            del self._remembered[remembered.meaning]
-            del self.by_key[remembered.key]
-        matcher = remembered.matcher
+    def forget_slots(self, key: SlotKey) -> None:
+        """Slots with this key are gone, and their matcher if it has no others."""
+        meaning, record = self._by_key.pop(key)
+        record.discount_all()
+        del self._records[meaning]
+        matcher = meaning.matcher
         matcher.users -= 1
         if not matcher.users and self._matchers.get(matcher.meaning) is matcher:
             del self._matchers[matcher.meaning]
@@ -251,15 +269,15 @@ class Planner:
             matcher.prepare()
         return matcher
 
-    def remembered(self, matcher: Matcher, details: RequestAlternative, features: Features) -> Remembered:
+    def record(self, matcher: Matcher, details: RequestAlternative, features: Features) -> SlotRecord:
         amounts = tuple((name, str(amount)) for name, amount in details.capacity_requests or ())
-        meaning = (matcher, details.tolerations, amounts, features)
-        known = self._remembered.get(meaning)
-        if known is None:
-            key = next(self._serial)
-            known = self._remembered[meaning] = self.by_key[key] = Remembered(key, meaning, matcher, self.total)
+        meaning = SlotMeaning(matcher, details.tolerations, amounts, features)
+        record = self._records.get(meaning)
+        if record is None:
+            record = self._records[meaning] = SlotRecord(next(self._serial), self.total)
+            self._by_key[record.key] = meaning, record
             matcher.users += 1
-        return known
+        return record
 
 
 class _ClaimPlanner:
@@ -322,7 +340,7 @@ class _ClaimPlanner:
                 matcher=matcher,
                 constraints=self._scope(request.name, details.name if subs else ""),
                 features=features,
-                remembered=self._planner.remembered(matcher, details, features),
+                record=self._planner.record(matcher, details, features),
             )
             slots.append(slot)
             if slot.is_all:

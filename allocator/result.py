@@ -48,7 +48,7 @@ def _result(problem: Problem, slot: Slot, position: int, share_ids: Iterator[str
     features = problem.features
     share_id = None
     consumed: tuple[tuple[str, Quantity], ...] = ()
-    if problem.static.shareable >> position & 1:
+    if problem.pools.shareable >> position & 1:
         share_id = next(share_ids)
         consumed = problem.consumption(slot, position).amounts
     has_conditions = features.device_binding_and_status
@@ -69,11 +69,10 @@ def _config(problem: Problem, claim: ClaimPlan, picked: Sequence[tuple[Slot, int
     if not claim.has_config:
         return ()
     chosen = _chosen(claim, picked)
-    key = ("config", claim.index, tuple(chosen.values()))
-    known = problem.plan.derived.get(key)
+    key = tuple(chosen.values())
+    known = claim.configs.get(key)
     if known is None:
-        known = problem.plan.derived[key] = _build_config(claim, chosen, problem.features)
-    assert isinstance(known, tuple)
+        known = claim.configs[key] = _build_config(claim, chosen, problem.features)
     return known
 
 
@@ -124,7 +123,7 @@ def _node_selector(problem: Problem, picked: Sequence[tuple[Slot, int]], node_na
         own_name = device.node_name if is_per_device else slice_.node_name
         binds = device.binds_to_node and not problem.features.is_stable_variant
         if own_name is not None or binds:
-            return _on_node(node_name)
+            return on_node(node_name)
         selector = device.node_selector if is_per_device else slice_.node_selector
         if selector is None or not selector.terms:
             continue
@@ -141,7 +140,8 @@ def _node_selector(problem: Problem, picked: Sequence[tuple[Slot, int]], node_na
 
 
 @lru_cache(maxsize=65_536)
-def _on_node(name: str) -> NodeSelector:
+def on_node(name: str) -> NodeSelector:
+    """For what can be used on this node only."""
     return NodeSelector((NodeSelectorTerm((), (NodeSelectorRequirement("metadata.name", "In", (name,)),)),))
 
 

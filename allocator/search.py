@@ -100,7 +100,7 @@ class Search:
             for claim in problem.plan.claims
         ]
         self._may_learn: Final = shortcuts != Shortcuts.none()
-        self._special: Final = problem.static.counting | problem.static.shareable | problem.sharing
+        self._special: Final = problem.pools.counting | problem.pools.shareable | problem.sharing
         self._dangerous: Final = self._gather_dangerous()
         # From this request on nothing can abort the pod, so cutting is safe.
         self._free_from: Final = self._dangerous.bit_length()
@@ -370,7 +370,7 @@ class Search:
                 if allowed.bit_count() < need:
                     self._conflict = self._first_conflict(request, number)
                     return Went.FAILED
-            if allowed & problem.static.counting and not self._counters_suffice(slot, need, allowed):
+            if allowed & problem.pools.counting and not self._counters_suffice(slot, need, allowed):
                 # The bound counts what later requests need, so any earlier pick may be in the way.
                 self._conflict = (2 << request.index) - 1
                 return Went.FAILED
@@ -481,7 +481,7 @@ class Search:
                 if self._census is not None:
                     self._census.refuse(slot, bit, refusal)
                 return False
-        if not bit & self._problem.static.shareable:
+        if not bit & self._problem.pools.shareable:
             self._picked |= bit
             self._picked_of_claim[claim] |= bit
         for index in slot.constraints:
@@ -493,8 +493,8 @@ class Search:
     def _take_special(self, slot: Slot, position: int, bit: int) -> Stage | None:
         """Charge counters and capacity; what refuses the device, if anything."""
         problem = self._problem
-        is_shareable = bit & problem.static.shareable
-        if bit & problem.static.counting and not (is_shareable and bit & (problem.sharing | self._shares.shared)):
+        is_shareable = bit & problem.pools.shareable
+        if bit & problem.pools.counting and not (is_shareable and bit & (problem.sharing | self._shares.shared)):
             pool, view, index = problem.pools.locate(position)
             amounts = view.consumption[index]
             if not self._counters.fits(pool, amounts):

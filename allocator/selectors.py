@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeVar
 from allocator.features import Features
 from allocator.meter import Meter, PausedError
 from allocator.model import Attribute, Device, DeviceSelector
-from allocator.remembered import Total
+from allocator.slot_records import Total
 from cel import (
     ANSWER_WORK_MAX,
     CompileError,

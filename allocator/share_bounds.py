@@ -38,7 +38,7 @@ def _demand(problem: Problem, request: RequestPlan) -> _Demand | None:
     for slot in request.slots:
         usable = problem.usable[slot.index]
         count = problem.count(slot)
-        if slot.is_admin or count <= 0 or usable & ~problem.static.shareable:
+        if slot.is_admin or count <= 0 or usable & ~problem.pools.shareable:
             return None
         if usable.bit_count() < count:
             continue

@@ -1,7 +1,7 @@
 """Which devices of a pool a slot accepts, as masks: Python ints with one bit per device.
 
 A `SlotMask` says what holds whatever else is allocated: selectors, gates, taints, and whether the capacity
-request fits an unused device. It is computed once per (slot key, pool view) and kept with the view.
+request fits an unused device. It is computed once for each slot key and pool view, and kept with the view.
 
 A selector failure stops the evaluation of a pool: the rest stays `unknown`, because upstream would have stopped there,
 and because a failing evaluation can be a very expensive one. What a search then decides of the rest is kept (`late`),
@@ -10,11 +10,11 @@ but changes no mask: how a search goes must not depend on what was asked before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from allocator.capacity import NOTHING, CapacityError, Consumption, consume
 from allocator.model import Device
-from allocator.pools import PoolView
 from allocator.requests import Slot
 from allocator.selectors import Failure
 from allocator.taints import prevent_allocation
@@ -66,31 +66,58 @@ class SlotMask:
         self.failures: dict[int, Failure | CapacityError] = _NO_FAILURES
         self.consumption: dict[int, Consumption] = _NO_CONSUMPTION
 
+    def decide(self, slot: Slot, devices: Sequence[Device]) -> None:
+        """Evaluate the pool's devices up to the first failure.
 
-def slot_mask(slot: Slot, view: PoolView) -> SlotMask:
-    """The verdicts, evaluated up to the first failure.
-
-    Raises:
-        PausedError: not now; those that were reached are kept.
-    """
-    mask: SlotMask | None = view.derived.get(slot.key)
-    if mask is None:
-        mask = view.derived[slot.key] = SlotMask(len(view.devices))
-        slot.remembered.note_mask()
-    if not mask.is_done:
+        Raises:
+            PausedError: not now; those that were reached are kept.
+        """
         meter = slot.matcher.meter
-        for index in range(mask.decided, len(view.devices)):
+        for index in range(self.decided, len(devices)):
             if meter.spent >= meter.stop_at:
                 meter.check()
-            verdict = judge(slot, view.devices[index])
+            verdict = judge(slot, devices[index])
             meter.spent += JUDGE_WORK
             meter.is_fresh = False
-            mask.decided = index + 1
-            _note(verdict, mask, index)
-            if mask.failed:
+            self.decided = index + 1
+            self._note(verdict, index)
+            if self.failed:
                 break
-        mask.is_done = True
-    return mask
+        self.is_done = True
+
+    def decide_late(self, slot: Slot, device: Device, index: int) -> Verdict:
+        """The verdict on an unknown device."""
+        verdict = self.late.get(index)
+        if verdict is None:
+            verdict = judge(slot, device)
+            if self.late is _NONE_LATE:
+                self.late = {}
+            self.late[index] = verdict
+            self._keep_details(verdict, index)
+        return verdict
+
+    def _note(self, verdict: Verdict, index: int) -> None:
+        bit = 1 << index
+        self.unknown &= ~bit
+        self._keep_details(verdict, index)
+        if verdict.failure is not None:
+            self.failed |= bit
+        if verdict.is_selectable:
+            self.selectable |= bit
+            if verdict.fits:
+                self.fits |= bit
+                if verdict.is_usable:
+                    self.usable |= bit
+
+    def _keep_details(self, verdict: Verdict, index: int) -> None:
+        if verdict.failure is not None:
+            if self.failures is _NO_FAILURES:
+                self.failures = {}
+            self.failures[index] = verdict.failure
+        if verdict.fits and verdict.consumption is not None:
+            if self.consumption is _NO_CONSUMPTION:
+                self.consumption = {}
+            self.consumption[index] = verdict.consumption
 
 
 class Verdict(NamedTuple):
@@ -135,40 +162,3 @@ def judge(slot: Slot, device: Device) -> Verdict:
     if consumption is None or consumption is NOTHING:
         return _YES if is_usable else _FITS
     return Verdict(True, True, is_usable, consumption)
-
-
-def decide_late(slot: Slot, view: PoolView, mask: SlotMask, index: int) -> Verdict:
-    """The verdict on an unknown device."""
-    verdict = mask.late.get(index)
-    if verdict is None:
-        verdict = judge(slot, view.devices[index])
-        if mask.late is _NONE_LATE:
-            mask.late = {}
-        mask.late[index] = verdict
-        _keep_details(verdict, mask, index)
-    return verdict
-
-
-def _note(verdict: Verdict, mask: SlotMask, index: int) -> None:
-    bit = 1 << index
-    mask.unknown &= ~bit
-    _keep_details(verdict, mask, index)
-    if verdict.failure is not None:
-        mask.failed |= bit
-    if verdict.is_selectable:
-        mask.selectable |= bit
-        if verdict.fits:
-            mask.fits |= bit
-            if verdict.is_usable:
-                mask.usable |= bit
-
-
-def _keep_details(verdict: Verdict, mask: SlotMask, index: int) -> None:
-    if verdict.failure is not None:
-        if mask.failures is _NO_FAILURES:
-            mask.failures = {}
-        mask.failures[index] = verdict.failure
-    if verdict.fits and verdict.consumption is not None:
-        if mask.consumption is _NO_CONSUMPTION:
-            mask.consumption = {}
-        mask.consumption[index] = verdict.consumption

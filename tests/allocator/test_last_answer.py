@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from dataclasses import replace
 from itertools import count
@@ -16,14 +17,17 @@ from allocator import (
     Allocated,
     Allocation,
     AllocationError,
+    DeviceId,
     InUse,
     Inventory,
     NodeView,
     Question,
+    Unsatisfiable,
     allocate,
     decode_class,
     decode_slice,
 )
+from tests.allocator.build import case, claim, device, pool, request
 from tests.allocator.cases import claims_of, features_of, in_use_of, inventory_of, node_of
 from tests.allocator.generator import Generator
 
@@ -110,6 +114,26 @@ def test_the_same_question_is_searched_once() -> None:
     in_use = InUse()
 
     assert answer(case, inventory, in_use) is answer(case, inventory, in_use)
+
+
+def test_a_refusal_is_found_again_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three devices of one NUMA node, where each has two. A constraint: only the same pools in the same state do."""
+    published = [pool(*(device(f"d{index}", numa=index // 2) for index in range(4)))]
+    wanted = claim(request(count=3), constraints=[{"matchAttribute": "driver-a/numa"}])
+    asked = case(published, [wanted])
+    inventory, in_use = inventory_of(asked), InUse()
+    module, made = importlib.import_module("allocator.allocate"), []
+    search = module.Search
+    monkeypatch.setattr(module, "Search", lambda *args, **how: made.append(args) or search(*args, **how))
+
+    refusals = [answer(asked, inventory, in_use) for _ in range(3)]
+    assert isinstance(refusals[0], Unsatisfiable)
+    assert refusals == refusals[:1] * 3
+    assert len(made) == 1
+
+    in_use.add_device(DeviceId("driver-a", "pool-1", "d0"))
+    assert isinstance(answer(asked, inventory, in_use), Unsatisfiable)
+    assert len(made) == 2
 
 
 def test_a_change_elsewhere_keeps_the_answer_and_one_here_does_not() -> None:

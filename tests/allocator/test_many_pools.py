@@ -19,8 +19,8 @@ from allocator import (
     decode_class,
     decode_slice,
 )
+from allocator.attribute_index import AttributeIndex, PoolAttribute
 from allocator.bounds import Bounds
-from allocator.constraints import AttributeIndex
 from allocator.features import ALL_SHORTCUTS
 from allocator.node_pools import NodePools
 from allocator.problem import Problem
@@ -59,7 +59,7 @@ def signature(problem: Problem, search: Search, position: int) -> tuple[object, 
     number, view, index = problem.pools.locate(position)
     bit = 1 << position
     slots = problem.plan.slots
-    is_shareable = bool(problem.static.shareable & bit)
+    is_shareable = bool(problem.pools.shareable & bit)
     states = [state for of_claim in search._states for state in of_claim]
     shares = (
         is_shareable,
@@ -72,7 +72,7 @@ def signature(problem: Problem, search: Search, position: int) -> tuple[object, 
         [bool(problem.doubtful[slot.index] & bit) for slot in slots],
         [position in problem.listed.get(slot.index, ()) for slot in slots],
         [(state.index.values_of(position), bool(state.index.present & bit)) for state in states],
-        (number, view.consumption[index]) if problem.static.counting & bit else None,
+        (number, view.consumption[index]) if problem.pools.counting & bit else None,
         shares if is_shareable or problem.sharing & bit else None,
     )
 
@@ -102,8 +102,8 @@ def test_twins_are_the_devices_that_nothing_tells_apart(lists: bool) -> None:
             twins = {other for other in candidates if signatures[other] == signatures[position]}
             assert bounds.twins(position) == sum(1 << other for other in twins), question["name"]
             seen["alone" if len(twins) == 1 else "in company"] += 1
-            seen["counting"] += problem.static.counting >> position & 1
-            seen["shareable"] += problem.static.shareable >> position & 1
+            seen["counting"] += problem.pools.counting >> position & 1
+            seen["shareable"] += problem.pools.shareable >> position & 1
     assert min(seen.values()) > 20, seen
 
 
@@ -129,10 +129,15 @@ def racks() -> NodePools:
     return Inventory(slices).node_pools(NODE, Features())
 
 
+def racks_of(pools: NodePools, lists: bool) -> AttributeIndex:
+    name = "driver-a/rack"
+    return AttributeIndex([(PoolAttribute(view.devices, name, lists), start) for view, start in pools.usable], lists)
+
+
 @pytest.mark.parametrize("lists", [False, True])
 def test_devices_are_alike_that_have_the_same_values(lists: bool) -> None:
     pools = racks()
-    index = AttributeIndex(pools, "driver-a/rack", lists)
+    index = racks_of(pools, lists)
     values = [(index.values_of(position), index.present >> position & 1) for position in range(pools.size)]
     assert len(set(values)) > 8
     for position in range(pools.size):
@@ -144,14 +149,14 @@ def test_devices_are_alike_that_have_the_same_values(lists: bool) -> None:
 @pytest.mark.parametrize("need", [2, 3])
 def test_groups_counted_from_the_last_question_are_those_counted_afresh(lists: bool, need: int) -> None:
     rnd, pools = random.Random(6), racks()
-    kept = AttributeIndex(pools, "driver-a/rack", lists)
+    kept = racks_of(pools, lists)
     candidates = 0
     answers = set()
     for _ in range(400):
         for _ in range(rnd.choice((1, 1, 2, 5, 60))):
             candidates ^= 1 << rnd.randrange(pools.size)
         got = kept.in_large_groups(candidates, need)
-        assert got == AttributeIndex(pools, "driver-a/rack", lists).in_large_groups(candidates, need)
+        assert got == racks_of(pools, lists).in_large_groups(candidates, need)
         answers.add(got)
     assert len(answers) > 100
 
@@ -194,7 +199,7 @@ def test_a_search_over_2000_pools_looks_at_the_pools_it_picks_from(monkeypatch: 
 
 def test_devices_that_are_too_full_are_those_that_looking_at_all_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares come and go in many pools; what is kept of them for each amount asked for is what a new inventory says."""
-    from allocator import problem as module
+    from allocator import node_use as module
 
     monkeypatch.setattr(module, "_CHANGES_MAX", 50)
     rnd = random.Random(3)

@@ -678,8 +678,6 @@ def test_many_claims_need_no_deep_recursion() -> None:
 
 def test_a_ledger_that_changes_between_questions_is_followed_change_by_change() -> None:
     """One node of many pools, thousands of changes: what is kept per node equals what a new inventory says."""
-    from allocator.problem import gather_use
-
     slices = [
         decode_slice(
             pool(
@@ -704,12 +702,12 @@ def test_a_ledger_that_changes_between_questions_is_followed_change_by_change() 
             )
             in_use.add(held[-1])
         if rnd.random() < 0.2 or round_ == 599:
-            kept = gather_use(pools, in_use, Features())
-            fresh = gather_use(Inventory(slices).node_pools(node, Features()), in_use, Features())
+            kept = pools.use_of(in_use)
+            fresh = Inventory(slices).node_pools(node, Features()).use_of(in_use)
             assert (kept.dedicated, kept.sharing) == (fresh.dedicated, fresh.sharing)
             assert kept.used == fresh.used
     other = InUse(held[:1])
-    assert gather_use(pools, other, Features()).used.keys() <= gather_use(pools, in_use, Features()).used.keys()
+    assert pools.use_of(other).used.keys() <= pools.use_of(in_use).used.keys()
 
 
 def test_a_match_over_a_large_inventory_looks_at_values_once() -> None:

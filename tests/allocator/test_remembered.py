@@ -64,9 +64,8 @@ def kept(inventory: Inventory) -> int:
     """Entries that are really there."""
     views = [view for known in inventory._pools.values() for view in known.views.values() if view is not None]
     nodes = [entry.pools for entries in inventory._nodes.values() for entry in entries.values()]
-    both: list[Any] = [*views, *nodes]
-    count = sum(isinstance(key, int) for one in both for key in one.derived)
-    count += sum(len(offer._entries) for offer in inventory.derived.values())
+    count = sum(len(view.masks) for view in views) + sum(len(pools.candidates) for pools in nodes)
+    count += sum(len(offer._entries) for offer in inventory._offers.values())
     return count + sum(matcher.size for matcher in inventory._planner._matchers.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 
 import pytest
@@ -574,15 +575,22 @@ def test_filter_keeps_what_it_found_per_claim_for_score_and_changes_nothing_else
     assert (view.uids, list(view.in_use.devices())) == (0, [])
 
 
-def test_nodes_that_see_the_very_same_pools_are_answered_by_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    search = NodeSearch._search
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The pools of each search that the allocator makes."""
+    module, made = importlib.import_module("allocator.allocate"), []
+    search = module.Search
 
-    def spy(self, wanted, host, *rest, **more):
-        asked.append(host.name)
-        return search(self, wanted, host, *rest, **more)
+    def spy(problem, **more):
+        made.append([view.id.pool for view in problem.pools.pools])
+        return search(problem, **more)
 
-    monkeypatch.setattr(NodeSearch, "_search", spy)
+    monkeypatch.setattr(module, "Search", spy)
+    return made
+
+
+def shared_and_own() -> Cluster:
+    """Four nodes see one pool; one of them has a pool of its own, too."""
     pool = {
         "metadata": {"name": "everywhere"},
         "spec": {
@@ -593,11 +601,15 @@ def test_nodes_that_see_the_very_same_pools_are_answered_by_one_search(monkeypat
         },
     }
     nodes = [node_info(name) for name in "abcd"]
-    view = Cluster(*nodes, slices=[node_slice("b", gpu("own")), pool], claims=[claim(), claim("two", exactly(count=2))])
+    return Cluster(*nodes, slices=[node_slice("b", gpu("own")), pool], claims=[claim(), claim("two", exactly(count=2))])
+
+
+def test_nodes_that_see_the_very_same_pools_are_answered_by_one_search(searches: list[list[str]]) -> None:
+    view = shared_and_own()
 
     made = attempt(view, pod_with("claim"))
     assert made.texts() == dict.fromkeys("abcd", "ok")
-    assert asked == ["a", "b"]
+    assert searches == [["everywhere"], ["b", "everywhere"]]
     found = made.cycle.get(NodeSearch).found
     assert {name: [str(d) for one in found[name] for d in one.device_ids()] for name in found} == {
         "a": [f"{DRIVER}/everywhere/gpu-0"],
@@ -606,9 +618,18 @@ def test_nodes_that_see_the_very_same_pools_are_answered_by_one_search(monkeypat
         "d": [f"{DRIVER}/everywhere/gpu-0"],
     }
 
-    asked.clear()
+    searches.clear()
     assert attempt(view, pod_with("two")).texts() == {"a": NO_SOLUTION, "b": "ok", "c": NO_SOLUTION, "d": NO_SOLUTION}
-    assert asked == ["a", "b"]
+    assert searches == [["everywhere"], ["b", "everywhere"]]
+
+
+def test_a_budget_is_used_up_once_for_nodes_that_see_the_very_same_pools(searches: list[list[str]]) -> None:
+    view = shared_and_own()
+    for _ in range(2):  # the next attempt searches again: the first may have lost its steps to changes
+        searches.clear()
+        texts = attempt(view, pod_with("claim"), DynamicResources(budget_steps=1)).texts()
+        assert texts == dict.fromkeys("abcd", "timed out trying to allocate devices (search budget of 1 steps)")
+        assert searches == [["everywhere"], ["b", "everywhere"]]
 
 
 @pytest.mark.parametrize(

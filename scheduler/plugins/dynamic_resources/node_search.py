@@ -24,6 +24,7 @@ from allocator import (
     BudgetExhausted,
     Claim,
     ClaimSpec,
+    NodePools,
     NodeView,
     PausedError,
     Question,
@@ -50,7 +51,8 @@ class NodeSearch(Struct):
     Attributes:
         slices: The option by which the inventory was narrowed, "" when it was not; named where no solution is found.
         found: What the allocator found, by node.
-        answers: What the allocator said of nodes without devices of their own, by what they see.
+        answers: What the allocator said of the pools of nodes that have none of their own. It would say it again, but
+            not of a search that used up its budget, and this is a look-up for each of thousands of nodes.
         refused_count: Nodes for which the allocator found nothing.
         candidates: The only nodes worth asking about, None for all, for each set of claims; computed when many nodes
             are asked about.
@@ -60,7 +62,7 @@ class NodeSearch(Struct):
     budget_steps: int
     slices: str
     found: dict[NodeName, tuple[Allocation, ...]] = field(default_factory=dict)
-    answers: dict[object, Allocated | Status] = field(default_factory=dict)
+    answers: dict[NodePools, Allocated | Status] = field(default_factory=dict)
     refused_count: int = 0
     candidates: dict[tuple[Claim, ...], frozenset[str] | None] = field(default_factory=dict)
 
@@ -113,14 +115,14 @@ class NodeSearch(Struct):
         refusal = self._rule_out(wanted, host, view)
         if refusal is not None:
             return refusal
-        sight = view.inventory.shared_sight(host, view.features) if self.claims.special is None else None
-        if sight is None:
+        pools = view.inventory.shared_pools(host, view.features) if self.claims.special is None else None
+        if pools is None:
             return self._search(wanted, host, view)
-        outcome = self.answers.get(sight)
+        outcome = self.answers.get(pools)
         if outcome is None:
             outcome = self._search(wanted, host, view)
             if outcome is not UNFINISHED:
-                self.answers[sight] = outcome
+                self.answers[pools] = outcome
         elif isinstance(outcome, Allocated):
             self.found[NodeName(host.name)] = outcome.allocations
         return outcome

@@ -1,0 +1,91 @@
+"""How many devices of each node's slices a slot accepts, whatever is in use; kept current slice by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from allocator.meter import Meter
+from allocator.model import ResourceSlice
+from allocator.requests import Slot
+from allocator.slot_masks import JUDGE_WORK, judge
+
+FAILURES_MAX: Final = 8
+"""Slices with a device whose selectors fail, after which a slot gets no bound: such evaluations can take long."""
+
+
+class Offer:
+    """How many devices of each node's own slices, and of the others, a slot accepts; kept current by slice."""
+
+    __slots__ = (
+        "_entries",
+        "_pending",
+        "_slot",
+        "doubtful",
+        "failures",
+        "own",
+        "position",
+        "shared",
+        "shared_doubtful",
+    )
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot: Final = slot
+        self._entries: Final[dict[str, tuple[str, int, int]]] = {}
+        self._pending: Final[dict[str, None]] = {}
+        self.position = -1
+        """In the inventory's log of changes."""
+        self.own: Final[dict[str, int]] = {}
+        self.doubtful: Final[dict[str, int]] = {}
+        self.failures = 0
+        self.shared = 0
+        self.shared_doubtful = 0
+
+    def update(self, slices: Mapping[str, ResourceSlice], changed: Collection[str], meter: Meter) -> None:
+        """Count the slices that changed, of all there are. Raises PausedError; those that were counted stay so."""
+        pending = self._pending
+        pending.update(dict.fromkeys(changed))
+        while pending:
+            if self.failures > FAILURES_MAX:
+                return
+            name = next(iter(pending))
+            slice_ = slices.get(name)
+            counted = self._count(slice_, meter) if slice_ is not None else None
+            meter.is_fresh = False
+            del pending[name]
+            entry = self._entries.pop(name, None)
+            if entry is not None:
+                self._add(entry, -1)
+            if counted is not None:
+                self._entries[name] = counted
+                if entry is None:
+                    self._slot.record.count_slice()
+                self._add(counted, 1)
+
+    def _count(self, slice_: ResourceSlice, meter: Meter) -> tuple[str, int, int]:
+        """Node, devices accepted, devices that cannot be decided."""
+        usable = doubtful = 0
+        for device in slice_.devices:
+            if meter.spent >= meter.stop_at:
+                meter.check()
+            verdict = judge(self._slot, device)
+            meter.spent += JUDGE_WORK
+            usable += verdict.is_usable
+            if verdict.failure is not None:
+                doubtful = 1
+                self.failures += 1
+                break
+        return slice_.node_name or "", usable, doubtful
+
+    def _add(self, entry: tuple[str, int, int], sign: int) -> None:
+        node, usable, doubtful = entry
+        if not node:
+            self.shared += sign * usable
+            self.shared_doubtful += sign * doubtful
+            return
+        for counts, change in ((self.own, usable), (self.doubtful, doubtful)):
+            total = counts.get(node, 0) + sign * change
+            if total:
+                counts[node] = total
+            else:
+                counts.pop(node, None)

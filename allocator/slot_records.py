@@ -1,0 +1,77 @@
+"""How much is kept for each slot, so that it can be bounded by size.
+
+A slot's verdicts are kept where they are used: masks with the pools, candidates with the nodes' pools, counted slices
+and answers apart. Here they are counted.
+
+Rules of this module
+  1. An entry is one answer, or what is kept for one pool, node or slice: 150 to 500 bytes.
+  2. Counts follow what is dropped for other reasons (a slice changes) closely, not exactly; they never fall below 0.
+  3. What is forgotten is computed again when it is asked for: no answer depends on it.
+
+Not here: when there is too much, and what is forgotten then (`remembered_plans`, `inventory`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+SlotKey: TypeAlias = int
+"""Names what a slot accepts; equal for slots that accept the same devices."""
+
+ENTRIES_MAX: Final = 500_000
+"""About 150 MB."""
+
+
+class Total:
+    """All entries of one inventory, those of answers included."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries = 0
+
+
+class SlotRecord:
+    """How much is kept for the slots that accept the same devices.
+
+    Attributes:
+        key: Names them.
+        users: Plans that have such a slot.
+        masks, candidates, slices: Entries with pools, with nodes, and of counted slices.
+    """
+
+    __slots__ = ("_total", "candidates", "key", "masks", "slices", "users")
+
+    def __init__(self, key: SlotKey, total: Total) -> None:
+        self.key: Final = key
+        self._total: Final = total
+        self.users = 0
+        self.masks = 0
+        self.candidates = 0
+        self.slices = 0
+
+    def count_mask(self) -> None:
+        self.masks += 1
+        self._total.entries += 1
+
+    def count_candidates(self) -> None:
+        self.candidates += 1
+        self._total.entries += 1
+
+    def count_slice(self) -> None:
+        self.slices += 1
+        self._total.entries += 1
+
+    def discount_mask(self) -> None:
+        if self.masks:
+            self.masks -= 1
+            self._total.entries -= 1
+
+    def discount_candidates(self, all_of_them: bool = False) -> None:
+        gone = self.candidates if all_of_them else min(1, self.candidates)
+        self.candidates -= gone
+        self._total.entries -= gone
+
+    def discount_all(self) -> None:
+        self._total.entries -= self.masks + self.candidates + self.slices
+        self.masks = self.candidates = self.slices = 0
