@@ -10,6 +10,7 @@ from enum import Enum
 from msgspec import Struct
 
 from scheduler.core.inputs import WriteRejected
+from scheduler.core.pod_conditions import Reason
 from scheduler.core.timers import TimerId
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runner import Runner
@@ -47,7 +48,7 @@ class BindingCycle(Struct, eq=False):
         notes: What the pod's status said of its devices when PreBind was done.
         failure: Why the pod is given up; set from SETTLE on.
         retry_ms: Wait before the pod is tried again, None for the usual backoff.
-        waits_for: Reason and message of what a plugin waits for; told once it has lasted.
+        waits_for: What a plugin waits for; reported once it has lasted.
     """
 
     uid: PodUid
@@ -74,9 +75,18 @@ class BindingCycle(Struct, eq=False):
     failure: Status | None = None
     retry_ms: int | None = None
     refusal: WriteRejected | None = None
-    waits_for: tuple[str, str] | None = None
-    is_wait_told: bool = False
+    waits_for: Reason | None = None
+    is_wait_reported: bool = False
 
     @property
     def is_given_up(self) -> bool:
         return self.stage is _SETTLE or self.stage is _UNRESERVE
+
+
+class Bindings(dict[PodUid, BindingCycle]):
+    """The pods that are being bound, from Reserve on; `binding_cycle` puts them in and takes them out."""
+
+    def stage_of(self, uid: PodUid) -> Stage | None:
+        """How far the pod's binding is; None when it is not being bound, or given up."""
+        binding = self.get(uid)
+        return None if binding is None or binding.is_given_up else binding.stage

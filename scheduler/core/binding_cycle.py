@@ -26,24 +26,28 @@ See docs/adr/0006-level-triggered-prebind.md.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
-from scheduler.core.binding import BindingCycle, Stage
+from scheduler.core.aftermath import Aftermath
+from scheduler.core.binding import BindingCycle, Bindings, Stage
+from scheduler.core.binding_waits import BindingWaits
+from scheduler.core.binding_writes import BindingWrites
 from scheduler.core.claim_overlay import ClaimOverlay
-from scheduler.core.claim_writes import GONE, ClaimWrites, Settlement
+from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
-from scheduler.core.outbox import Answer, Outbox
-from scheduler.core.pod_writes import PodWrites, notes_of
-from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.core.outbox import GONE, Answer, Outbox
+from scheduler.core.pod_conditions import PodConditions, Reason
+from scheduler.core.pod_writes import notes_of
+from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store, claims_of
-from scheduler.core.taking_back import TakingBack, fence_of, reason_of
+from scheduler.core.taking_back import fence_of
 from scheduler.core.timers import Timers
+from scheduler.core.unreserving import Unreserving
+from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import (
     ClusterView,
-    Held,
     PermitResult,
     PreBindDone,
     PreBindFailed,
@@ -51,50 +55,15 @@ from scheduler.framework.api import (
     PreBindWrite,
 )
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.decisions import (
-    AddClaimFinalizer,
-    BindPod,
-    CreateClaim,
-    Decision,
-    DeleteClaim,
-    PatchExtendedResources,
-    PatchNodeAllocatable,
-    PatchPodStatus,
-    ReadClaim,
-    ReadPod,
-    RecordEvent,
-    RemoveClaimFinalizer,
-    WriteClaimStatus,
-)
+from scheduler.framework.decisions import BindPod, Decision, ReadPod, RecordEvent, WriteClaimStatus
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
-from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
+from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
 
-_UNRESERVE_ROUNDS_MAX: Final = 6  # taking back a special claim takes two, and each conflict one more
-
-
 # A member is looked up twenty times for each pod, and through its class that is slow.
-_PERMIT, _PRE_BIND, _BIND, _SETTLE, _UNRESERVE = Stage
-
-
-class Surroundings(Protocol):
-    """What a binding cycle tells the rest of the core, which observes and queues."""
-
-    def claim_read(self, claim: ResourceClaim) -> None: ...
-    def claim_missing(self, key: ClaimKey, uid: ClaimUid) -> None: ...
-    def pod_read(self, pod: Pod) -> None: ...
-    def pod_missing(self, key: PodKey, uid: PodUid) -> None: ...
-    def write_refused(self, refusal: WriteRejected) -> None: ...
-    def devices_released(self, held: Iterable[Held]) -> None: ...
-    def pod_unassumed(self, pod: Pod, node: NodeName) -> None: ...
-    def is_barred(self, binding: BindingCycle, claims: Iterable[ClaimKey]) -> Status | None: ...
-    def withdrawals(self, binding: BindingCycle) -> tuple[WriteClaimStatus, ...]: ...
-    def pod_waits(self, uid: PodUid, reason: str, message: str) -> None: ...
-    def pod_bound(self, binding: BindingCycle) -> None: ...
-    def pod_failed(self, binding: BindingCycle) -> None: ...
+_PERMIT, _PRE_BIND, _BIND, _SETTLE, _ = Stage
 
 
 class BindingCycles:
@@ -110,9 +79,13 @@ class BindingCycles:
         timers: Timers,
         settings: CoreSettings,
         view: ClusterView,
-        surroundings: Surroundings,
-        pod_writes: PodWrites,
-        taking_back: TakingBack,
+        bindings: Bindings,
+        waits: BindingWaits,
+        sent: BindingWrites,
+        unreserving: Unreserving,
+        conditions: PodConditions,
+        withdrawals: Withdrawals,
+        aftermath: Aftermath,
     ) -> None:
         self._store: Final = store
         self._overlay: Final = overlay
@@ -121,29 +94,15 @@ class BindingCycles:
         self._timers: Final = timers
         self._settings: Final = settings
         self._view: Final = view
-        self._around: Final = surroundings
-        self._pod_writes: Final = pod_writes
-        self._taking_back: Final = taking_back
-        self._by_pod: Final[dict[PodUid, BindingCycle]] = {}
-        self._awakened: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
-        self._watched_revision = 0
-        # A heap by the revision they await; an entry whose cycle awaits something else by now is void.
-        self._awaiting_watch: Final[list[tuple[int, PodUid]]] = []
+        self._bindings: Final = bindings
+        self._waits: Final = waits
+        self._sent: Final = sent
+        self._unreserving: Final = unreserving
+        self._conditions: Final = conditions
+        self._withdrawals: Final = withdrawals
+        self._aftermath: Final = aftermath
         self._awaiting_permit: Final[dict[PodUid, None]] = {}  # who was asked longest ago comes first
         self._permits_due = 0
-
-    def __len__(self) -> int:
-        return len(self._by_pod)
-
-    def __contains__(self, uid: PodUid) -> bool:
-        return uid in self._by_pod
-
-    def all(self) -> Iterable[BindingCycle]:
-        return self._by_pod.values()
-
-    def awakened(self) -> dict[ClaimKey, dict[PodUid, None]]:
-        """Which pods wait for which claims (for `invariants`)."""
-        return self._awakened
 
     # What happens to it
 
@@ -151,7 +110,7 @@ class BindingCycles:
         """Take over a pod that is assumed on `node` and whose devices are held."""
         uid = pod.uid
         binding = BindingCycle(uid, pod, node, cycle, runner, fence_ms=fence_of(pod))
-        self._by_pod[uid] = binding
+        self._bindings[uid] = binding
         if permit.status.code is Code.WAIT:
             self._wait_for_permit(binding, permit)
         else:
@@ -175,7 +134,7 @@ class BindingCycles:
                 break
             del waiting[uid]
             self._permits_due -= 1
-            binding = self._by_pod.get(uid)
+            binding = self._bindings.get(uid)
             if binding is not None and binding.stage is _PERMIT:
                 waiting[uid] = None
                 self._permit(binding)
@@ -184,23 +143,22 @@ class BindingCycles:
 
     def claim_changed(self, key: ClaimKey) -> None:
         """A claim was observed anew, or a write on it was settled."""
-        waiting = self._awakened.get(key)
-        for uid in tuple(waiting) if waiting else ():
-            binding = self._by_pod.get(uid)
-            if binding is not None and key in binding.awakened_by:
-                self._wake(binding)
+        for binding in self._waits.woken_by_claim(key):
+            self._wake(binding)
 
     def claim_gone(self, key: ClaimKey) -> None:
-        """A claim was deleted: the watch may never come to the revision that was awaited of it."""
-        self.claim_changed(key)
-        for uid in self._store.users_of(key):
-            binding = self._by_pod.get(uid)
-            if binding is not None and binding.awaits_revision is not None:
-                self._wake(binding)
+        """A claim was deleted."""
+        for binding in self._waits.woken_by_deletion(key):
+            self._wake(binding)
+
+    def claims_watched(self, revision: int) -> None:
+        """The watch of claims has come to `revision`."""
+        for binding in self._waits.woken_by_watch(revision):
+            self._wake(binding)
 
     def pod_gone(self, uid: PodUid) -> None:
         """The pod was deleted, is being deleted, or finished: nobody wants it bound any more."""
-        binding = self._by_pod.get(uid)
+        binding = self._bindings.get(uid)
         if binding is None or binding.is_given_up:
             return
         if binding.stage is _BIND and uid in self._store.pods:
@@ -209,29 +167,13 @@ class BindingCycles:
 
     def pod_changed(self, uid: PodUid) -> None:
         """The pod was observed anew, unbound: other claims than those it has reserved are of use to nobody."""
-        binding = self._by_pod.get(uid)
+        binding = self._bindings.get(uid)
         if binding is not None and binding.stage in (_PERMIT, _PRE_BIND):
             self._give_up_changed(binding)
 
-    def claims_watched(self, revision: int) -> None:
-        """The watch of claims has come to `revision`: what was stored before it has been seen."""
-        if revision <= self._watched_revision:
-            return
-        self._watched_revision = revision
-        while self._awaiting_watch and self._awaiting_watch[0][0] <= revision:
-            awaited, uid = heapq.heappop(self._awaiting_watch)
-            binding = self._by_pod.get(uid)
-            if binding is not None and binding.awaits_revision == awaited:
-                self._wake(binding)
-
-    def stage_of(self, uid: PodUid) -> Stage | None:
-        """How far the pod's binding is; None when it is not being bound, or given up."""
-        binding = self._by_pod.get(uid)
-        return None if binding is None or binding.is_given_up else binding.stage
-
     def give_up_if_unsent(self, uid: PodUid, failure: Status) -> bool:
         """Give the pod up if its binding has not been sent; whether it is given up."""
-        binding = self._by_pod.get(uid)
+        binding = self._bindings.get(uid)
         if binding is None or binding.stage is _BIND:
             return False
         if not binding.is_given_up:
@@ -240,7 +182,7 @@ class BindingCycles:
 
     def pod_observed_bound(self, uid: PodUid, node: NodeName) -> None:
         """The pod is bound, by us or by somebody else."""
-        binding = self._by_pod.get(uid)
+        binding = self._bindings.get(uid)
         if binding is None or binding.is_given_up:
             return
         if binding.stage is _BIND and node == binding.node:
@@ -255,7 +197,7 @@ class BindingCycles:
         self._awaiting_permit[binding.uid] = None
         if binding.permit_deadline_ms is None:
             binding.permit_deadline_ms = self._timers.now_ms + permit.timeout_ms
-            self._set_timer(binding, binding.permit_deadline_ms, self._permit)
+            self._waits.set_timer(binding, binding.permit_deadline_ms, self._permit)
 
     def _permit(self, binding: BindingCycle) -> None:
         binding.cycle.now_ms = self._timers.wall_ms
@@ -283,95 +225,68 @@ class BindingCycles:
         step = binding.runner.pre_bind(binding.cycle, binding.node, self._view)
         match step:
             case PreBindDone(events):
-                self._tell(events)
+                self._report(events)
                 if in_doubt:
                     self._sleep(binding, in_doubt, None)
                 else:
-                    self._bind_unless_barred(binding, claims)
+                    self._bind_when_certain(binding, claims)
             case PreBindWrite(decisions, is_last):
                 binding.is_last_write = is_last
                 self._send_all(binding, decisions)
                 if not binding.awaited and not binding.is_given_up:
                     self._give_up(binding, Status.error("PreBind asked for nothing that is answered"))
             case PreBindWait(deadline_ms, claims, events, reason, message):
-                self._tell(events)
+                self._report(events)
                 self._sleep(binding, claims, self._timers.from_wall(deadline_ms))
                 if reason:
-                    self._tell_wait(binding, (reason, message))
+                    self._report_wait(binding, Reason(reason, message))
             case PreBindFailed(status, events):
-                self._tell(events)
+                self._report(events)
                 self._give_up(binding, status)
 
-    def _tell_wait(self, binding: BindingCycle, waits_for: tuple[str, str]) -> None:
+    def _report_wait(self, binding: BindingCycle, waits_for: Reason) -> None:
         """Say in the pod's condition what it waits for: the first time once it has lasted, later as it changes."""
         was, binding.waits_for = binding.waits_for, waits_for
         if was is None:
             at_ms = self._timers.now_ms + self._settings.waiting_ms_silent
             self._timers.at(at_ms, partial(self._wait_lasts, binding))
-        elif binding.is_wait_told and was != waits_for:
-            self._around.pod_waits(binding.uid, *waits_for)
+        elif binding.is_wait_reported and was != waits_for:
+            self._conditions.report_wait(binding.uid, waits_for)
 
     def _wait_lasts(self, binding: BindingCycle) -> None:
-        if self._by_pod.get(binding.uid) is binding and binding.awakened_by and binding.waits_for is not None:
-            binding.is_wait_told = True
-            self._around.pod_waits(binding.uid, *binding.waits_for)
+        if self._bindings.get(binding.uid) is binding and binding.awakened_by and binding.waits_for is not None:
+            binding.is_wait_reported = True
+            self._conditions.report_wait(binding.uid, binding.waits_for)
 
     def _may_join(self, binding: BindingCycle, key: ClaimKey) -> bool:
         """Whether the pod still needs its reservation of the claim, which may go with a write of another pod."""
         claim = self._store.claim(key)
         return claim is not None and not is_reserved_for(claim, binding.pod) and self._writes.may_join(claim)
 
-    def _tell(self, events: Iterable[RecordEvent]) -> None:
+    def _report(self, events: Iterable[RecordEvent]) -> None:
         for event in events:
-            self._outbox.tell(event)
+            self._outbox.report(event)
 
-    def _bind_unless_barred(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> None:
-        if claims and self._waits_for_watch(binding, claims):
+    def _bind_when_certain(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> None:
+        if claims and self._waits.needs_watch(binding, claims):
             return
         if binding.fence_ms is not None and self._has_unwritten(binding, claims):
             return
-        barred = self._around.is_barred(binding, claims)
-        if barred is not None:
-            self._give_up(binding, barred)
+        reason = self._withdrawals.reason_to_wait(binding.pod, claims)
+        if reason is not None:
+            self._give_up(binding, reason)
             return
         binding.stage = _BIND
         binding.notes = notes_of(self._store.pods[binding.uid])
         self._bind(binding)
 
-    def _waits_for_watch(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> bool:
-        """Whether the watch has not reached the claims as they are known; then the cycle waits until it has.
-
-        Our write was answered before that. Others may have written before it.
-        """
-        stored = [self._store.claim(key) for key in claims]
-        revision = max([claim.revision for claim in stored if claim is not None], default=0)
-        if revision <= self._watched_revision:
-            return False
-        binding.awaits_revision = revision
-        heapq.heappush(self._awaiting_watch, (revision, binding.uid))
-        return True
-
     def _sleep(self, binding: BindingCycle, claims: tuple[ClaimKey, ...], deadline_ms: int | None) -> None:
-        binding.awakened_by = claims
-        for key in claims:
-            self._awakened.setdefault(key, {})[binding.uid] = None
+        self._waits.sleep(binding, claims)
         if deadline_ms is not None:
-            self._set_timer(binding, deadline_ms, self._wake)
-
-    def _rouse(self, binding: BindingCycle) -> None:
-        """Forget what the cycle waits for."""
-        self._timers.cancel(binding.timer)
-        binding.timer = None
-        for key in binding.awakened_by:
-            pods = self._awakened[key]
-            del pods[binding.uid]
-            if not pods:
-                del self._awakened[key]
-        binding.awakened_by = ()
-        binding.awaits_revision = None
+            self._waits.set_timer(binding, deadline_ms, self._wake)
 
     def _wake(self, binding: BindingCycle) -> None:
-        self._rouse(binding)
+        self._waits.rouse(binding)
         if binding.stage is _PRE_BIND and not binding.awaited:
             self._pre_bind(binding)
 
@@ -388,98 +303,19 @@ class BindingCycles:
                     binding, Status.error(f"claim {decision.claim} got deallocated elsewhere in the meantime")
                 )
                 return
-            self._send(binding, decision)
+            self._sent.send(binding, decision, self._go_on)
 
-    def _send(self, binding: BindingCycle, decision: Decision) -> None:
-        match decision:
-            case CreateClaim() | AddClaimFinalizer() | WriteClaimStatus() | RemoveClaimFinalizer() | DeleteClaim():
-                binding.awaited += 1
-                settled = partial(self._settled, binding, decision.claim)
-                if not self._joined(binding, decision, settled):
-                    self._writes.send(decision, binding.uid, settled)
-            case ReadClaim(claim):
-                known = self._store.claim(claim)
-                binding.awaited += 1
-                self._read_claim(binding, claim, known.uid if known is not None else ClaimUid(""))
-            case PatchPodStatus():
-                binding.awaited += 1
-                self._outbox.ask(decision, partial(self._patched, binding))
-            case PatchExtendedResources() | PatchNodeAllocatable():
-                binding.awaited += 1
-                self._pod_writes.send(decision, partial(self._pod_written, binding))
-            case RecordEvent():
-                self._outbox.tell(decision)
-            case BindPod() | ReadPod():
-                raise TypeError(f"plugins may not return {type(decision).__name__}: binding is the core's")
-
-    def _joined(self, binding: BindingCycle, decision: Decision, settled: Callable[[Settlement], None]) -> bool:
-        """Whether a write of another pod, which has not left yet, carries this reservation, too."""
-        if not isinstance(decision, WriteClaimStatus):
-            return False
-        claim = self._store.claim(decision.claim)
-        return claim is not None and self._writes.join(claim, decision, binding.uid, settled)
-
-    def _settled(self, binding: BindingCycle, claim: ClaimKey, settlement: Settlement) -> None:
-        if binding.fence_ms is not None and isinstance(settlement, WriteAccepted):
-            binding.written += (claim,)
-        if not isinstance(settlement, WriteAccepted):
-            binding.is_last_write = False
-        if isinstance(settlement, WriteConflicted | WriteRejected):
-            binding.trouble += 1
-            if isinstance(settlement, WriteRejected) and settlement.code != GONE:
-                binding.refusal = settlement
-        self._answered(binding)
-
-    def _pod_written(self, binding: BindingCycle, refusal: WriteConflicted | WriteRejected | None) -> None:
-        if refusal is not None:
-            binding.trouble += 1
-        if isinstance(refusal, WriteRejected) and refusal.code != GONE:
-            binding.refusal = refusal
-        self._answered(binding)
-
-    def _patched(self, binding: BindingCycle, answer: Answer) -> None:
-        if not isinstance(answer, WriteAccepted):
-            binding.trouble += 1
-        if isinstance(answer, WriteRejected):
-            self._around.write_refused(answer)
-        self._answered(binding)
-
-    def _read_claim(self, binding: BindingCycle, key: ClaimKey, uid: ClaimUid) -> None:
-        """Read a claim for a plugin, past any cache. The caller has counted one awaited answer for it."""
-        self._outbox.ask(ReadClaim(key), partial(self._claim_read, binding, key, uid))
-
-    def _claim_read(self, binding: BindingCycle, key: ClaimKey, uid: ClaimUid, answer: Answer) -> None:
-        match answer:
-            case WriteAccepted(claim=claim) if claim is not None:
-                self._around.claim_read(claim)
-            case WriteRejected(code=code) if code == GONE:
-                self._around.claim_missing(key, uid)
-            case _:
-                if isinstance(answer, WriteRejected):
-                    self._around.write_refused(answer)
-                binding.trouble += 1
-                if not binding.is_given_up and binding.trouble <= self._settings.conflicts_max:
-                    wait_ms = self._retry_ms(binding.trouble)
-                    self._timers.at(self._timers.now_ms + wait_ms, partial(self._read_claim, binding, key, uid))
-                    return
-        self._answered(binding)
-
-    def _answered(self, binding: BindingCycle) -> None:
-        """One awaited answer has come; with the last one the cycle goes on."""
-        binding.awaited -= 1
-        if binding.awaited:
-            return
-        if binding.stage is _SETTLE:
-            self._unreserve(binding)
-        elif binding.stage is _UNRESERVE:
-            self._unreserve_again(binding)
+    def _go_on(self, binding: BindingCycle) -> None:
+        """The last awaited answer has come."""
+        if binding.is_given_up:
+            self._unreserving.begin(binding)
         elif binding.refusal is not None:
             self._give_up_refused(binding, binding.refusal)
         elif binding.trouble > self._settings.conflicts_max:
             self._give_up(binding, Status.error("too many conflicts while writing claims"))
         elif binding.stage is _PRE_BIND:
             claims = self._store.claims_of(binding.uid)
-            if not (binding.is_last_write and self._waits_for_watch(binding, claims)):
+            if not (binding.is_last_write and self._waits.needs_watch(binding, claims)):
                 self._pre_bind(binding)
 
     # Bind
@@ -542,8 +378,8 @@ class BindingCycles:
         return False
 
     def _bind_answered(self, binding: BindingCycle, answer: Answer) -> None:
-        if binding.stage is not _BIND or self._by_pod.get(binding.uid) is not binding:
-            return  # observation has told already
+        if binding.stage is not _BIND or self._bindings.get(binding.uid) is not binding:
+            return  # what became of it has been observed already
         match answer:
             case WriteAccepted():
                 self._succeed(binding)
@@ -551,13 +387,10 @@ class BindingCycles:
                 binding.trouble += 1
                 self._read_pod(binding)
             case WriteRejected(code=code, is_retriable=is_retriable):
-                self._around.write_refused(answer)
                 if code == GONE:
                     self._read_pod(binding)
-                elif is_retriable:
-                    self._later(binding, self._bind)
-                elif binding.is_bind_doubtful:
-                    self._set_timer(binding, self._timers.now_ms + self._settings.configuration_retry_ms, self._bind)
+                elif is_retriable or binding.is_bind_doubtful:
+                    self._later(binding, self._bind, is_hopeless=not is_retriable)
                 else:
                     self._give_up_refused(binding, answer)
             case _:
@@ -566,48 +399,38 @@ class BindingCycles:
 
     def _read_pod(self, binding: BindingCycle) -> None:
         if binding.stage is _BIND:
-            self._outbox.ask(ReadPod(binding.pod.key), partial(self._pod_read, binding))
+            self._outbox.ask(ReadPod(binding.pod.key, binding.uid), partial(self._pod_read, binding))
 
     def _pod_read(self, binding: BindingCycle, answer: Answer) -> None:
-        uid = binding.uid
-        match answer:
-            case WriteAccepted(pod=pod) if pod is not None:
-                self._around.pod_read(pod)
-                if binding.stage is not _BIND or self._by_pod.get(uid) is not binding:
-                    return
-                if pod.uid != uid:
-                    self._around.pod_missing(binding.pod.key, uid)
-                elif self._give_up_changed(binding):
-                    pass
-                elif pod.is_deleting or pod.is_terminal:
-                    # The API server binds no pod that is being deleted, and a deletion is never taken back.
-                    self._give_up(binding, Status.error("pod is being deleted"))
-                elif binding.trouble > self._settings.conflicts_max and not binding.is_bind_doubtful:
-                    self._give_up(binding, Status.error("binding rejected: too many conflicts"))
-                elif binding.trouble == 1 and not binding.is_bind_doubtful:
-                    self._bind(binding)  # at once: what changes the pod again and again must not win each time
-                else:
-                    self._later(binding, self._bind)
-            case WriteRejected(code=code) if code == GONE:
-                self._around.pod_missing(binding.pod.key, uid)
-            case _:
-                if isinstance(answer, WriteRejected):
-                    self._around.write_refused(answer)
-                binding.bind_attempts += 1
-                self._later(binding, self._read_pod)
+        if binding.stage is not _BIND or self._bindings.get(binding.uid) is not binding:
+            return
+        if not isinstance(answer, WriteAccepted):
+            binding.bind_attempts += 1
+            self._later(binding, self._read_pod)
+        elif self._give_up_changed(binding):
+            pass
+        elif self._store.pods[binding.uid].is_deleting or self._store.pods[binding.uid].is_terminal:
+            # The API server binds no pod that is being deleted, and a deletion is never taken back.
+            self._give_up(binding, Status.error("pod is being deleted"))
+        elif binding.trouble > self._settings.conflicts_max and not binding.is_bind_doubtful:
+            self._give_up(binding, Status.error("binding rejected: too many conflicts"))
+        elif binding.trouble == 1 and not binding.is_bind_doubtful:
+            self._bind(binding)  # at once: what changes the pod again and again must not win each time
+        else:
+            self._later(binding, self._bind)
 
     def _succeed(self, binding: BindingCycle) -> None:
-        self._leave(binding)
+        self._waits.rouse(binding)
+        del self._bindings[binding.uid]
         pod, node = binding.pod, binding.node
-        self._outbox.forget_troubles(pod)
-        released = self._overlay.release(pod.uid)  # what the server stores may be written down differently
+        released = self._overlay.release(binding.uid)  # what the server stores may be written down differently
         for decision in binding.runner.post_bind(binding.cycle, node, self._view):
             if isinstance(decision, RecordEvent):
-                self._outbox.tell(decision)
+                self._outbox.report(decision)
         note = f"Successfully assigned {pod.metadata.namespace}/{pod.metadata.name} to {node}"
-        self._outbox.tell_about_pod(pod, "Normal", "Scheduled", "Binding", note)
-        self._around.pod_bound(binding)
-        self._around.devices_released(released)
+        self._outbox.report_on_pod(pod, "Normal", "Scheduled", "Binding", note)
+        self._aftermath.pod_bound(binding)
+        self._aftermath.devices_released(released)
 
     # Giving up
 
@@ -617,59 +440,14 @@ class BindingCycles:
         self._give_up(binding, Status.error(f"the API server refuses: {refusal.reason}: {refusal.message}"))
 
     def _give_up(self, binding: BindingCycle, failure: Status) -> None:
-        self._rouse(binding)
+        self._waits.rouse(binding)
         binding.failure = failure
         binding.stage = _SETTLE
         if not binding.awaited:
-            self._unreserve(binding)
+            self._unreserving.begin(binding)
 
-    def _unreserve(self, binding: BindingCycle) -> None:
-        """Nothing of this pod can land any more: free what it held, and take back what is stored for nothing."""
-        binding.stage = _UNRESERVE
-        uid = binding.uid
-        released = self._overlay.release(uid)
-        self._store.forget_assumed(uid)
-        self._unreserve_again(binding)
-        self._around.devices_released(released)
-        self._around.pod_unassumed(binding.pod, binding.node)
-
-    def _unreserve_again(self, binding: BindingCycle) -> None:
-        binding.cycle.now_ms = self._timers.wall_ms
-        binding.unreserve_rounds += 1
-        if binding.unreserve_rounds <= _UNRESERVE_ROUNDS_MAX and not binding.leaves_claims:
-            derive = partial(self._stored_for_nothing, binding)
-            if self._taking_back.permitted(derive()):
-                binding.awaited += 1
-                failure = binding.failure or Status.error("binding failed")
-                why = reason_of(failure)
-                self._taking_back.prepare(claims_of(binding.pod), derive, why, partial(self._take_back, binding))
-                return
-        self._leave(binding)
-        self._around.pod_failed(binding)
-
-    def _stored_for_nothing(self, binding: BindingCycle) -> Sequence[Decision]:
-        """What takes it back: what somebody else was given too is removed whole; the rest in the next round."""
-        return self._around.withdrawals(binding) or binding.runner.unreserve(binding.cycle, binding.node, self._view)
-
-    def _take_back(self, binding: BindingCycle, decisions: tuple[Decision, ...] | None) -> None:
-        if decisions is None:
-            binding.leaves_claims = True  # the pod's next attempt uses them, or tries again
-        for decision in decisions or ():
-            self._send(binding, decision)
-        self._answered(binding)
-
-    def _leave(self, binding: BindingCycle) -> None:
-        self._rouse(binding)
-        del self._by_pod[binding.uid]
-
-    # Time
-
-    def _retry_ms(self, attempt: int) -> int:
-        return backoff_ms(self._settings.write_retry_ms_initial, self._settings.write_retry_ms_max, attempt)
-
-    def _later(self, binding: BindingCycle, action: Callable[[BindingCycle], None]) -> None:
-        self._set_timer(binding, self._timers.now_ms + self._retry_ms(binding.bind_attempts), action)
-
-    def _set_timer(self, binding: BindingCycle, deadline_ms: int, action: Callable[[BindingCycle], None]) -> None:
-        self._timers.cancel(binding.timer)
-        binding.timer = self._timers.at(deadline_ms, partial(action, binding))
+    def _later(
+        self, binding: BindingCycle, action: Callable[[BindingCycle], None], *, is_hopeless: bool = False
+    ) -> None:
+        wait_ms = self._settings.write_retry_ms(binding.bind_attempts, is_hopeless=is_hopeless)
+        self._waits.set_timer(binding, self._timers.now_ms + wait_ms, action)

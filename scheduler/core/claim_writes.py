@@ -32,9 +32,11 @@ import msgspec
 from msgspec import Struct
 
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
-from scheduler.core.outbox import Answer, Outbox
-from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.core.outbox import GONE, Answer, Outbox
+from scheduler.core.settings import CoreSettings
+from scheduler.core.store import Store
 from scheduler.core.timers import TimerId, Timers
+from scheduler.core.troubles import Troubles
 from scheduler.framework.decisions import (
     UNSENT,
     ClaimWrite,
@@ -47,8 +49,6 @@ from scheduler.framework.decisions import (
 from scheduler.model.api_rules import RESERVED_FOR_MAX
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
-
-GONE: Final = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,32 +94,17 @@ class ClaimWrites:
         outbox: Outbox,
         timers: Timers,
         settings: CoreSettings,
+        store: Store,
+        troubles: Troubles,
         *,
-        revision_of: Callable[[ClaimUid], int | None],
-        is_known: Callable[[ClaimKey], bool],
-        accepted: Callable[[ResourceClaim], None],
-        missing: Callable[[ClaimKey, ClaimUid], None],
-        refused: Callable[[WriteRejected], None],
         freed: Callable[[ClaimKey], None],
     ) -> None:
-        """Connect to the rest of the core.
-
-        Args:
-            revision_of: The newest revision seen of a claim, None when it is gone.
-            is_known: Whether a claim of this name has been seen and is not known to be gone.
-            accepted: Told the claim as the server answered, before the write is settled.
-            missing: Told of a claim that a read did not find.
-            refused: Told every refusal, for the record.
-            freed: Told the claim after one of its writes was settled.
-        """
+        """`freed` is called with the claim after one of its writes was settled."""
         self._outbox: Final = outbox
         self._timers: Final = timers
         self._settings: Final = settings
-        self._revision_of: Final = revision_of
-        self._is_known: Final = is_known
-        self._accepted: Final = accepted
-        self._missing: Final = missing
-        self._refused: Final = refused
+        self._store: Final = store
+        self._troubles: Final = troubles
         self._freed: Final = freed
         self._by_claim: Final[dict[ClaimUid, list[PendingWrite]]] = {}
         self._uids_by_key: Final[dict[ClaimKey, dict[ClaimUid, None]]] = {}
@@ -202,9 +187,9 @@ class ClaimWrites:
         """Whether the claim has been seen past the expected revision, or is gone: now nothing can land any more."""
         decision = write.decision
         if isinstance(decision, CreateClaim):
-            return self._is_known(decision.claim)
-        revision = self._revision_of(decision.uid)
-        return revision is None or revision > decision.expect_revision
+            return self._store.claim(decision.claim) is not None
+        claim = self._store.claims.get(decision.uid)
+        return claim is None or claim.revision > decision.expect_revision
 
     def _dispatch(self, write: PendingWrite) -> None:
         write.timer = None
@@ -216,9 +201,7 @@ class ClaimWrites:
             case WriteAccepted() if isinstance(write.decision, DeleteClaim):
                 # Accepted is not gone yet: somebody else's finalizer may keep it. Look.
                 self._await_sight(write, WriteRejected(answer.id, GONE, "NotFound", "deleted"))
-            case WriteAccepted(claim=claim):
-                if claim is not None:
-                    self._accepted(claim)
+            case WriteAccepted():
                 self._settle(write, answer)
             case WriteConflicted():
                 self._await_sight(write, answer)
@@ -228,9 +211,8 @@ class ClaimWrites:
                 else:
                     self._await_sight(write, answer)
             case WriteRejected():
-                self._refused(answer)
                 if write.is_doubtful or answer.is_retriable:
-                    self._send_again_later(write, is_hopeless=not answer.is_retriable)
+                    self._later(write, self._dispatch, is_hopeless=not answer.is_retriable)
                 else:
                     self._settle(write, answer)
             case _:
@@ -238,7 +220,7 @@ class ClaimWrites:
                 if self._is_overtaken(write):
                     self._settle(write, OVERTAKEN)
                 else:
-                    self._send_again_later(write, is_hopeless=False)
+                    self._later(write, self._dispatch)
 
     def _await_sight(self, write: PendingWrite, refusal: WriteConflicted | WriteRejected) -> None:
         """The claim has moved or is gone: settled as soon as that is seen."""
@@ -250,43 +232,26 @@ class ClaimWrites:
 
     def _read(self, write: PendingWrite) -> None:
         write.timer = None
-        self._outbox.ask(ReadClaim(write.decision.claim), partial(self._claim_read, write))
+        self._outbox.ask(ReadClaim(write.decision.claim, write.decision.uid), partial(self._claim_read, write))
 
     def _claim_read(self, write: PendingWrite, answer: Answer) -> None:
-        decision = write.decision
-        match answer:
-            case WriteAccepted(claim=claim) if claim is not None:
-                self._accepted(claim)
-            case WriteRejected(code=code) if code == GONE:
-                self._missing(decision.claim, decision.uid)
-            case WriteRejected():
-                self._refused(answer)
-            case _:
-                pass
         if write.is_settled or write.refusal is None:
             return
         # A read that finds nothing tells all about the name a create wanted.
         is_read = isinstance(answer, WriteAccepted) or (
-            isinstance(decision, CreateClaim) and isinstance(answer, WriteRejected) and answer.code == GONE
+            isinstance(write.decision, CreateClaim) and isinstance(answer, WriteRejected) and answer.code == GONE
         )
         if is_read and not write.is_doubtful:
             self._settle(write, write.refusal)  # refused for another reason than a moved revision
             return
         write.attempts += 1
-        wait_ms = backoff_ms(self._settings.write_retry_ms_initial, self._settings.write_retry_ms_max, write.attempts)
-        again = self._read
         if is_read:
-            write.refusal, again = None, self._dispatch
-        write.timer = self._timers.at(self._timers.now_ms + wait_ms, partial(again, write))
+            write.refusal = None
+        self._later(write, self._dispatch if is_read else self._read)
 
-    def _send_again_later(self, write: PendingWrite, *, is_hopeless: bool) -> None:
-        settings = self._settings
-        wait_ms = (
-            settings.configuration_retry_ms
-            if is_hopeless
-            else backoff_ms(settings.write_retry_ms_initial, settings.write_retry_ms_max, write.attempts)
-        )
-        write.timer = self._timers.at(self._timers.now_ms + wait_ms, partial(self._dispatch, write))
+    def _later(self, write: PendingWrite, action: Callable[[PendingWrite], None], *, is_hopeless: bool = False) -> None:
+        wait_ms = self._settings.write_retry_ms(write.attempts, is_hopeless=is_hopeless)
+        write.timer = self._timers.at(self._timers.now_ms + wait_ms, partial(action, write))
 
     def _settle(self, write: PendingWrite, settlement: Settlement) -> None:
         self._timers.cancel(write.timer)
@@ -302,7 +267,7 @@ class ClaimWrites:
             if not uids:
                 del self._uids_by_key[decision.claim]
         if settlement is OVERTAKEN:
-            self._outbox.over(decision)
+            self._troubles.over(decision)
         write.settled(settlement)
         for _, settled in write.joined:
             settled(settlement)

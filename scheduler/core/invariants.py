@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from allocator import DeviceId, InUse
-from scheduler.core.binding import Stage
-from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.binding import Bindings, Stage
+from scheduler.core.binding_waits import BindingWaits
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.double_allocations import held_devices
@@ -49,7 +49,8 @@ class Invariants:
         store: Store,
         overlay: ClaimOverlay,
         queue: SchedulingQueue,
-        bindings: BindingCycles,
+        bindings: Bindings,
+        waits: BindingWaits,
         writes: ClaimWrites,
         feasibility: Feasibility,
         outbox: Outbox,
@@ -60,6 +61,7 @@ class Invariants:
         self._overlay: Final = overlay
         self._queue: Final = queue
         self._bindings: Final = bindings
+        self._waits: Final = waits
         self._writes: Final = writes
         self._feasibility: Final = feasibility
         self._outbox: Final = outbox
@@ -178,8 +180,8 @@ class Invariants:
                 yield f"group {group.shape} is led by {leader.pod.key}, which waits itself"
 
     def _binding_problems(self) -> Iterator[str]:
-        awakened = self._bindings.awakened()
-        for binding in self._bindings.all():
+        awakened = self._waits.by_claim()
+        for binding in self._bindings.values():
             key = binding.pod.key
             if binding.awaited < 0:
                 yield f"pod {key}: {binding.awaited} answers awaited"

@@ -20,7 +20,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from allocator import Features
+from scheduler.core.aftermath import Aftermath
+from scheduler.core.binding import Bindings
 from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.binding_waits import BindingWaits
+from scheduler.core.binding_writes import BindingWrites
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.cluster_view import CoreView
@@ -54,7 +58,8 @@ from scheduler.core.inputs import (
 )
 from scheduler.core.invariants import Invariants
 from scheduler.core.observation import Observations
-from scheduler.core.outbox import Outbox
+from scheduler.core.outbox import GONE, Answer, Outbox
+from scheduler.core.pod_conditions import PodConditions
 from scheduler.core.pod_writes import PodWrites
 from scheduler.core.problems import Problems
 from scheduler.core.repartitioned_pools import RepartitionedPools
@@ -66,10 +71,12 @@ from scheduler.core.stranded_claims import StrandedClaims
 from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
 from scheduler.core.troubles import Troubles
+from scheduler.core.unreserving import Unreserving
+from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import Profile
-from scheduler.framework.decisions import Decision
+from scheduler.framework.decisions import Decision, ReadClaim, ReadPod
 from scheduler.framework.runner import Runner
-from scheduler.model.keys import ClaimUid
+from scheduler.model.keys import ClaimKey
 
 KINDS: Final = frozenset(
     {"Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "DeviceTaintRule", "Namespace", "PodGroup"}
@@ -103,40 +110,59 @@ class Machine:
         self.overlay: Final = ClaimOverlay(self.store)
         self.timers: Final = Timers()
         self.places: Final = FairPlaces(settings.places)
-        self.troubles: Final = Troubles(self.timers, settings)
-        self.outbox: Final = Outbox(self.places, self.troubles, self.timers, takes_notes=settings.takes_notes)
+        self.outbox: Final = Outbox(self.places, self.timers, takes_notes=settings.takes_notes)
         self._problems: Final = Problems()
+        self.bindings: Final = Bindings()
         view = CoreView(self.store, self.overlay, new_uid)
         self.feasibility: Final = Feasibility(self.store, settings, view)
         self.queue: Final = SchedulingQueue(self.runners, settings, view, has_place=self.places.may_take)
-        self.conflicts: Final = DeviceConflicts(self.store, self.overlay, self.outbox, self.runners)
-        self.stranded: Final = StrandedClaims(self.store, self.outbox, self.timers, settings, self.runners)
-        self.repartitioned: Final = RepartitionedPools(self.store, self.overlay, self.outbox, self.runners)
-        self._observed: Final = Observations(
+        conditions = PodConditions(self.store, self.outbox, self.timers, settings)
+        self.troubles: Final = Troubles(
+            store=self.store,
+            outbox=self.outbox,
+            bindings=self.bindings,
+            conditions=conditions,
+            timers=self.timers,
+            settings=settings,
+        )
+        self.writes: Final = ClaimWrites(
+            self.outbox, self.timers, settings, self.store, self.troubles, freed=self._claim_freed
+        )
+        pod_writes = PodWrites(self.outbox, self.timers, settings, self.store, self.troubles)
+        self._taking_back: Final = TakingBack(self.store, self.timers, settings, self.writes, pod_writes)
+        withdrawals = Withdrawals(
+            store=self.store,
+            overlay=self.overlay,
+            writes=self.writes,
+            taking_back=self._taking_back,
+            bindings=self.bindings,
+            scheduler_names=self.runners,
+        )
+        aftermath = Aftermath(
+            store=self.store,
+            queue=self.queue,
+            timers=self.timers,
+            outbox=self.outbox,
+            conditions=conditions,
+            problems=self._problems,
+            troubles=self.troubles,
+            withdrawals=withdrawals,
+        )
+        waits = BindingWaits(self.store, self.timers, self.bindings)
+        binding_writes = BindingWrites(self.store, self.outbox, self.writes, pod_writes)
+        unreserving = Unreserving(
             store=self.store,
             overlay=self.overlay,
             timers=self.timers,
-            outbox=self.outbox,
-            problems=self._problems,
-            runners=self.runners,
-            conflicts=self.conflicts,
-            stranded=self.stranded,
-            repartitioned=self.repartitioned,
+            view=view,
+            bindings=self.bindings,
+            waits=waits,
+            writes=binding_writes,
+            taking_back=self._taking_back,
+            withdrawals=withdrawals,
+            aftermath=aftermath,
         )
-        self.writes: Final = ClaimWrites(
-            self.outbox,
-            self.timers,
-            settings,
-            revision_of=self._claim_revision,
-            is_known=lambda key: self.store.claim(key) is not None,
-            accepted=self._observed.claim_read,
-            missing=self._observed.claim_missing,
-            refused=self._observed.write_refused,
-            freed=self._observed.write_settled,
-        )
-        pod_writes = PodWrites(self.outbox, self.timers, settings, self.store, self._observed)
-        taking_back = TakingBack(self.store, self.timers, settings, self.writes, pod_writes)
-        self.bindings: Final = BindingCycles(
+        self._binding_cycles: Final = BindingCycles(
             store=self.store,
             overlay=self.overlay,
             writes=self.writes,
@@ -144,36 +170,55 @@ class Machine:
             timers=self.timers,
             settings=settings,
             view=view,
-            surroundings=self._observed,
-            pod_writes=pod_writes,
-            taking_back=taking_back,
+            bindings=self.bindings,
+            waits=waits,
+            sent=binding_writes,
+            unreserving=unreserving,
+            conditions=conditions,
+            withdrawals=withdrawals,
+            aftermath=aftermath,
         )
         self._cycles: Final = SchedulingCycles(
             store=self.store,
             overlay=self.overlay,
             queue=self.queue,
             feasibility=self.feasibility,
-            bindings=self.bindings,
+            bindings=self._binding_cycles,
             writes=self.writes,
             outbox=self.outbox,
             timers=self.timers,
             settings=settings,
             view=view,
-            taking_back=taking_back,
+            taking_back=self._taking_back,
+            conditions=conditions,
+            aftermath=aftermath,
         )
-        self._observed.connect(
+        self.conflicts: Final = DeviceConflicts(
+            self.store, self.overlay, self.outbox, withdrawals, self._binding_cycles
+        )
+        self.stranded: Final = StrandedClaims(self.store, self.outbox, self.timers, settings, self.runners)
+        self.repartitioned: Final = RepartitionedPools(self.store, self.overlay, self.outbox, self.runners)
+        self._observed: Final = Observations(
+            store=self.store,
+            overlay=self.overlay,
+            timers=self.timers,
+            runners=self.runners,
             queue=self.queue,
             writes=self.writes,
             bindings=self.bindings,
-            cycles=self._cycles,
-            taking_back=taking_back,
+            binding_cycles=self._binding_cycles,
+            aftermath=aftermath,
+            troubles=self.troubles,
+            conflicts=self.conflicts,
+            stranded=self.stranded,
+            repartitioned=self.repartitioned,
         )
-        self.troubles.connect(self.outbox.oldest_unanswered, self._observed.request_fails)
         self._invariants: Final = Invariants(
             store=self.store,
             overlay=self.overlay,
             queue=self.queue,
             bindings=self.bindings,
+            waits=waits,
             writes=self.writes,
             feasibility=self.feasibility,
             outbox=self.outbox,
@@ -203,9 +248,9 @@ class Machine:
                 observed.pod_observed(pod)
             case ClaimObserved(claim):
                 observed.claim_observed(claim)
-                self.bindings.claims_watched(claim.revision)
+                self._binding_cycles.claims_watched(claim.revision)
             case WriteAccepted() | WriteConflicted() | WriteRejected() | WriteOutcomeUnknown():
-                self.outbox.deliver(given)
+                self._answered(given)
             case TimerFired():
                 self._tick()
             case PodDeleted(_, uid, revision):
@@ -246,7 +291,7 @@ class Machine:
     def next_deadline_ms(self) -> int | None:
         """When `TimerFired` is due, on the clock of `now_ms`; None: not before the next input."""
         timers = self.timers
-        if self.bindings.has_permits_due or (not self._unlisted and self.queue.has_active()):
+        if self._binding_cycles.has_permits_due or (not self._unlisted and self.queue.has_active()):
             return timers.wall_ms
         asked = (
             timers.next_deadline_ms(),
@@ -287,8 +332,34 @@ class Machine:
             if not popped.steps:
                 steps = min(steps, settings.search_steps_first)
             self._cycles.run(popped, asked_max - feasibility.asked, steps)
-        self.bindings.ask_permits()
+        self._binding_cycles.ask_permits()
 
-    def _claim_revision(self, uid: ClaimUid) -> int | None:
-        claim = self.store.claims.get(uid)
-        return claim.revision if claim is not None else None
+    def _answered(self, answer: Answer) -> None:
+        """An answer that shows an object, or that it is gone, is an observation first. Then its waiter goes on."""
+        asked = self.outbox.answered(answer.id)
+        if asked is None:
+            return  # to an earlier life of the machine
+        decision, waiter, _, asked_ms = asked
+        self.troubles.answered(decision, answer, asked_ms)
+        match answer:
+            case WriteAccepted(_, claim, pod):
+                if claim is not None:
+                    self._observed.claim_observed(claim)
+                if pod is not None:
+                    self._observed.pod_observed(pod)
+            case WriteRejected(code=code):
+                self._problems.refused(answer)
+                if code == GONE and isinstance(decision, ReadClaim):
+                    self._observed.claim_deleted(decision.uid, 0)
+                elif code == GONE and isinstance(decision, ReadPod):
+                    self._observed.pod_deleted(decision.uid, 0)
+            case WriteConflicted() | WriteOutcomeUnknown():
+                pass
+        waiter(answer)
+        if self.troubles.due is not None:
+            self.troubles.report_due()
+
+    def _claim_freed(self, key: ClaimKey) -> None:
+        """A write on the claim was settled: whoever waited for that goes on."""
+        self._binding_cycles.claim_changed(key)
+        self._taking_back.write_settled(key)

@@ -9,7 +9,7 @@ Rules of this module
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 import msgspec
@@ -17,7 +17,6 @@ import msgspec
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.timers import Timers
-from scheduler.core.troubles import Troubles
 from scheduler.framework.decisions import (
     Answered,
     BindPod,
@@ -36,22 +35,23 @@ from scheduler.model.objects import Pod
 Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
 Waiter: TypeAlias = Callable[[Answer], None]
 
-# A decision that is not answered yet: who waits, whose place it holds (None: none), and when it was sent. Not a class:
-# one is made for each request.
-_Asked: TypeAlias = tuple[Answered, Waiter, str | None, int]
+GONE: Final = 404
+
+Asked: TypeAlias = tuple[Answered, Waiter, str | None, int]
+"""A request that is not answered yet: who waits, whose place it holds (None: none), and when it was sent. Not a class:
+one is made for each request."""
 
 
 class Outbox:
     """Collects the decisions of one `handle` and remembers the waiters of all unanswered ones."""
 
-    def __init__(self, places: FairPlaces, troubles: Troubles, timers: Timers, *, takes_notes: bool) -> None:
+    def __init__(self, places: FairPlaces, timers: Timers, *, takes_notes: bool) -> None:
         self._places: Final = places
-        self._troubles: Final = troubles
         self._timers: Final = timers
         self.takes_notes: Final = takes_notes
         self.notes: Final[list[str]] = []  # what became of attempts, when `takes_notes`
         self._decisions: list[Decision] = []
-        self._asked: Final[dict[WriteId, _Asked]] = {}
+        self._asked: Final[dict[WriteId, Asked]] = {}
         self._next_id = 1
         self._first_id = 1  # of those that have not left
 
@@ -62,8 +62,6 @@ class Outbox:
         namespace = _namespace(decision)
         if namespace is not None:
             self._places.take(namespace)
-        if not self._asked:
-            self._troubles.asked()
         self._asked[write_id] = (decision, waiter, namespace, self._timers.now_ms)
         self._decisions.append(msgspec.structs.replace(decision, id=write_id))
         return write_id
@@ -73,48 +71,33 @@ class Outbox:
         return write_id < self._first_id
 
     def amend(self, write_id: WriteId, decision: Answered) -> None:
-        """Send `decision` instead of one that has not left; who waits for the answer stays the same."""
+        """Replace a decision that the shell has not taken yet; its waiter stays."""
         for place, known in enumerate(self._decisions):
             if not isinstance(known, RecordEvent) and known.id == write_id:
                 self._decisions[place] = msgspec.structs.replace(decision, id=write_id)
                 return
         raise AssertionError(f"decision {write_id} has left")
 
-    def tell(self, decision: RecordEvent) -> None:
-        """Send what is never answered."""
-        self._decisions.append(decision)
+    def report(self, event: RecordEvent) -> None:
+        """Send an event, which is never answered."""
+        self._decisions.append(event)
 
-    def tell_about_pod(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
+    def report_on_pod(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
         """An event about `pod`; `kind` is "Normal" or "Warning". Long notes are cut as upstream cuts them."""
         meta = pod.metadata
-        self.tell(RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, cut_note(note)))
+        self.report(RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, cut_note(note)))
 
-    def tell_about_claim(self, claim: ResourceClaim, reason: str, action: str, note: str) -> None:
+    def report_on_claim(self, claim: ResourceClaim, reason: str, action: str, note: str) -> None:
         """A warning about `claim`, cut likewise."""
         namespace, name = claim.key
-        self.tell(RecordEvent("ResourceClaim", namespace, name, claim.uid, "Warning", reason, action, cut_note(note)))
+        self.report(RecordEvent("ResourceClaim", namespace, name, claim.uid, "Warning", reason, action, cut_note(note)))
 
-    def over(self, decision: Answered) -> None:
-        """It is known what became of a request that had failed, or it is not needed any more."""
-        self._troubles.over(decision)
-
-    def forget_troubles(self, gone: ResourceClaim | Pod) -> None:
-        """The object is deleted, or a pod bound: what failed about it does not matter any more."""
-        if self._troubles.has_runs:
-            self._troubles.forget(gone.key)
-
-    def deliver(self, answer: Answer) -> None:
-        """Hand `answer` to whoever waits for it."""
-        asked = self._asked.pop(answer.id, None)
-        if asked is None:
-            return
-        decision, waiter, namespace, asked_ms = asked
-        if namespace is not None:
-            self._places.give_back(namespace)
-        self._troubles.answered(decision, answer, asked_ms)
-        waiter(answer)
-        if self._troubles.due is not None:
-            self._troubles.tell_due()
+    def answered(self, write_id: WriteId) -> Asked | None:
+        """The request that this answer is to, which is not under way any more; None for an unknown number."""
+        asked = self._asked.pop(write_id, None)
+        if asked is not None and asked[2] is not None:
+            self._places.give_back(asked[2])
+        return asked
 
     def drain(self) -> tuple[Decision, ...]:
         """The decisions since the last call, in order."""
@@ -125,9 +108,9 @@ class Outbox:
         self._first_id = self._next_id
         return decisions
 
-    def oldest_unanswered(self) -> Iterator[tuple[Answered, int]]:
-        """Requests that are not answered, and when they were sent, oldest first."""
-        return ((decision, asked_ms) for decision, _, _, asked_ms in self._asked.values())
+    def unanswered(self) -> Iterable[Asked]:
+        """Requests that are not answered, oldest first."""
+        return self._asked.values()
 
     def places_held(self) -> Counter[str]:
         """Requests under way by namespace, counted anew (for `invariants`)."""
@@ -139,6 +122,8 @@ def _namespace(decision: Answered) -> str | None:
     kind = type(decision)
     if kind is PatchPodStatus:
         return None
-    if kind is BindPod or kind is ReadPod or kind is PatchExtendedResources or kind is PatchNodeAllocatable:
-        return decision.pod.namespace  # type: ignore[union-attr]
-    return decision.claim.namespace  # type: ignore[union-attr]
+    about = decision.pod if kind in _ABOUT_PODS else decision.claim  # type: ignore[union-attr]
+    return about.namespace
+
+
+_ABOUT_PODS: Final = frozenset({BindPod, ReadPod, PatchExtendedResources, PatchNodeAllocatable})

@@ -19,16 +19,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
-from scheduler.core.claim_writes import GONE
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
-from scheduler.core.outbox import Answer, Outbox
-from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.core.outbox import GONE, Answer, Outbox
+from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
 from scheduler.core.timers import Timers
+from scheduler.core.troubles import Troubles
 from scheduler.framework.decisions import PatchExtendedResources, PatchPodStatus, PodNote, ReadPod
-from scheduler.model.keys import PodKey, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.resources import take_the_same
 
@@ -44,14 +43,6 @@ DROPPED_NODE_ALLOCATABLE: Final = (
 )
 
 
-class Observer(Protocol):
-    """Who is told what answers say of pods, and of refusals."""
-
-    def pod_read(self, pod: Pod) -> None: ...
-    def pod_missing(self, key: PodKey, uid: PodUid) -> None: ...
-    def write_refused(self, refusal: WriteRejected) -> None: ...
-
-
 @dataclass(slots=True, eq=False)
 class _Write:
     decision: PodNote | PatchPodStatus  # the latter with an expected revision
@@ -65,13 +56,13 @@ class PodWrites:
     """Sends the writes; keeps nothing but what waits for an answer or a timer."""
 
     def __init__(
-        self, outbox: Outbox, timers: Timers, settings: CoreSettings, store: Store, observer: Observer
+        self, outbox: Outbox, timers: Timers, settings: CoreSettings, store: Store, troubles: Troubles
     ) -> None:
         self._outbox: Final = outbox
         self._timers: Final = timers
         self._settings: Final = settings
         self._store: Final = store
-        self._observer: Final = observer
+        self._troubles: Final = troubles
 
     def send(self, decision: PodNote | PatchPodStatus, settled: Callable[[Refusal | None], None]) -> None:
         """Send a write; `settled` is called when its outcome is known, with None or what spoke against it."""
@@ -79,7 +70,7 @@ class PodWrites:
 
     def _dispatch(self, write: _Write) -> None:
         if write.is_doubtful and self._is_overtaken(write):
-            self._outbox.over(write.decision)
+            self._troubles.over(write.decision)
             write.settled(None)  # it landed before, or never will: whoever asks looks at the pod again
             return
         write.attempts += 1
@@ -93,8 +84,6 @@ class PodWrites:
     def _answered(self, write: _Write, answer: Answer) -> None:
         match answer:
             case WriteAccepted(pod=pod):
-                if pod is not None:
-                    self._observer.pod_read(pod)
                 lost = _dropped(write.decision, pod) if pod is not None else None
                 write.settled(
                     WriteRejected(answer.id, 0, "Dropped", lost, is_configuration=True) if lost is not None else None
@@ -106,42 +95,27 @@ class PodWrites:
                 write.refusal = answer
                 self._read(write)
             case WriteRejected():
-                self._observer.write_refused(answer)
                 if write.is_doubtful or answer.is_retriable:
                     self._later(write, self._dispatch, is_hopeless=not answer.is_retriable)
                 else:
                     write.settled(answer)
             case _:
                 write.is_doubtful = True
-                self._later(write, self._dispatch, is_hopeless=False)
+                self._later(write, self._dispatch)
 
     def _read(self, write: _Write) -> None:
         """The pod has moved, or is gone; which of them, and how it looks now, a read tells."""
-        self._outbox.ask(ReadPod(write.decision.pod), partial(self._pod_read, write))
+        self._outbox.ask(ReadPod(write.decision.pod, write.decision.uid), partial(self._pod_read, write))
 
     def _pod_read(self, write: _Write, answer: Answer) -> None:
-        match answer:
-            case WriteAccepted(pod=pod) if pod is not None:
-                self._observer.pod_read(pod)
-                if pod.uid != write.decision.uid:
-                    self._observer.pod_missing(write.decision.pod, write.decision.uid)
-                write.settled(write.refusal)
-            case WriteRejected(code=code) if code == GONE:
-                self._observer.pod_missing(write.decision.pod, write.decision.uid)
-                write.settled(write.refusal)
-            case _:
-                if isinstance(answer, WriteRejected):
-                    self._observer.write_refused(answer)
-                write.attempts += 1
-                self._later(write, self._read, is_hopeless=False)
+        if isinstance(answer, WriteAccepted) or (isinstance(answer, WriteRejected) and answer.code == GONE):
+            write.settled(write.refusal)
+        else:
+            write.attempts += 1
+            self._later(write, self._read)
 
-    def _later(self, write: _Write, action: Callable[[_Write], None], *, is_hopeless: bool) -> None:
-        settings = self._settings
-        wait_ms = (
-            settings.configuration_retry_ms
-            if is_hopeless
-            else backoff_ms(settings.write_retry_ms_initial, settings.write_retry_ms_max, write.attempts)
-        )
+    def _later(self, write: _Write, action: Callable[[_Write], None], *, is_hopeless: bool = False) -> None:
+        wait_ms = self._settings.write_retry_ms(write.attempts, is_hopeless=is_hopeless)
         self._timers.at(self._timers.now_ms + wait_ms, partial(action, write))
 
 

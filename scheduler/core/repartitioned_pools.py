@@ -123,7 +123,7 @@ class RepartitionedPools:
     def _tell(self, pool: PoolId, claim: ClaimUid, note: str) -> None:
         if claim not in self._told:
             self._told[claim] = pool
-            self._outbox.tell_about_claim(self._store.claims[claim], REASON, "Scheduling", note)
+            self._outbox.report_on_claim(self._store.claims[claim], REASON, "Scheduling", note)
 
 
 def _of_whole(device: DeviceId) -> str:

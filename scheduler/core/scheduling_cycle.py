@@ -16,17 +16,18 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites, Settlement
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Unfinished
-from scheduler.core.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
-from scheduler.core.outbox import Answer, Outbox
+from scheduler.core.outbox import Outbox
+from scheduler.core.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.queued_pod import QueuedPod
 from scheduler.core.scheduling_queue import SchedulingQueue
-from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
-from scheduler.core.taking_back import SCHEDULER_ERROR, UNSCHEDULABLE, Reason, TakingBack
+from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
 from scheduler.framework.api import ClusterView, Held
 from scheduler.framework.cycle import Cycle
@@ -34,7 +35,6 @@ from scheduler.framework.decisions import (
     AddClaimFinalizer,
     Decision,
     DeleteClaim,
-    PatchPodStatus,
     RecordEvent,
     RemoveClaimFinalizer,
     WriteClaimStatus,
@@ -53,7 +53,6 @@ COSTLY: Final = (
     "Looking for its devices takes long (selectors or constraints that cost much to decide), so it is tried again "
     "after {} at the earliest."
 )
-_BROKEN: Final = 500  # and above: the server, or a webhook of somebody, not what was asked
 
 
 class SchedulingCycles:
@@ -73,6 +72,8 @@ class SchedulingCycles:
         settings: CoreSettings,
         view: ClusterView,
         taking_back: TakingBack,
+        conditions: PodConditions,
+        aftermath: Aftermath,
     ) -> None:
         self._store: Final = store
         self._overlay: Final = overlay
@@ -85,9 +86,9 @@ class SchedulingCycles:
         self._settings: Final = settings
         self._view: Final = view
         self._taking_back: Final = taking_back
+        self._conditions: Final = conditions
+        self._aftermath: Final = aftermath
         self._begun_at = 0
-        # The condition we last asked the API server to store, while it may not be observed yet.
-        self._told: Final[dict[PodUid, tuple[str, str]]] = {}
 
     def run(self, queued: QueuedPod, looks_max: int, steps_max: int) -> None:
         """Try to place one pod that the queue has given out.
@@ -108,7 +109,7 @@ class SchedulingCycles:
             message = self._message(filtered.status.message, {})
             self._unschedulable(queued, message, frozenset({filtered.status.plugin}), None)
         elif filtered.status is not SUCCESS:
-            self.fail(queued, filtered.status)
+            self._fail(queued, filtered.status)
         else:
             rejecters = frozenset(queued.runner.plugins)
             self._unschedulable(queued, NO_NODES, rejecters, None)
@@ -116,7 +117,7 @@ class SchedulingCycles:
     def _place(self, queued: QueuedPod, cycle: Cycle, filtered: PreFiltered, looks_max: int) -> None:
         plan = queued.runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
-            self.fail(queued, plan)
+            self._fail(queued, plan)
             return
         found = self._feasibility.find(
             queued.runner,
@@ -144,7 +145,7 @@ class SchedulingCycles:
             case Unfinished(reasons):
                 self._postpone(queued, reasons)
             case Status() as failure:
-                self.fail(queued, failure)
+                self._fail(queued, failure)
 
     def _reserve(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
         runner, uid = queued.runner, queued.uid
@@ -184,7 +185,7 @@ class SchedulingCycles:
             self._outbox.notes.append(f"pod {queued.pod.key}: the search goes on after others, in {rest_ms} ms")
         if rest_ms:
             message = f"{self._message('', reasons)} {UNFINISHED.format(_seconds(rest_ms))}"
-            self._tell(queued.pod, UNSCHEDULABLE, message, None)
+            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, message))
 
     def _undo(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
         decisions = queued.runner.unreserve(cycle, node, self._view)
@@ -195,7 +196,7 @@ class SchedulingCycles:
             message = self._message("", dict.fromkeys(status.reasons, 1))
             self._unschedulable(queued, message, frozenset({status.plugin}), None)
         else:
-            self.fail(queued, status)
+            self._fail(queued, status)
 
     # No node
 
@@ -241,9 +242,9 @@ class SchedulingCycles:
             self._outbox.notes.append(f"pod {queued.pod.key}: unschedulable, waits for a change ({by}): {message}")
         if nominated_node is None and self._waits_for_own_write(queued.uid):
             at_ms = self._timers.now_ms + self._settings.gated_ms_silent
-            self._timers.at(at_ms, partial(self._tell_later, queued, queued.ticket, message))
+            self._timers.at(at_ms, partial(self._report_later, queued, queued.ticket, message))
         else:
-            self._tell(queued.pod, UNSCHEDULABLE, message, nominated_node)
+            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, message), nominated_node)
 
     def _waits_for_own_write(self, uid: PodUid) -> bool:
         """Whether we are allocating a claim of the pod for another one: pods that share a claim come this way."""
@@ -253,73 +254,20 @@ class SchedulingCycles:
                 return True
         return False
 
-    def _tell_later(self, queued: QueuedPod, ticket: int, message: str) -> None:
+    def _report_later(self, queued: QueuedPod, ticket: int, message: str) -> None:
         if self._queue.find(queued.uid) is queued and queued.ticket == ticket:
-            self._tell(queued.pod, UNSCHEDULABLE, message, None)
+            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, message))
 
-    def fail(self, queued: QueuedPod, status: Status, delay_ms: int | None = None) -> None:
-        """Something went wrong: say so, and try again after a while."""
-        self._queue.failed(queued, self._timers.now_ms, delay_ms, steps=self._taken())
-        if self._outbox.takes_notes:
-            wait_ms = queued.ready_ms - self._timers.now_ms
-            self._outbox.notes.append(f"pod {queued.pod.key}: failed, again in {wait_ms} ms: {status.message}")
-        self._tell(queued.pod, UNSCHEDULABLE if status.is_rejection else SCHEDULER_ERROR, status.message, None)
+    def _fail(self, queued: QueuedPod, status: Status) -> None:
+        self._aftermath.attempt_failed(queued, status, steps=self._taken())
 
     def explain(self, queued: QueuedPod) -> None:
-        """Tell a gated pod why it is kept out. One with scheduling gates says so itself."""
+        """Report why PreEnqueue keeps a pod out. Scheduling gates speak for themselves."""
         if queued.pod.spec.scheduling_gates:
             return
         status = queued.runner.pre_enqueue(queued.pod, self._view)
         if status.is_rejection:
-            self._tell(queued.pod, UNSCHEDULABLE, self._message(status.message, {}), None)
-
-    # Telling
-
-    def tell_wait(self, uid: PodUid, reason: str, message: str) -> None:
-        """What a pod that is being bound waits for: no failure, so no event."""
-        pod = self._store.pods.get(uid)
-        if pod is not None and pod.node_name is None:
-            self._set_condition(pod, reason, message, None)
-
-    def tell_trouble(self, uid: PodUid, text: str) -> None:
-        """What keeps a pod that is being bound waiting; said once."""
-        pod = self._store.pods.get(uid)
-        if pod is not None and pod.node_name is None and self._told.get(uid) != (SCHEDULER_ERROR, text):
-            self._tell(pod, SCHEDULER_ERROR, text, None)
-
-    def _tell(self, pod: Pod, reason: str, message: str, nominated_node: NodeName | None) -> None:
-        self._outbox.tell_about_pod(pod, "Warning", "FailedScheduling", "Scheduling", message)
-        self._set_condition(pod, reason, message, nominated_node)
-
-    def _set_condition(self, pod: Pod, reason: str, message: str, nominated_node: NodeName | None) -> None:
-        known = self._told.get(pod.uid) or _condition(pod)
-        if known == (reason, message) and nominated_node is None:
-            return
-        self._told[pod.uid] = (reason, message)
-        self._patch(PatchPodStatus(pod.key, pod.uid, reason, message, nominated_node), 1)
-
-    def _patch(self, patch: PatchPodStatus, attempt: int) -> None:
-        self._outbox.ask(patch, partial(self._patched, patch, attempt))
-
-    def _patched(self, patch: PatchPodStatus, attempt: int, answer: Answer) -> None:
-        uid = patch.uid
-        if isinstance(answer, WriteAccepted) or self._told.get(uid) != (patch.reason, patch.message):
-            return  # said, or something else is to be said by now
-        if isinstance(answer, WriteOutcomeUnknown) or (isinstance(answer, WriteRejected) and answer.code >= _BROKEN):
-            settings = self._settings
-            wait_ms = backoff_ms(settings.backoff_ms_initial, settings.backoff_ms_max, attempt)
-            self._timers.at(self._timers.now_ms + wait_ms, partial(self._patch_again, patch, attempt + 1))
-        else:
-            del self._told[uid]  # say it again next time
-
-    def _patch_again(self, patch: PatchPodStatus, attempt: int) -> None:
-        pod = self._store.pods.get(patch.uid)
-        if pod is not None and self._told.get(patch.uid) == (patch.reason, patch.message):
-            self._patch(patch, attempt)
-
-    def forget(self, uid: PodUid) -> None:
-        """The pod is bound or gone."""
-        self._told.pop(uid, None)
+            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(status.message, {})))
 
     # PostFilter's writes
 
@@ -337,7 +285,7 @@ class SchedulingCycles:
             case AddClaimFinalizer() | WriteClaimStatus() | RemoveClaimFinalizer() | DeleteClaim():
                 self._writes.send(decision, None, _settled)
             case RecordEvent():
-                self._outbox.tell(decision)
+                self._outbox.report(decision)
             case _:
                 raise TypeError(f"plugin returned {type(decision).__name__} where only claim writes and events may be")
 
@@ -355,11 +303,3 @@ def _settled(settlement: Settlement) -> None:
 
 def _seconds(ms: int) -> str:
     return f"{-(-ms // 1000)}s"
-
-
-def _condition(pod: Pod) -> tuple[str, str] | None:
-    """Reason and message of PodScheduled=False as observed."""
-    for condition in pod.status.conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.reason, condition.message
-    return None

@@ -39,7 +39,7 @@ from typing import Final, NamedTuple
 
 from scheduler.core.queued_pod import Entry, Place, QueuedPod, ShapeGroup, first_of
 from scheduler.core.search_lanes import SearchLanes
-from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.core.settings import CoreSettings
 from scheduler.core.turns import Turns
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Plugin, Resource, TargetedHints
 from scheduler.framework.runner import Runner, Shape
@@ -104,11 +104,6 @@ class SchedulingQueue:
         self._now_ms = 0  # of the last tick
         # Gated pods that were not told why yet, with the time to do so; entries with an old ticket are void.
         self._gated: Final[deque[tuple[int, int, QueuedPod]]] = deque()
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether any pod waits for a change."""
-        return bool(self._groups or self._single_by_plugin)
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -233,7 +228,7 @@ class SchedulingQueue:
         assert rejecters, f"pod {queued.pod.key} was rejected by nobody, nothing would wake it"
         rest_ms = self._end(queued, steps, now_ms)
         queued.is_error = False
-        queued.ready_ms = now_ms + max(self._backoff_ms(queued), rest_ms)
+        queued.ready_ms = now_ms + max(self._settings.attempt_retry_ms(queued.attempts), rest_ms)
         queued.rejecters = rejecters
         led = queued.group
         if led is not None and led.shape != shape:
@@ -261,13 +256,19 @@ class SchedulingQueue:
         heapq.heappush(group.order, Entry(-queued.priority, queued.since_ms, queued.ticket, queued))
         return rest_ms
 
-    def failed(self, queued: QueuedPod, now_ms: int, delay_ms: int | None = None, *, steps: int = 0) -> None:
-        """An error, or a failure while binding: try again after a while."""
+    def failed(self, queued: QueuedPod, now_ms: int, delay_ms: int | None = None, *, steps: int | None = None) -> None:
+        """An error, or a failure while binding: try again after a while.
+
+        Args:
+            steps: What the cycle took, None when it had ended well and its cost is known (`assumed`).
+        """
         self._follow(queued, now_ms)
-        rest_ms = self._end(queued, steps, now_ms)
+        rest_ms = self._end(queued, steps, now_ms) if steps is not None else 0
         queued.is_error = True
         queued.rejecters = frozenset()
-        queued.ready_ms = now_ms + max(rest_ms, delay_ms if delay_ms is not None else self._backoff_ms(queued))
+        if delay_ms is None:
+            delay_ms = self._settings.attempt_retry_ms(queued.attempts)
+        queued.ready_ms = now_ms + max(rest_ms, delay_ms)
         self._push_backoff(queued, now_ms)
 
     def postponed(self, queued: QueuedPod, now_ms: int, *, steps: int = 0) -> int:
@@ -313,8 +314,11 @@ class SchedulingQueue:
 
     # Changes
 
-    def change(self, event: ClusterEvent, now_ms: int) -> None:
-        """Wake the pods that `event` could help."""
+    def change(self, resource: Resource, action: Action, old: object | None, new: object | None, now_ms: int) -> None:
+        """Wake the pods that this change could help."""
+        if not (self._groups or self._single_by_plugin):
+            return
+        event = ClusterEvent(resource, action, old, new)
         for waker in self._wakers(event.resource, event.action):
             singles = self._single_by_plugin.get(waker.key)
             if waker.targeted is not None and (singles or self._groups):
@@ -433,9 +437,7 @@ class SchedulingQueue:
         else:
             queued.is_error = True
             queued.rejecters = frozenset()
-            queued.ready_ms = now_ms + backoff_ms(
-                self._settings.backoff_ms_initial, self._settings.backoff_ms_max, max(queued.attempts, 1)
-            )
+            queued.ready_ms = now_ms + self._settings.attempt_retry_ms(queued.attempts)
             self._push_backoff(queued, now_ms)
 
     def _wake(self, queued: QueuedPod, now_ms: int) -> None:
@@ -607,9 +609,6 @@ class SchedulingQueue:
     def _next_ticket(self) -> int:
         self._ticket += 1
         return self._ticket
-
-    def _backoff_ms(self, queued: QueuedPod) -> int:
-        return backoff_ms(self._settings.backoff_ms_initial, self._settings.backoff_ms_max, queued.attempts)
 
 
 def pod_changes(old: Pod, new: Pod) -> Action | None:

@@ -84,7 +84,21 @@ class CoreSettings:
             if type(value) is int and value < 1:
                 raise ValueError(f"CoreSettings.{one.name}: {value} must be at least 1")
 
+    def attempt_retry_ms(self, attempts: int) -> int:
+        """Wait before a pod, or a report on it, is tried again after so many attempts."""
+        return _backoff_ms(self.backoff_ms_initial, self.backoff_ms_max, attempts)
 
-def backoff_ms(initial: int, largest: int, attempt: int) -> int:
+    def write_retry_ms(self, attempts: int, *, is_hopeless: bool = False) -> int:
+        """Wait before a write, or the read that shows what became of it, is sent again after so many attempts.
+
+        Args:
+            is_hopeless: Refused for a reason that somebody has to mend first.
+        """
+        if is_hopeless:
+            return self.configuration_retry_ms
+        return _backoff_ms(self.write_retry_ms_initial, self.write_retry_ms_max, attempts)
+
+
+def _backoff_ms(initial: int, largest: int, attempt: int) -> int:
     """`initial` after the first attempt, doubled after each further one, at most `largest`."""
     return min(largest, initial << min(max(attempt - 1, 0), 30))

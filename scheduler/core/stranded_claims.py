@@ -143,8 +143,8 @@ class StrandedClaims:
 
     def _tell(self, pod: Pod, claim: ResourceClaim) -> None:
         of_pod, of_claim = self._notes(pod, claim)
-        self._outbox.tell_about_pod(pod, "Warning", REASON, "Scheduling", of_pod)
-        self._outbox.tell_about_claim(claim, REASON, "Scheduling", of_claim)
+        self._outbox.report_on_pod(pod, "Warning", REASON, "Scheduling", of_pod)
+        self._outbox.report_on_claim(claim, REASON, "Scheduling", of_claim)
 
     def _notes(self, pod: Pod, claim: ResourceClaim) -> tuple[str, str]:
         """What the pod is told, and what the claim."""

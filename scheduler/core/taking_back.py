@@ -35,10 +35,12 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from allocator import match_node_selector
-from scheduler.core.claim_writes import GONE, ClaimWrites
+from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.inputs import WriteRejected
+from scheduler.core.outbox import GONE
+from scheduler.core.pod_conditions import Reason
 from scheduler.core.pod_writes import PodWrites, Refusal
-from scheduler.core.settings import CoreSettings, backoff_ms
+from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
 from scheduler.core.timers import Timers
 from scheduler.framework.decisions import (
@@ -48,24 +50,12 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
-from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.timestamps import parse_rfc3339_ms
 
-UNSCHEDULABLE: Final = "Unschedulable"
-SCHEDULER_ERROR: Final = "SchedulerError"
-
-
 GoOn: TypeAlias = Callable[[tuple[Decision, ...] | None], None]
-
-
-class Reason(Struct, frozen=True):
-    """What the conditions of the pods say meanwhile."""
-
-    reason: str
-    message: str
 
 
 class _Attempt(Struct, eq=False):
@@ -187,8 +177,7 @@ class TakingBack:
                 self._put_up(attempt)
                 return
             # What changes the pod again and again must not keep us busy.
-            settings = self._settings
-            wait_ms = backoff_ms(settings.write_retry_ms_initial, settings.write_retry_ms_max, attempt.conflicts - 1)
+            wait_ms = self._settings.write_retry_ms(attempt.conflicts - 1)
             self._timers.at(self._timers.now_ms + wait_ms, partial(self._put_up, attempt))
 
     def _end(self, attempt: _Attempt, decisions: tuple[Decision, ...] | None) -> None:
@@ -238,11 +227,6 @@ class TakingBack:
             return None
         claim = self._store.claim(decision.claim)
         return claim if claim is not None and claim.uid == decision.uid else None
-
-
-def reason_of(failure: Status) -> Reason:
-    """What the condition says of a pod that is given up for `failure`."""
-    return Reason(UNSCHEDULABLE if failure.is_rejection else SCHEDULER_ERROR, failure.message)
 
 
 def fence_of(pod: Pod) -> int | None:

@@ -1,29 +1,34 @@
-"""Requests that keep failing: what, whose, since when, and what the API server says; told after a few seconds.
+"""Requests that keep failing: which, since when, and what the API server says; reported after a few seconds.
 
-Retrying is right and says nothing. So whoever waits is told: the pods that a failing request keeps from being bound, in
-their condition and an event; people who look after the cluster, by namespace and kind of request (`Machine.troubles`).
+Retrying is right and shows nothing to anybody. So a failing request is reported: on the pods that it keeps from being
+bound, in their condition and an event; to people who look after the cluster, by namespace and kind of request
+(`Machine.troubles`).
 
 Rules of this module
-  1. A trouble is a run of failures of one kind of request about one object. It ends with an answer that is none (done,
-     conflict, gone), when its write is known to be overtaken, when the object is gone, or when nothing was heard of it
-     for `trouble_ms_forgotten`.
-  2. Nothing is told before it has lasted `trouble_ms_silent`: what is mended by the next attempt is nobody's business.
-     A request that is not answered for so long fails, too.
-  3. The scheduler is not ready when a kind of request fails, nothing of that kind has been done since that is told, and
-     it is not admission in a single namespace that fails. Refusals of the request itself (4xx) do not count.
+  1. A trouble is a run of failures of one kind of request about one object. It ends with an answer that is no failure
+     (done, conflict, gone), when its write is known to be overtaken, when the object is gone, or when no further
+     failure came for `trouble_ms_forgotten`.
+  2. Nothing is reported before it has lasted `trouble_ms_silent`: what the next attempt mends is nobody's business. A
+     request that is not answered for so long fails, too.
+  3. The scheduler is not ready when a kind of request fails, nothing of that kind has been done since that is reported,
+     and the failure is not admission in a single namespace. Refusals of the request itself (4xx) do not count.
 
 Cost: nothing while all goes well, but for one look a second at the requests that are unanswered for long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final, TypeAlias
 
-from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.binding import Bindings
+from scheduler.core.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.outbox import GONE, Answer, Outbox
+from scheduler.core.pod_conditions import PodConditions
 from scheduler.core.settings import CoreSettings
+from scheduler.core.store import Store
 from scheduler.core.timers import Timers
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
@@ -39,10 +44,9 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
-from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.keys import ClaimKey, PodKey, PodUid
 from scheduler.model.timestamps import format_rfc3339
 
-_GONE: Final = 404
 _LOOK_MS: Final = 1_000
 _SWEEP_MS: Final = 10_000
 _TEXTS_MAX: Final = 32
@@ -63,18 +67,17 @@ _WHAT: Final[dict[type, str]] = {
 }
 
 _Object: TypeAlias = ClaimKey | PodKey
-_Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
 
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """Failures of one kind of request about one object. `told_ms`: when its pods were last told."""
+    """Failures of one kind of request about one object. `reported_ms`: when it was last reported on its pods."""
 
     since_ms: int
     last_ms: int
     message: str = ""
     is_denial: bool = False
-    told_ms: int | None = None
+    reported_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,38 +100,42 @@ class Trouble:
 class Troubles:
     """All runs of failures."""
 
-    def __init__(self, timers: Timers, settings: CoreSettings) -> None:
-        self.changes = 0  # grows when a namespace's trouble begins to be told, or ends
+    def __init__(
+        self,
+        *,
+        store: Store,
+        outbox: Outbox,
+        bindings: Bindings,
+        conditions: PodConditions,
+        timers: Timers,
+        settings: CoreSettings,
+    ) -> None:
+        self.changes = 0  # grows when a namespace's trouble begins to be reported, or ends
+        self._store: Final = store
+        self._outbox: Final = outbox
+        self._bindings: Final = bindings
+        self._conditions: Final = conditions
         self._timers: Final = timers
         self._settings: Final = settings
         self._runs: Final[dict[tuple[type, _Object], _Run]] = {}
-        self._told: Final[dict[tuple[type, str], dict[_Object, _Run]]] = {}  # those that last, by namespace
+        self._lasting: Final[dict[tuple[type, str], dict[_Object, _Run]]] = {}  # by namespace
         self._done_ms: Final[dict[type, int]] = {}
         self.due: Answered | None = None
-        """The request that `tell_due` tells of."""
+        """The request that `report_due` reports."""
         self._look_ms = 0
         self._swept_ms = 0
-
-    def connect(
-        self,
-        unanswered: Callable[[], Iterable[tuple[Answered, int]]],
-        tell: Callable[[Answered, str], None],
-    ) -> None:
-        """Set whom to ask for unanswered requests, oldest first, and who tells the pods that wait for a request."""
-        self._unanswered, self._tell = unanswered, tell
 
     @property
     def has_runs(self) -> bool:
         """Whether anything fails."""
         return bool(self._runs)
 
-    def asked(self) -> None:
-        """A request leaves while none was under way: look in a while whether it is answered."""
-        self._look_ms = max(self._look_ms, self._timers.now_ms + _LOOK_MS)
-
     def next_deadline_ms(self) -> int | None:
         """When to look again, None while nothing is under way or fails."""
-        return self._look_ms if self._runs or next(iter(self._unanswered()), None) is not None else None
+        oldest = next(iter(self._outbox.unanswered()), None)
+        if oldest is None:
+            return self._look_ms if self._runs else None
+        return max(self._look_ms, oldest[3] + _LOOK_MS)
 
     def tick(self) -> None:
         """Let time pass: find requests that are not answered, and forget runs that nobody goes on with."""
@@ -137,25 +144,26 @@ class Troubles:
             return
         self._look_ms = now_ms + _LOOK_MS
         latest_ms = now_ms - self._settings.trouble_ms_silent
-        for decision, asked_ms in list(takewhile(lambda one: one[1] <= latest_ms, self._unanswered())):
+        overdue = tuple(takewhile(lambda asked: asked[3] <= latest_ms, self._outbox.unanswered()))
+        for decision, _, _, asked_ms in overdue:
             if type(decision) is not PatchPodStatus:  # of which many can wait for their turn to be sent
                 self._fails(decision, asked_ms, _UNANSWERED, is_denial=False)
-                self.tell_due()
+                self.report_due()
         if now_ms - self._swept_ms >= _SWEEP_MS:
             self._swept_ms = now_ms
             oldest_ms = now_ms - self._settings.trouble_ms_forgotten
             for kind, name in [key for key, run in self._runs.items() if run.last_ms < oldest_ms]:
                 self._end(kind, name)
 
-    def answered(self, decision: Answered, answer: _Answer, asked_ms: int) -> None:
-        """Take note of an answer, before whoever waits for it goes on; then `tell_due`."""
+    def answered(self, decision: Answered, answer: Answer, asked_ms: int) -> None:
+        """Take note of an answer, before whoever waits for it goes on; then `report_due`."""
         kind = type(answer)
         if kind is WriteAccepted:
             self._done_ms[type(decision)] = self._timers.now_ms
         elif isinstance(answer, WriteOutcomeUnknown):
             self._fails(decision, asked_ms, answer.message, is_denial=False)
             return
-        elif isinstance(answer, WriteRejected) and answer.code != _GONE:
+        elif isinstance(answer, WriteRejected) and answer.code != GONE:
             is_denial = not answer.is_retriable and 400 <= answer.code < 500
             message = f"{answer.code} {answer.reason}: {answer.message}" if answer.code else answer.message
             self._fails(decision, asked_ms, message, is_denial=is_denial)
@@ -163,20 +171,32 @@ class Troubles:
         if self._runs:
             self.over(decision)
 
-    def tell_due(self) -> None:
-        """Tell the pods, unless the run has ended with what the last answer led to."""
+    def report_due(self) -> None:
+        """Report it to the pods that wait, unless the run has ended with what the last answer led to."""
         decision, self.due = self.due, None
         if decision is None:
             return
         kind, name = key = type(decision), _object(decision)
         run = self._runs.get(key)
         if run is not None:
-            run.told_ms = self._timers.now_ms
+            run.reported_ms = self._timers.now_ms
             text = (
                 f"{_WHAT[kind]} {name} fails since {self._clock(run.since_ms)}: {run.message} (it is tried again, "
                 "and what the pod was given stays held for it until the outcome is known)"
             )
-            self._tell(decision, text)
+            for uid in self._waiting(decision):
+                if uid in self._bindings:
+                    self._conditions.report_trouble(uid, text)
+
+    def _waiting(self, decision: Answered) -> Iterable[PodUid]:
+        """Whom a request concerns."""
+        if isinstance(decision, PatchPodStatus):
+            return ()  # it is what would report
+        name = _object(decision)
+        if isinstance(name, ClaimKey):
+            return self._store.users_of(name)
+        pod = self._store.pod_by_key(name)
+        return () if pod is None else (pod.uid,)
 
     def forget(self, name: _Object) -> None:
         """The object is deleted, or needs nothing any more."""
@@ -191,8 +211,8 @@ class Troubles:
 
     def all(self) -> Iterator[Trouble]:
         """What fails for a few seconds already, by kind of request and namespace."""
-        everywhere = {kind for kind, _ in self._told if self._is_everywhere(kind)}
-        for (kind, namespace), runs in self._told.items():
+        everywhere = {kind for kind, _ in self._lasting if self._is_everywhere(kind)}
+        for (kind, namespace), runs in self._lasting.items():
             name, first = min(runs.items(), key=lambda item: item[1].since_ms)
             count = "" if len(runs) == 1 else f" and {len(runs) - 1} more"
             text = f"{_WHAT[kind]} {name}{count} fails since {self._clock(first.since_ms)}: {first.message}"
@@ -209,7 +229,7 @@ class Troubles:
         # What was on its way when it began may still have been done.
         done_ms = self._done_ms.get(kind, 0) - self._settings.trouble_ms_silent
         namespaces = set()
-        for (other, namespace), runs in self._told.items():
+        for (other, namespace), runs in self._lasting.items():
             failing = [run for run in runs.values() if other is kind and not run.is_denial and run.since_ms > done_ms]
             if any('webhook "' not in run.message for run in failing):
                 return True
@@ -229,19 +249,19 @@ class Troubles:
         if now_ms - run.since_ms < self._settings.trouble_ms_silent:
             return
         kind, name = key
-        group = self._told.setdefault((kind, name.namespace), {})
+        group = self._lasting.setdefault((kind, name.namespace), {})
         if not group:
             self.changes += 1
         group[name] = run
-        if run.told_ms is None or now_ms - run.told_ms >= self._settings.trouble_ms_again:
+        if run.reported_ms is None or now_ms - run.reported_ms >= self._settings.trouble_ms_again:
             self.due = decision
 
     def _end(self, kind: type, name: _Object) -> None:
         if self._runs.pop((kind, name), None) is None:
             return
-        group = self._told.get((kind, name.namespace))
+        group = self._lasting.get((kind, name.namespace))
         if group is not None and group.pop(name, None) is not None and not group:
-            del self._told[kind, name.namespace]
+            del self._lasting[kind, name.namespace]
             self.changes += 1
 
     def _clock(self, ms: int) -> str:

@@ -91,9 +91,14 @@ class WriteClaimStatus(Struct, frozen=True):
 
 
 class ReadClaim(Struct, frozen=True):
-    """GET the claim, past any cache: after a conflict, or to learn what became of a write."""
+    """GET the claim, past any cache: after a conflict, or to learn what became of a write.
+
+    Args:
+        uid: The claim that is expected there; an answer that finds nothing says that this one is gone.
+    """
 
     claim: ClaimKey
+    uid: ClaimUid
     id: WriteId = UNSENT
 
 
@@ -112,9 +117,14 @@ class BindPod(Struct, frozen=True):
 
 
 class ReadPod(Struct, frozen=True):
-    """GET the pod: to learn what became of a binding."""
+    """GET the pod: to learn what became of a binding.
+
+    Args:
+        uid: The pod that is expected there; an answer that finds nothing says that this one is gone.
+    """
 
     pod: PodKey
+    uid: PodUid
     id: WriteId = UNSENT
 
 

@@ -18,7 +18,7 @@ from scheduler.core.inputs import (
     WriteRejected,
 )
 from scheduler.framework.api import PreBindDone, PreBindWait
-from scheduler.framework.decisions import BindPod, ReadClaim, ReadPod, WriteClaimStatus
+from scheduler.framework.decisions import BindPod, PatchPodStatus, ReadClaim, ReadPod, WriteClaimStatus, WriteId
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey
 from tests import builders
@@ -257,6 +257,22 @@ def test_a_lack_of_permissions_is_a_problem_and_not_retried_in_a_loop():
     rig.wait(2_000)
     assert rig.node_of("p") == "a"
     assert rig.machine.problems() == ()
+
+
+def test_a_condition_that_we_may_not_write_is_a_problem_too():
+    rig = Rig(Slots(0))
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.watch()
+    rig.tick()
+    rig.tell(WriteRejected(rig.take(PatchPodStatus).id, 403, "Forbidden", "no", is_configuration=True))
+    assert rig.machine.problems() == ("the API server refuses a write (403 Forbidden): no",)
+
+
+def test_an_answer_to_an_earlier_life_of_the_machine_is_ignored():
+    rig = Rig(Slots(0))
+    rig.tell(WriteAccepted(WriteId(99), claim=builders.claim("gone")))
+    assert not rig.machine.store.claims
 
 
 def test_a_throttled_write_is_sent_again():

@@ -293,7 +293,7 @@ def test_a_conflict_between_two_others_is_forgotten_with_one_of_them():
     rig.add_pod("late", claims=("theirs",))
     rig.settle()
     assert conflict_events(rig) == {}
-    assert not rig.machine.conflicts._untold  # what is kept is no more than what there is
+    assert not rig.machine.conflicts._unreported  # what is kept is no more than what there is
 
 
 def test_a_conflict_between_two_others_that_is_over_is_not_told_later():

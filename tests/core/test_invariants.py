@@ -61,7 +61,7 @@ def _release_early(rig):
 
 
 def _assume_without_binding(rig):
-    rig.machine.bindings._by_pod.clear()
+    rig.machine.bindings.clear()
 
 
 def _misfile_a_verdict(rig):
@@ -75,7 +75,7 @@ def _misfile_a_fit(rig):
 
 
 def _wait_for_nothing(rig):
-    (binding,) = rig.machine.bindings.all()
+    (binding,) = rig.machine.bindings.values()
     binding.awaited = 0
 
 

@@ -9,13 +9,16 @@ import pytest
 
 from allocator import STEP
 from cel import ANSWER_WORK_MAX
+from scheduler.core.inputs import WriteRejected
 from scheduler.core.queued_pod import Place
 from scheduler.core.settings import CoreSettings
+from scheduler.framework.decisions import BindPod
 from scheduler.model.keys import PodKey
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.allocator.test_meter import NEARLY_ENDLESS
 from tests.allocator.test_paused import hostile
+from tests.core.plugins import Reject
 from tests.core.rig import Rig
 
 A = "device.attributes['gpu.example.com']"
@@ -264,3 +267,31 @@ def test_a_turn_of_the_searches_is_shorter_than_one_of_the_active_pods():
     spent_by_input(rig, 6)
     longest = max(spent_by_input(rig, 40))
     assert longest <= (CoreSettings().search_steps_per_turn + 20) * STEP
+
+
+class Dear(Reject):
+    """Looking at a node for the pod "dear" takes long."""
+
+    def shape(self, cycle, view):
+        return cycle.pod.metadata.name
+
+    def filter(self, cycle, node, view):
+        cycle.steps_left -= 600 if cycle.pod.metadata.name == "dear" else 0
+        return super().filter(cycle, node, view)
+
+
+def test_a_pod_that_fails_while_it_is_bound_is_charged_for_its_own_search_only():
+    rig = Rig(Dear(), search_steps_first=2_000)
+    rig.add_nodes("a")
+    pods = {}
+    for name in ("cheap", "dear"):
+        rig.add_pod(name)
+        rig.watch()
+        rig.tick()
+        pods[name] = rig.machine.queue.find(rig.server.pods[PodKey("default", name)].uid)
+    costs = {name: queued.cost for name, queued in pods.items()}
+    assert costs["cheap"] < 600 <= costs["dear"]
+    assert [type(decision) for decision in rig.pending] == [BindPod, BindPod]
+    for binding in rig.pending:
+        rig.tell(WriteRejected(binding.id, 422, "Invalid", "no"))
+    assert {name: queued.cost for name, queued in pods.items()} == costs

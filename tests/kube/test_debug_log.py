@@ -30,7 +30,7 @@ def test_decisions_in_a_line():
             WriteClaimStatus(CLAIM, ClaimUid("u"), 7, reserved_for=(), id=WriteId(5)),
             BindPod(POD, PodUid("u"), NodeName("n"), id=WriteId(6)),
             PatchPodStatus(POD, PodUid("u"), "Unschedulable", "no node", "", id=WriteId(7)),
-            ReadClaim(CLAIM, id=WriteId(8)),
+            ReadClaim(CLAIM, ClaimUid("u"), id=WriteId(8)),
             RecordEvent("Pod", "default", "p", "u", "Normal", "Scheduled", "Binding", "to n"),
         )
     ] == [

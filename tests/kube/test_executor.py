@@ -62,8 +62,8 @@ ALLOCATE = WriteClaimStatus(
     id=WriteId(2),
 )
 BIND = BindPod(POD, "uid-a", "node-1", id=WriteId(3))
-READ_CLAIM = ReadClaim(CLAIM, WriteId(4))
-READ_POD = ReadPod(POD, WriteId(5))
+READ_CLAIM = ReadClaim(CLAIM, "u", WriteId(4))
+READ_POD = ReadPod(POD, "u", WriteId(5))
 CREATE = CreateClaim(CLAIM, "p", POD, "uid-a", (DeviceCount("container-0-request-1", "gpus", 2),), id=WriteId(7))
 MAPPING_FIELDS = ("containerName", "resourceName", "requestName")
 MAPPING_TEXTS = ("main", "example.com/gpu", "container-0-request-1")
@@ -706,7 +706,7 @@ async def test_one_object_in_order_and_others_meanwhile():
 async def test_no_more_than_the_limit_in_flight():
     gate = Gate()
     async with misbehaving(*[gate] * 10) as server, executing(server, in_flight_max=3) as running:
-        running.executor.submit([ReadClaim(ClaimKey("default", f"c{n}"), WriteId(n + 1)) for n in range(10)])
+        running.executor.submit([ReadClaim(ClaimKey("default", f"c{n}"), "u", WriteId(n + 1)) for n in range(10)])
         await server.asked_for(3)
         assert running.executor.stats.in_flight == 3
         assert running.executor.stats.waiting == 7
@@ -725,8 +725,8 @@ async def test_requests_that_hang_for_one_namespace_leave_slots_to_others():
         return await gate(asked) if "/namespaces/hangs/" in asked.path else await reply(CLAIM_OBJECT)(asked)
 
     async with misbehaving(*[answer] * 30) as server, executing(server, in_flight_max=8) as running:
-        running.executor.submit([ReadClaim(ClaimKey("hangs", f"c{n}"), WriteId(n + 1)) for n in range(20)])
-        running.executor.submit([ReadClaim(ClaimKey("default", f"c{n}"), WriteId(n + 100)) for n in range(5)])
+        running.executor.submit([ReadClaim(ClaimKey("hangs", f"c{n}"), "u", WriteId(n + 1)) for n in range(20)])
+        running.executor.submit([ReadClaim(ClaimKey("default", f"c{n}"), "u", WriteId(n + 100)) for n in range(5)])
         await running.told.until(lambda inputs: len(inputs) == 5)
         assert {one.id for one in running.told.inputs} == set(range(100, 105))
         assert running.executor.stats.in_flight == 6, "three quarters of the slots"
@@ -743,7 +743,7 @@ async def test_conditions_do_not_wait_behind_claims_that_hang_for_their_namespac
         return await gate(asked) if "/resourceclaims/" in asked.path else await reply({})(asked)
 
     async with misbehaving(*[answer] * 30) as server, executing(server, in_flight_max=8) as running:
-        running.executor.submit([ReadClaim(ClaimKey("default", f"c{n}"), WriteId(n + 100)) for n in range(20)])
+        running.executor.submit([ReadClaim(ClaimKey("default", f"c{n}"), "u", WriteId(n + 100)) for n in range(20)])
         running.executor.submit([UNSCHEDULABLE])
         await running.told.until(lambda inputs: len(inputs) == 1)
         assert [one.id for one in running.told.inputs] == [UNSCHEDULABLE.id]
@@ -817,9 +817,9 @@ async def test_namespaces_take_turns():
 
     async with misbehaving(*[answer] * 30) as server, executing(server, in_flight_max=1) as running:
         names = [("a", "a1"), ("a", "a2"), ("a", "a3"), ("a", "a4")]
-        running.executor.submit([ReadClaim(ClaimKey(*name), WriteId(n)) for n, name in enumerate(names)])
+        running.executor.submit([ReadClaim(ClaimKey(*name), "u", WriteId(n)) for n, name in enumerate(names)])
         await server.asked_for(1)
-        running.executor.submit([ReadClaim(ClaimKey("b", name), WriteId(10)) for name in ("b1",)])
+        running.executor.submit([ReadClaim(ClaimKey("b", name), "u", WriteId(10)) for name in ("b1",)])
         await running.told.until(lambda inputs: len(inputs) == 1)
         assert order == ["a1", "b1"]
         gate.opened.set()

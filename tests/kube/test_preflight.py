@@ -274,9 +274,9 @@ def test_listed_permissions_are_exactly_what_is_used():
     for decision in (
         AddClaimFinalizer(claim, "u", 1, ()),
         WriteClaimStatus(claim, "u", 1),
-        ReadClaim(claim),
+        ReadClaim(claim, "u"),
         BindPod(pod, "u", "n"),
-        ReadPod(pod),
+        ReadPod(pod, "u"),
         PatchPodStatus(pod, "u", "Unschedulable", ""),
         PatchExtendedResources(pod, "u", 1, None),
         PatchNodeAllocatable(pod, "u", 1, ()),

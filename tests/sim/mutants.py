@@ -16,7 +16,9 @@ import msgspec
 import pytest
 
 from scheduler.core import (
+    aftermath,
     binding_cycle,
+    binding_waits,
     claim_overlay,
     claim_writes,
     cluster_view,
@@ -25,8 +27,8 @@ from scheduler.core import (
     feasibility,
     machine,
     observation,
+    pod_conditions,
     pod_writes,
-    scheduling_cycle,
     scheduling_queue,
     store,
     tainted_slices,
@@ -34,6 +36,7 @@ from scheduler.core import (
     timers,
     troubles,
     versions,
+    withdrawals,
 )
 from scheduler.core.binding import Stage
 from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
@@ -113,21 +116,21 @@ def _hold_ends_when_pod_is_given_up(patch):
     original = binding_cycle.BindingCycles._give_up
 
     def give_up(self, binding, failure):
-        self._around.devices_released(self._overlay.release(binding.pod.uid))
+        self._aftermath.devices_released(self._overlay.release(binding.pod.uid))
         original(self, binding, failure)
 
     patch.setattr(binding_cycle.BindingCycles, "_give_up", give_up)
 
 
 def _hold_ends_when_write_is_sent(patch):
-    original = binding_cycle.BindingCycles._send
+    original = binding_cycle.BindingCycles._send_all
 
-    def send(self, binding, decision):
-        original(self, binding, decision)
-        if isinstance(decision, WriteClaimStatus):
+    def send_all(self, binding, decisions):
+        original(self, binding, decisions)
+        if any(isinstance(decision, WriteClaimStatus) for decision in decisions):
             self._overlay.release(binding.pod.uid)
 
-    patch.setattr(binding_cycle.BindingCycles, "_send", send)
+    patch.setattr(binding_cycle.BindingCycles, "_send_all", send_all)
 
 
 def _replaced_claims_are_not_looked_at(patch):
@@ -139,7 +142,7 @@ def _binds_whatever_the_revision(patch):
 
 
 def _replaced_claims_keep_their_devices(patch):
-    patch.setattr(observation.Observations, "_replaced", lambda *_: ())
+    patch.setattr(withdrawals.Withdrawals, "_of_replaced", lambda *_: ())
 
 
 def _unknown_binding_counts_as_failed(patch):
@@ -252,11 +255,11 @@ def _nobody_follows_the_leader(patch):
 
 
 def _freed_devices_wake_nobody(patch):
-    patch.setattr(observation.Observations, "devices_released", lambda self, held: None)
+    patch.setattr(aftermath.Aftermath, "devices_released", lambda self, held: None)
 
 
 def _changes_wake_nobody(patch):
-    patch.setattr(scheduling_queue.SchedulingQueue, "change", lambda self, event, now_ms: None)
+    patch.setattr(scheduling_queue.SchedulingQueue, "change", lambda *_: None)
 
 
 def _removed_taints_wake_nobody(patch):
@@ -287,7 +290,7 @@ def _bound_pods_are_queued_again(patch):
     original = observation.Observations._our_pod_observed
 
     def observed(self, old, pod):
-        if pod.uid not in self.bindings:
+        if pod.uid not in self._bindings:
             self._store.assumed.pop(pod.uid, None)
         original(self, old, pod)
 
@@ -296,12 +299,13 @@ def _bound_pods_are_queued_again(patch):
 
 def _deleted_pod_ends_its_binding_at_once(patch):
     def pod_gone(self, uid):
-        binding = self._by_pod.get(uid)
+        binding = self._bindings.get(uid)
         if binding is not None and not binding.is_given_up:
-            self._leave(binding)
+            self._waits.rouse(binding)
+            del self._bindings[uid]
             released = self._overlay.release(uid)
             self._store.forget_assumed(uid)
-            self._around.devices_released(released)
+            self._aftermath.devices_released(released)
 
     patch.setattr(binding_cycle.BindingCycles, "pod_gone", pod_gone)
 
@@ -318,7 +322,7 @@ def _clock_set_back_stops_timers(patch):
 
 
 def _unknown_writes_are_forgotten(patch):
-    patch.setattr(claim_writes.ClaimWrites, "_send_again_later", lambda self, write, *, is_hopeless: None)
+    patch.setattr(claim_writes.ClaimWrites, "_later", lambda *_, **__: None)
 
 
 def _forgets_to_look_at_changed_nodes(patch):
@@ -336,43 +340,41 @@ def _forgets_to_look_at_changed_nodes(patch):
 
 
 def _nothing_is_looked_for(patch):
-    patch.setattr(device_conflicts.DeviceConflicts, "allocation_seen", lambda self, claim: None)
+    patch.setattr(device_conflicts.DeviceConflicts, "allocation_observed", lambda self, claim: None)
 
 
 def _contests_that_become_ours_are_not_told(patch):
     """A pod of ours comes to use a claim that two others contested when it was seen."""
-    patch.setattr(device_conflicts.DeviceConflicts, "pod_seen", lambda self, pod: None)
+    patch.setattr(device_conflicts.DeviceConflicts, "pod_observed", lambda self, pod: None)
 
 
 def _reservations_of_the_gone_let_others_join(patch):
     """A contested claim that a pod used which is gone now is bound to as if that pod were there."""
-    use = device_conflicts.DeviceConflicts._use
+    original = withdrawals.Withdrawals.use_of
 
-    def _use(self, claim, *, except_pod):
-        found = use(self, claim, except_pod=except_pod)
-        return device_conflicts._Use.CERTAIN if found is device_conflicts._Use.UNSEEN else found
+    def use_of(self, claim, *, except_pod):
+        found = original(self, claim, except_pod=except_pod)
+        return withdrawals.Use.CERTAIN if found is withdrawals.Use.UNSEEN else found
 
-    patch.setattr(device_conflicts.DeviceConflicts, "_use", _use)
+    patch.setattr(withdrawals.Withdrawals, "use_of", use_of)
 
 
 def _conflicts_are_only_told(patch):
     patch.setattr(device_conflicts.DeviceConflicts, "_yield", lambda self, claim, text: device_conflicts.Fate.BOUND)
-    patch.setattr(device_conflicts.DeviceConflicts, "is_barred", lambda self, pod, claims: None)
-    patch.setattr(device_conflicts.DeviceConflicts, "withdraw_idle", lambda self, claims: False)
+    patch.setattr(withdrawals.Withdrawals, "reason_to_wait", lambda self, pod, claims: None)
+    patch.setattr(withdrawals.Withdrawals, "withdraw_unused", lambda self, claims: False)
 
 
 def _pod_yields_but_its_claim_does_not(patch):
-    patch.setattr(device_conflicts.DeviceConflicts, "_withdrawal", lambda self, key, *, except_pod: None)
+    patch.setattr(withdrawals.Withdrawals, "_withdrawal", lambda self, key, *, except_pod: None)
 
 
 def _takes_back_what_is_in_use(patch):
-    patch.setattr(
-        device_conflicts.DeviceConflicts, "_use", lambda self, claim, *, except_pod: device_conflicts._Use.NONE
-    )
+    patch.setattr(withdrawals.Withdrawals, "use_of", lambda self, claim, *, except_pod: withdrawals.Use.NONE)
 
 
 def _binds_before_its_write_is_watched(patch):
-    patch.setattr(binding_cycle.BindingCycles, "_waits_for_watch", lambda self, binding, claims: False)
+    patch.setattr(binding_waits.BindingWaits, "needs_watch", lambda self, binding, claims: False)
 
 
 def _contest_at_the_start_is_missed(patch):
@@ -545,7 +547,7 @@ def _pods_that_are_passed_by_lead(patch):
 
 
 def _troubles_are_not_told(patch):
-    patch.setattr(troubles.Troubles, "tell_due", lambda self: None)
+    patch.setattr(troubles.Troubles, "report_due", lambda self: None)
 
 
 def _troubles_never_end(patch):
@@ -554,7 +556,7 @@ def _troubles_never_end(patch):
 
 def _conditions_are_written_once(patch):
     """A condition that was not stored is not written again."""
-    patch.setattr(scheduling_cycle.SchedulingCycles, "_patch_again", lambda *_: None)
+    patch.setattr(pod_conditions.PodConditions, "_patch_again", lambda *_: None)
 
 
 MUTANTS = (

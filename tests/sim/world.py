@@ -785,7 +785,7 @@ class World(ForeignScheduler, TaintRuleActions):
     def any_pod(self):
         pods = self.server.pods
         if self.chance(self.cruelty):
-            busy = [one.pod.key for one in self.machine.bindings.all() if one.pod.key in pods]
+            busy = [one.pod.key for one in self.machine.bindings.values() if one.pod.key in pods]
             if busy:
                 return pods[self.rnd.choice(busy)]
         return self.server.pods[self.rnd.choice(sorted(self.server.pods))] if self.server.pods else None

@@ -1,0 +1,112 @@
+"""How attempts end: a pod is bound, or queued again, and what it leaves behind wakes other pods.
+
+Rules of this module
+  1. A hold that ends without an allocation is put to waiting pods as if the allocation had been removed, and an
+     assumption that ends as if the pod had left the node: what they took is free again.
+
+Not here: what is taken back from claims (`unreserving`, `withdrawals`); what observations lead to (`observation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from scheduler.core.binding import BindingCycle
+from scheduler.core.claim_overlay import footprint
+from scheduler.core.outbox import Outbox
+from scheduler.core.pod_conditions import PodConditions, reason_of
+from scheduler.core.problems import Problems
+from scheduler.core.queued_pod import QueuedPod
+from scheduler.core.scheduling_queue import SchedulingQueue
+from scheduler.core.store import Store, claims_of
+from scheduler.core.timers import Timers
+from scheduler.core.troubles import Troubles
+from scheduler.core.withdrawals import Withdrawals
+from scheduler.framework.api import Action, Held, Resource
+from scheduler.framework.status import Status
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.objects import Pod
+from scheduler.model.special_claim import is_provisional
+
+
+class Aftermath:
+    """Ends attempts."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        queue: SchedulingQueue,
+        timers: Timers,
+        outbox: Outbox,
+        conditions: PodConditions,
+        problems: Problems,
+        troubles: Troubles,
+        withdrawals: Withdrawals,
+    ) -> None:
+        self._store: Final = store
+        self._queue: Final = queue
+        self._timers: Final = timers
+        self._outbox: Final = outbox
+        self._conditions: Final = conditions
+        self._problems: Final = problems
+        self._troubles: Final = troubles
+        self._withdrawals: Final = withdrawals
+
+    def attempt_failed(
+        self, queued: QueuedPod, status: Status, delay_ms: int | None = None, *, steps: int | None = None
+    ) -> None:
+        """Something went wrong: report it, and try again after a while.
+
+        Args:
+            steps: What the scheduling cycle took; None when the pod failed later, while it was being bound.
+        """
+        self._queue.failed(queued, self._timers.now_ms, delay_ms, steps=steps)
+        if self._outbox.takes_notes:
+            wait_ms = queued.ready_ms - self._timers.now_ms
+            self._outbox.notes.append(f"pod {queued.pod.key}: failed, again in {wait_ms} ms: {status.message}")
+        self._conditions.report(queued.pod, reason_of(status))
+
+    def leave(self, uid: PodUid) -> None:
+        """The pod is bound, gone, or nobody wants it bound any more."""
+        self._queue.remove(uid, self._timers.now_ms)
+        self._conditions.forget(uid)
+
+    def pod_bound(self, binding: BindingCycle) -> None:
+        """The binding cycle ended well."""
+        self._problems.succeeded()
+        if self._troubles.has_runs:
+            self._troubles.forget(binding.pod.key)
+        self.leave(binding.uid)
+
+    def pod_failed(self, binding: BindingCycle) -> None:
+        """The binding cycle ended without a binding: queue the pod again, if it is still there and still ours."""
+        uid = binding.uid
+        pod = self._store.pods.get(uid)
+        queued = self._queue.find(uid)
+        if pod is None or pod.node_name is not None or pod.is_deleting or pod.is_terminal:
+            self.leave(uid)
+        elif queued is not None:
+            self.attempt_failed(queued, binding.failure or Status.error("binding failed"), binding.retry_ms)
+        self._withdrawals.given_up(claims_of(binding.pod))
+
+    def devices_released(self, held: Iterable[Held]) -> None:
+        """These holds have ended."""
+        for one in held:
+            claim = self._store.claims.get(one.uid)
+            if claim is None and is_provisional(one.uid):
+                claim = ResourceClaim(one.claim, one.uid, revision=0, spec=None)  # it was never created
+            stored = claim.allocation if claim is not None else None
+            if claim is not None and (stored is None or footprint(stored) != footprint(one.allocation)):
+                with_devices, without = replace(claim, allocation=one.allocation), replace(claim, allocation=None)
+                self._queue.change(Resource.CLAIM, Action.UPDATE, with_devices, without, self._timers.now_ms)
+
+    def pod_unassumed(self, pod: Pod, node: NodeName) -> None:
+        """The pod does not count on `node` any more."""
+        was = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+        self._queue.change(Resource.ASSIGNED_POD, Action.DELETE, was, None, self._timers.now_ms)
