@@ -17,13 +17,12 @@ import msgspec
 
 from scheduler.core.binding import BindingCycle
 from scheduler.core.claim_overlay import footprint
-from scheduler.core.outbox import Outbox
+from scheduler.core.ground import Ground
 from scheduler.core.pod_conditions import PodConditions, reason_of
 from scheduler.core.problems import Problems
 from scheduler.core.queued_pod import QueuedPod
 from scheduler.core.scheduling_queue import SchedulingQueue
-from scheduler.core.store import Store, claims_of
-from scheduler.core.timers import Timers
+from scheduler.core.store import claims_of
 from scheduler.core.troubles import Troubles
 from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import Action, Held, Resource
@@ -39,20 +38,18 @@ class Aftermath:
 
     def __init__(
         self,
+        ground: Ground,
         *,
-        store: Store,
         queue: SchedulingQueue,
-        timers: Timers,
-        outbox: Outbox,
         conditions: PodConditions,
         problems: Problems,
         troubles: Troubles,
         withdrawals: Withdrawals,
     ) -> None:
-        self._store: Final = store
+        self._store: Final = ground.store
         self._queue: Final = queue
-        self._timers: Final = timers
-        self._outbox: Final = outbox
+        self._timers: Final = ground.timers
+        self._outbox: Final = ground.outbox
         self._conditions: Final = conditions
         self._problems: Final = problems
         self._troubles: Final = troubles

@@ -34,20 +34,17 @@ from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding import BindingCycle, Bindings, Stage
 from scheduler.core.binding_waits import BindingWaits
 from scheduler.core.binding_writes import BindingWrites
-from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites
+from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
-from scheduler.core.outbox import GONE, Answer, Outbox
+from scheduler.core.outbox import GONE, Answer
 from scheduler.core.pod_conditions import PodConditions, Reason
-from scheduler.core.pod_writes import notes_of
-from scheduler.core.settings import CoreSettings
-from scheduler.core.store import Store, claims_of
-from scheduler.core.taking_back import fence_of
-from scheduler.core.timers import Timers
+from scheduler.core.pod_writes import PodWrites, notes_of
+from scheduler.core.store import claims_of
+from scheduler.core.taking_back import TakingBack, fence_of
 from scheduler.core.unreserving import Unreserving
 from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import (
-    ClusterView,
     PermitResult,
     PreBindDone,
     PreBindFailed,
@@ -71,38 +68,40 @@ class BindingCycles:
 
     def __init__(
         self,
+        ground: Ground,
         *,
-        store: Store,
-        overlay: ClaimOverlay,
         writes: ClaimWrites,
-        outbox: Outbox,
-        timers: Timers,
-        settings: CoreSettings,
-        view: ClusterView,
         bindings: Bindings,
-        waits: BindingWaits,
-        sent: BindingWrites,
-        unreserving: Unreserving,
+        pod_writes: PodWrites,
+        taking_back: TakingBack,
         conditions: PodConditions,
         withdrawals: Withdrawals,
         aftermath: Aftermath,
     ) -> None:
-        self._store: Final = store
-        self._overlay: Final = overlay
+        self._store: Final = ground.store
+        self._overlay: Final = ground.overlay
         self._writes: Final = writes
-        self._outbox: Final = outbox
-        self._timers: Final = timers
-        self._settings: Final = settings
-        self._view: Final = view
+        self._outbox: Final = ground.outbox
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
+        self._view: Final = ground.view
         self._bindings: Final = bindings
-        self._waits: Final = waits
-        self._sent: Final = sent
-        self._unreserving: Final = unreserving
         self._conditions: Final = conditions
         self._withdrawals: Final = withdrawals
         self._aftermath: Final = aftermath
         self._awaiting_permit: Final[dict[PodUid, None]] = {}  # who was asked longest ago comes first
         self._permits_due = 0
+        self.waits: Final = BindingWaits(ground, bindings)
+        self._sent: Final = BindingWrites(ground, writes, pod_writes)
+        self._unreserving: Final = Unreserving(
+            ground,
+            bindings=bindings,
+            waits=self.waits,
+            writes=self._sent,
+            taking_back=taking_back,
+            withdrawals=withdrawals,
+            aftermath=aftermath,
+        )
 
     # What happens to it
 
@@ -143,17 +142,17 @@ class BindingCycles:
 
     def claim_changed(self, key: ClaimKey) -> None:
         """A claim was observed anew, or a write on it was settled."""
-        for binding in self._waits.woken_by_claim(key):
+        for binding in self.waits.woken_by_claim(key):
             self._wake(binding)
 
     def claim_gone(self, key: ClaimKey) -> None:
         """A claim was deleted."""
-        for binding in self._waits.woken_by_deletion(key):
+        for binding in self.waits.woken_by_deletion(key):
             self._wake(binding)
 
     def claims_watched(self, revision: int) -> None:
         """The watch of claims has come to `revision`."""
-        for binding in self._waits.woken_by_watch(revision):
+        for binding in self.waits.woken_by_watch(revision):
             self._wake(binding)
 
     def pod_gone(self, uid: PodUid) -> None:
@@ -197,7 +196,7 @@ class BindingCycles:
         self._awaiting_permit[binding.uid] = None
         if binding.permit_deadline_ms is None:
             binding.permit_deadline_ms = self._timers.now_ms + permit.timeout_ms
-            self._waits.set_timer(binding, binding.permit_deadline_ms, self._permit)
+            self.waits.set_timer(binding, binding.permit_deadline_ms, self._permit)
 
     def _permit(self, binding: BindingCycle) -> None:
         binding.cycle.now_ms = self._timers.wall_ms
@@ -268,7 +267,7 @@ class BindingCycles:
             self._outbox.report(event)
 
     def _bind_when_certain(self, binding: BindingCycle, claims: tuple[ClaimKey, ...]) -> None:
-        if claims and self._waits.needs_watch(binding, claims):
+        if claims and self.waits.needs_watch(binding, claims):
             return
         if binding.fence_ms is not None and self._has_unwritten(binding, claims):
             return
@@ -281,12 +280,12 @@ class BindingCycles:
         self._bind(binding)
 
     def _sleep(self, binding: BindingCycle, claims: tuple[ClaimKey, ...], deadline_ms: int | None) -> None:
-        self._waits.sleep(binding, claims)
+        self.waits.sleep(binding, claims)
         if deadline_ms is not None:
-            self._waits.set_timer(binding, deadline_ms, self._wake)
+            self.waits.set_timer(binding, deadline_ms, self._wake)
 
     def _wake(self, binding: BindingCycle) -> None:
-        self._waits.rouse(binding)
+        self.waits.rouse(binding)
         if binding.stage is _PRE_BIND and not binding.awaited:
             self._pre_bind(binding)
 
@@ -315,7 +314,7 @@ class BindingCycles:
             self._give_up(binding, Status.error("too many conflicts while writing claims"))
         elif binding.stage is _PRE_BIND:
             claims = self._store.claims_of(binding.uid)
-            if not (binding.is_last_write and self._waits.needs_watch(binding, claims)):
+            if not (binding.is_last_write and self.waits.needs_watch(binding, claims)):
                 self._pre_bind(binding)
 
     # Bind
@@ -420,7 +419,7 @@ class BindingCycles:
             self._later(binding, self._bind)
 
     def _succeed(self, binding: BindingCycle) -> None:
-        self._waits.rouse(binding)
+        self.waits.rouse(binding)
         del self._bindings[binding.uid]
         pod, node = binding.pod, binding.node
         released = self._overlay.release(binding.uid)  # what the server stores may be written down differently
@@ -440,7 +439,7 @@ class BindingCycles:
         self._give_up(binding, Status.error(f"the API server refuses: {refusal.reason}: {refusal.message}"))
 
     def _give_up(self, binding: BindingCycle, failure: Status) -> None:
-        self._waits.rouse(binding)
+        self.waits.rouse(binding)
         binding.failure = failure
         binding.stage = _SETTLE
         if not binding.awaited:
@@ -450,4 +449,4 @@ class BindingCycles:
         self, binding: BindingCycle, action: Callable[[BindingCycle], None], *, is_hopeless: bool = False
     ) -> None:
         wait_ms = self._settings.write_retry_ms(binding.bind_attempts, is_hopeless=is_hopeless)
-        self._waits.set_timer(binding, self._timers.now_ms + wait_ms, action)
+        self.waits.set_timer(binding, self._timers.now_ms + wait_ms, action)

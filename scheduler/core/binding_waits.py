@@ -17,17 +17,16 @@ from functools import partial
 from typing import Final
 
 from scheduler.core.binding import BindingCycle, Bindings
-from scheduler.core.store import Store
-from scheduler.core.timers import Timers
+from scheduler.core.ground import Ground
 from scheduler.model.keys import ClaimKey, PodUid
 
 
 class BindingWaits:
     """Which cycles wait for what."""
 
-    def __init__(self, store: Store, timers: Timers, bindings: Bindings) -> None:
-        self._store: Final = store
-        self._timers: Final = timers
+    def __init__(self, ground: Ground, bindings: Bindings) -> None:
+        self._store: Final = ground.store
+        self._timers: Final = ground.timers
         self._bindings: Final = bindings
         self._by_claim: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
         self._watched_revision = 0

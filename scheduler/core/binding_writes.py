@@ -15,10 +15,10 @@ from typing import Final, TypeAlias
 
 from scheduler.core.binding import BindingCycle
 from scheduler.core.claim_writes import ClaimWrites, Settlement
+from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
-from scheduler.core.outbox import GONE, Outbox
+from scheduler.core.outbox import GONE
 from scheduler.core.pod_writes import PodWrites, Refusal
-from scheduler.core.store import Store
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     CreateClaim,
@@ -38,9 +38,9 @@ GoOn: TypeAlias = Callable[[BindingCycle], None]
 class BindingWrites:
     """Sends what plugins decide for pods that are being bound."""
 
-    def __init__(self, store: Store, outbox: Outbox, writes: ClaimWrites, pod_writes: PodWrites) -> None:
-        self._store: Final = store
-        self._outbox: Final = outbox
+    def __init__(self, ground: Ground, writes: ClaimWrites, pod_writes: PodWrites) -> None:
+        self._store: Final = ground.store
+        self._outbox: Final = ground.outbox
         self._writes: Final = writes
         self._pod_writes: Final = pod_writes
 

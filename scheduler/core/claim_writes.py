@@ -31,11 +31,10 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
-from scheduler.core.outbox import GONE, Answer, Outbox
-from scheduler.core.settings import CoreSettings
-from scheduler.core.store import Store
-from scheduler.core.timers import TimerId, Timers
+from scheduler.core.outbox import GONE, Answer
+from scheduler.core.timers import TimerId
 from scheduler.core.troubles import Troubles
 from scheduler.framework.decisions import (
     UNSENT,
@@ -89,21 +88,12 @@ class PendingWrite(Struct, eq=False):
 class ClaimWrites:
     """All writes on claims that are not settled yet."""
 
-    def __init__(
-        self,
-        outbox: Outbox,
-        timers: Timers,
-        settings: CoreSettings,
-        store: Store,
-        troubles: Troubles,
-        *,
-        freed: Callable[[ClaimKey], None],
-    ) -> None:
+    def __init__(self, ground: Ground, troubles: Troubles, *, freed: Callable[[ClaimKey], None]) -> None:
         """`freed` is called with the claim after one of its writes was settled."""
-        self._outbox: Final = outbox
-        self._timers: Final = timers
-        self._settings: Final = settings
-        self._store: Final = store
+        self._outbox: Final = ground.outbox
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
+        self._store: Final = ground.store
         self._troubles: Final = troubles
         self._freed: Final = freed
         self._by_claim: Final[dict[ClaimUid, list[PendingWrite]]] = {}

@@ -21,10 +21,9 @@ from enum import Enum
 from typing import Final
 
 from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.double_allocations import Rival
-from scheduler.core.outbox import Outbox
-from scheduler.core.store import Store, claims_of
+from scheduler.core.ground import Ground
+from scheduler.core.store import claims_of
 from scheduler.core.withdrawals import Use, Withdrawals
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
@@ -45,17 +44,10 @@ class Fate(Enum):
 class DeviceConflicts:
     """Finds conflicts, reports them, and makes ours yield."""
 
-    def __init__(
-        self,
-        store: Store,
-        overlay: ClaimOverlay,
-        outbox: Outbox,
-        withdrawals: Withdrawals,
-        binding_cycles: BindingCycles,
-    ) -> None:
-        self._store: Final = store
-        self._overlay: Final = overlay
-        self._outbox: Final = outbox
+    def __init__(self, ground: Ground, withdrawals: Withdrawals, binding_cycles: BindingCycles) -> None:
+        self._store: Final = ground.store
+        self._overlay: Final = ground.overlay
+        self._outbox: Final = ground.outbox
         self._withdrawals: Final = withdrawals
         self._binding_cycles: Final = binding_cycles
         self._unreviewed: Final[dict[ClaimUid, None]] = {}

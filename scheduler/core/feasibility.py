@@ -31,9 +31,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from scheduler.core.settings import CoreSettings
-from scheduler.core.store import Store
-from scheduler.framework.api import ClusterView
+from scheduler.core.ground import Ground
 from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.runner import Plan, Runner, Shape
 from scheduler.framework.status import SUCCESS, Code, Status
@@ -215,10 +213,10 @@ class Unfinished:
 class Feasibility:
     """Records of all shapes, least recently used first."""
 
-    def __init__(self, store: Store, settings: CoreSettings, view: ClusterView) -> None:
-        self._store: Final = store
-        self._settings: Final = settings
-        self._view: Final = view
+    def __init__(self, ground: Ground) -> None:
+        self._store: Final = ground.store
+        self._settings: Final = ground.settings
+        self._view: Final = ground.view
         self._records: Final[OrderedDict[Shape, ShapeRecord]] = OrderedDict()
         self.verdicts = 0
         """Verdicts that are remembered."""

@@ -21,12 +21,11 @@ from typing import Final
 from allocator import DeviceId, InUse
 from scheduler.core.binding import Bindings, Stage
 from scheduler.core.binding_waits import BindingWaits
-from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.double_allocations import held_devices
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility, ShapeRecord
-from scheduler.core.outbox import Outbox
+from scheduler.core.ground import Ground
 from scheduler.core.queued_pod import Place
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.store import Store, claims_of
@@ -45,26 +44,24 @@ class Invariants:
 
     def __init__(
         self,
+        ground: Ground,
         *,
-        store: Store,
-        overlay: ClaimOverlay,
         queue: SchedulingQueue,
         bindings: Bindings,
         waits: BindingWaits,
         writes: ClaimWrites,
         feasibility: Feasibility,
-        outbox: Outbox,
         places: FairPlaces,
         scheduler_names: frozenset[str],
     ) -> None:
-        self._store: Final = store
-        self._overlay: Final = overlay
+        self._store: Final = ground.store
+        self._overlay: Final = ground.overlay
         self._queue: Final = queue
         self._bindings: Final = bindings
         self._waits: Final = waits
         self._writes: Final = writes
         self._feasibility: Final = feasibility
-        self._outbox: Final = outbox
+        self._outbox: Final = ground.outbox
         self._places: Final = places
         self._scheduler_names: Final = scheduler_names
 

@@ -23,14 +23,13 @@ from allocator import Features
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding import Bindings
 from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.binding_waits import BindingWaits
-from scheduler.core.binding_writes import BindingWrites
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.cluster_view import CoreView
 from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility
+from scheduler.core.ground import Ground
 from scheduler.core.inputs import (
     ClaimDeleted,
     ClaimObserved,
@@ -71,7 +70,6 @@ from scheduler.core.stranded_claims import StrandedClaims
 from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
 from scheduler.core.troubles import Troubles
-from scheduler.core.unreserving import Unreserving
 from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision, ReadClaim, ReadPod
@@ -114,94 +112,54 @@ class Machine:
         self._problems: Final = Problems()
         self.bindings: Final = Bindings()
         view = CoreView(self.store, self.overlay, new_uid)
-        self.feasibility: Final = Feasibility(self.store, settings, view)
+        ground = Ground(self.store, self.overlay, self.outbox, self.timers, settings, view)
+        self.feasibility: Final = Feasibility(ground)
         self.queue: Final = SchedulingQueue(self.runners, settings, view, has_place=self.places.may_take)
-        conditions = PodConditions(self.store, self.outbox, self.timers, settings)
-        self.troubles: Final = Troubles(
-            store=self.store,
-            outbox=self.outbox,
-            bindings=self.bindings,
-            conditions=conditions,
-            timers=self.timers,
-            settings=settings,
-        )
-        self.writes: Final = ClaimWrites(
-            self.outbox, self.timers, settings, self.store, self.troubles, freed=self._claim_freed
-        )
-        pod_writes = PodWrites(self.outbox, self.timers, settings, self.store, self.troubles)
-        self._taking_back: Final = TakingBack(self.store, self.timers, settings, self.writes, pod_writes)
+        conditions = PodConditions(ground)
+        self.troubles: Final = Troubles(ground, self.bindings, conditions)
+        self.writes: Final = ClaimWrites(ground, self.troubles, freed=self._claim_freed)
+        pod_writes = PodWrites(ground, self.troubles)
+        self._taking_back: Final = TakingBack(ground, self.writes, pod_writes)
         withdrawals = Withdrawals(
-            store=self.store,
-            overlay=self.overlay,
+            ground,
             writes=self.writes,
             taking_back=self._taking_back,
             bindings=self.bindings,
             scheduler_names=self.runners,
         )
         aftermath = Aftermath(
-            store=self.store,
+            ground,
             queue=self.queue,
-            timers=self.timers,
-            outbox=self.outbox,
             conditions=conditions,
             problems=self._problems,
             troubles=self.troubles,
             withdrawals=withdrawals,
         )
-        waits = BindingWaits(self.store, self.timers, self.bindings)
-        binding_writes = BindingWrites(self.store, self.outbox, self.writes, pod_writes)
-        unreserving = Unreserving(
-            store=self.store,
-            overlay=self.overlay,
-            timers=self.timers,
-            view=view,
-            bindings=self.bindings,
-            waits=waits,
-            writes=binding_writes,
-            taking_back=self._taking_back,
-            withdrawals=withdrawals,
-            aftermath=aftermath,
-        )
         self._binding_cycles: Final = BindingCycles(
-            store=self.store,
-            overlay=self.overlay,
+            ground,
             writes=self.writes,
-            outbox=self.outbox,
-            timers=self.timers,
-            settings=settings,
-            view=view,
             bindings=self.bindings,
-            waits=waits,
-            sent=binding_writes,
-            unreserving=unreserving,
+            pod_writes=pod_writes,
+            taking_back=self._taking_back,
             conditions=conditions,
             withdrawals=withdrawals,
             aftermath=aftermath,
         )
         self._cycles: Final = SchedulingCycles(
-            store=self.store,
-            overlay=self.overlay,
+            ground,
             queue=self.queue,
             feasibility=self.feasibility,
             bindings=self._binding_cycles,
             writes=self.writes,
-            outbox=self.outbox,
-            timers=self.timers,
-            settings=settings,
-            view=view,
             taking_back=self._taking_back,
             conditions=conditions,
             aftermath=aftermath,
         )
-        self.conflicts: Final = DeviceConflicts(
-            self.store, self.overlay, self.outbox, withdrawals, self._binding_cycles
-        )
-        self.stranded: Final = StrandedClaims(self.store, self.outbox, self.timers, settings, self.runners)
-        self.repartitioned: Final = RepartitionedPools(self.store, self.overlay, self.outbox, self.runners)
+        self.conflicts: Final = DeviceConflicts(ground, withdrawals, self._binding_cycles)
+        self.stranded: Final = StrandedClaims(ground, self.runners)
+        self.repartitioned: Final = RepartitionedPools(ground, self.runners)
         self._observed: Final = Observations(
-            store=self.store,
-            overlay=self.overlay,
-            timers=self.timers,
+            ground,
             runners=self.runners,
             queue=self.queue,
             writes=self.writes,
@@ -214,14 +172,12 @@ class Machine:
             repartitioned=self.repartitioned,
         )
         self._invariants: Final = Invariants(
-            store=self.store,
-            overlay=self.overlay,
+            ground,
             queue=self.queue,
             bindings=self.bindings,
-            waits=waits,
+            waits=self._binding_cycles.waits,
             writes=self.writes,
             feasibility=self.feasibility,
-            outbox=self.outbox,
             places=self.places,
             scheduler_names=frozenset(self.runners),
         )

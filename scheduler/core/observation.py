@@ -16,14 +16,12 @@ from allocator import DeviceClass, ResourceSlice
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding import Bindings
 from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.device_conflicts import DeviceConflicts
+from scheduler.core.ground import Ground
 from scheduler.core.repartitioned_pools import RepartitionedPools
 from scheduler.core.scheduling_queue import SchedulingQueue, pod_changes
-from scheduler.core.store import Store
 from scheduler.core.stranded_claims import StrandedClaims
-from scheduler.core.timers import Timers
 from scheduler.core.troubles import Troubles
 from scheduler.framework.api import Action, Resource
 from scheduler.framework.runner import Runner
@@ -38,10 +36,8 @@ class Observations:
 
     def __init__(
         self,
+        ground: Ground,
         *,
-        store: Store,
-        overlay: ClaimOverlay,
-        timers: Timers,
         runners: Mapping[str, Runner],
         queue: SchedulingQueue,
         writes: ClaimWrites,
@@ -53,9 +49,9 @@ class Observations:
         stranded: StrandedClaims,
         repartitioned: RepartitionedPools,
     ) -> None:
-        self._store: Final = store
-        self._overlay: Final = overlay
-        self._timers: Final = timers
+        self._store: Final = ground.store
+        self._overlay: Final = ground.overlay
+        self._timers: Final = ground.timers
         self._runners: Final = runners
         self._queue: Final = queue
         self._writes: Final = writes

@@ -15,11 +15,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
-from scheduler.core.outbox import Answer, Outbox
-from scheduler.core.settings import CoreSettings
-from scheduler.core.store import Store
-from scheduler.core.timers import Timers
+from scheduler.core.outbox import Answer
 from scheduler.framework.decisions import PatchPodStatus
 from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName, PodUid
@@ -45,11 +43,11 @@ def reason_of(failure: Status) -> Reason:
 class PodConditions:
     """Reports on pods that are not bound."""
 
-    def __init__(self, store: Store, outbox: Outbox, timers: Timers, settings: CoreSettings) -> None:
-        self._store: Final = store
-        self._outbox: Final = outbox
-        self._timers: Final = timers
-        self._settings: Final = settings
+    def __init__(self, ground: Ground) -> None:
+        self._store: Final = ground.store
+        self._outbox: Final = ground.outbox
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
         # The condition we last asked the API server to store, while it may not be observed yet.
         self._asked: Final[dict[PodUid, Reason]] = {}
 

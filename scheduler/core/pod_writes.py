@@ -21,11 +21,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
+from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
-from scheduler.core.outbox import GONE, Answer, Outbox
-from scheduler.core.settings import CoreSettings
-from scheduler.core.store import Store
-from scheduler.core.timers import Timers
+from scheduler.core.outbox import GONE, Answer
 from scheduler.core.troubles import Troubles
 from scheduler.framework.decisions import PatchExtendedResources, PatchPodStatus, PodNote, ReadPod
 from scheduler.model.objects import Pod
@@ -55,13 +53,11 @@ class _Write:
 class PodWrites:
     """Sends the writes; keeps nothing but what waits for an answer or a timer."""
 
-    def __init__(
-        self, outbox: Outbox, timers: Timers, settings: CoreSettings, store: Store, troubles: Troubles
-    ) -> None:
-        self._outbox: Final = outbox
-        self._timers: Final = timers
-        self._settings: Final = settings
-        self._store: Final = store
+    def __init__(self, ground: Ground, troubles: Troubles) -> None:
+        self._outbox: Final = ground.outbox
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
+        self._store: Final = ground.store
         self._troubles: Final = troubles
 
     def send(self, decision: PodNote | PatchPodStatus, settled: Callable[[Refusal | None], None]) -> None:

@@ -22,9 +22,7 @@ from collections.abc import Collection, Container, Iterable
 from typing import Final
 
 from allocator import DeviceId, PoolId, ResourceSlice, newest_slices, vanished_devices
-from scheduler.core.claim_overlay import ClaimOverlay
-from scheduler.core.outbox import Outbox
-from scheduler.core.store import Store
+from scheduler.core.ground import Ground
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimUid
 
@@ -34,10 +32,10 @@ REASON: Final = "DeviceRepartitioned"
 class RepartitionedPools:
     """Finds them, and tells those who have a part."""
 
-    def __init__(self, store: Store, overlay: ClaimOverlay, outbox: Outbox, scheduler_names: Container[str]) -> None:
-        self._store: Final = store
-        self._overlay: Final = overlay
-        self._outbox: Final = outbox
+    def __init__(self, ground: Ground, scheduler_names: Container[str]) -> None:
+        self._store: Final = ground.store
+        self._overlay: Final = ground.overlay
+        self._outbox: Final = ground.outbox
         self._scheduler_names: Final = scheduler_names
         self._is_listed = False
         self._pools: Final[dict[PoolId, None]] = {}  # in which a device is gone

@@ -18,18 +18,14 @@ from typing import Final
 
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites, Settlement
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Unfinished
-from scheduler.core.outbox import Outbox
+from scheduler.core.ground import Ground
 from scheduler.core.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.queued_pod import QueuedPod
 from scheduler.core.scheduling_queue import SchedulingQueue
-from scheduler.core.settings import CoreSettings
-from scheduler.core.store import Store
 from scheduler.core.taking_back import TakingBack
-from scheduler.core.timers import Timers
-from scheduler.framework.api import ClusterView, Held
+from scheduler.framework.api import Held
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
@@ -60,31 +56,26 @@ class SchedulingCycles:
 
     def __init__(
         self,
+        ground: Ground,
         *,
-        store: Store,
-        overlay: ClaimOverlay,
         queue: SchedulingQueue,
         feasibility: Feasibility,
         bindings: BindingCycles,
         writes: ClaimWrites,
-        outbox: Outbox,
-        timers: Timers,
-        settings: CoreSettings,
-        view: ClusterView,
         taking_back: TakingBack,
         conditions: PodConditions,
         aftermath: Aftermath,
     ) -> None:
-        self._store: Final = store
-        self._overlay: Final = overlay
+        self._store: Final = ground.store
+        self._overlay: Final = ground.overlay
         self._queue: Final = queue
         self._feasibility: Final = feasibility
         self._bindings: Final = bindings
         self._writes: Final = writes
-        self._outbox: Final = outbox
-        self._timers: Final = timers
-        self._settings: Final = settings
-        self._view: Final = view
+        self._outbox: Final = ground.outbox
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
+        self._view: Final = ground.view
         self._taking_back: Final = taking_back
         self._conditions: Final = conditions
         self._aftermath: Final = aftermath

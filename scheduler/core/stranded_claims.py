@@ -25,10 +25,8 @@ from collections.abc import Container
 from functools import partial
 from typing import Final
 
-from scheduler.core.outbox import Outbox
-from scheduler.core.settings import CoreSettings
-from scheduler.core.store import Store
-from scheduler.core.timers import TimerId, Timers
+from scheduler.core.ground import Ground
+from scheduler.core.timers import TimerId
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimUid, PodUid
 from scheduler.model.objects import Pod
@@ -41,13 +39,11 @@ _KNOWN: Final = "https://github.com/kubernetes/kubernetes/issues/140217"
 class StrandedClaims:
     """Finds them and tells their users."""
 
-    def __init__(
-        self, store: Store, outbox: Outbox, timers: Timers, settings: CoreSettings, scheduler_names: Container[str]
-    ) -> None:
-        self._store: Final = store
-        self._outbox: Final = outbox
-        self._timers: Final = timers
-        self._settings: Final = settings
+    def __init__(self, ground: Ground, scheduler_names: Container[str]) -> None:
+        self._store: Final = ground.store
+        self._outbox: Final = ground.outbox
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
         self._scheduler_names: Final = scheduler_names
         self._is_listed = False
         self._armed: Final[dict[PodUid, TimerId]] = {}

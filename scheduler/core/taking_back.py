@@ -36,13 +36,11 @@ from msgspec import Struct
 
 from allocator import match_node_selector
 from scheduler.core.claim_writes import ClaimWrites
+from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteRejected
 from scheduler.core.outbox import GONE
 from scheduler.core.pod_conditions import Reason
 from scheduler.core.pod_writes import PodWrites, Refusal
-from scheduler.core.settings import CoreSettings
-from scheduler.core.store import Store
-from scheduler.core.timers import Timers
 from scheduler.framework.decisions import (
     Decision,
     DeleteClaim,
@@ -73,12 +71,10 @@ class _Attempt(Struct, eq=False):
 class TakingBack:
     """Puts fences up; of those that want something taken from one claim, one after the other."""
 
-    def __init__(
-        self, store: Store, timers: Timers, settings: CoreSettings, writes: ClaimWrites, pod_writes: PodWrites
-    ) -> None:
-        self._store: Final = store
-        self._timers: Final = timers
-        self._settings: Final = settings
+    def __init__(self, ground: Ground, writes: ClaimWrites, pod_writes: PodWrites) -> None:
+        self._store: Final = ground.store
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
         self._writes: Final = writes
         self._pod_writes: Final = pod_writes
         # For each claim those who want something taken from it, in the order in which they came; the first has its turn

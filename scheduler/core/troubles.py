@@ -24,12 +24,10 @@ from itertools import takewhile
 from typing import Final, TypeAlias
 
 from scheduler.core.binding import Bindings
+from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
-from scheduler.core.outbox import GONE, Answer, Outbox
+from scheduler.core.outbox import GONE, Answer
 from scheduler.core.pod_conditions import PodConditions
-from scheduler.core.settings import CoreSettings
-from scheduler.core.store import Store
-from scheduler.core.timers import Timers
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     Answered,
@@ -100,23 +98,14 @@ class Trouble:
 class Troubles:
     """All runs of failures."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        outbox: Outbox,
-        bindings: Bindings,
-        conditions: PodConditions,
-        timers: Timers,
-        settings: CoreSettings,
-    ) -> None:
+    def __init__(self, ground: Ground, bindings: Bindings, conditions: PodConditions) -> None:
         self.changes = 0  # grows when a namespace's trouble begins to be reported, or ends
-        self._store: Final = store
-        self._outbox: Final = outbox
+        self._store: Final = ground.store
+        self._outbox: Final = ground.outbox
         self._bindings: Final = bindings
         self._conditions: Final = conditions
-        self._timers: Final = timers
-        self._settings: Final = settings
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
         self._runs: Final[dict[tuple[type, _Object], _Run]] = {}
         self._lasting: Final[dict[tuple[type, str], dict[_Object, _Run]]] = {}  # by namespace
         self._done_ms: Final[dict[type, int]] = {}

@@ -18,13 +18,11 @@ from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding import BindingCycle, Bindings, Stage
 from scheduler.core.binding_waits import BindingWaits
 from scheduler.core.binding_writes import BindingWrites
-from scheduler.core.claim_overlay import ClaimOverlay
+from scheduler.core.ground import Ground
 from scheduler.core.pod_conditions import reason_of
-from scheduler.core.store import Store, claims_of
+from scheduler.core.store import claims_of
 from scheduler.core.taking_back import TakingBack
-from scheduler.core.timers import Timers
 from scheduler.core.withdrawals import Withdrawals
-from scheduler.framework.api import ClusterView
 from scheduler.framework.decisions import Decision
 from scheduler.framework.status import Status
 
@@ -36,11 +34,8 @@ class Unreserving:
 
     def __init__(
         self,
+        ground: Ground,
         *,
-        store: Store,
-        overlay: ClaimOverlay,
-        timers: Timers,
-        view: ClusterView,
         bindings: Bindings,
         waits: BindingWaits,
         writes: BindingWrites,
@@ -48,10 +43,10 @@ class Unreserving:
         withdrawals: Withdrawals,
         aftermath: Aftermath,
     ) -> None:
-        self._store: Final = store
-        self._overlay: Final = overlay
-        self._timers: Final = timers
-        self._view: Final = view
+        self._store: Final = ground.store
+        self._overlay: Final = ground.overlay
+        self._timers: Final = ground.timers
+        self._view: Final = ground.view
         self._bindings: Final = bindings
         self._waits: Final = waits
         self._writes: Final = writes

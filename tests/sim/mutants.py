@@ -301,7 +301,7 @@ def _deleted_pod_ends_its_binding_at_once(patch):
     def pod_gone(self, uid):
         binding = self._bindings.get(uid)
         if binding is not None and not binding.is_given_up:
-            self._waits.rouse(binding)
+            self.waits.rouse(binding)
             del self._bindings[uid]
             released = self._overlay.release(uid)
             self._store.forget_assumed(uid)

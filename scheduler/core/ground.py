@@ -1,0 +1,24 @@
+"""What every part of the core stands on: the state, the time, what is decided, and the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.core.claim_overlay import ClaimOverlay
+from scheduler.core.cluster_view import CoreView
+from scheduler.core.outbox import Outbox
+from scheduler.core.settings import CoreSettings
+from scheduler.core.store import Store
+from scheduler.core.timers import Timers
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Whole before any other part is made, so each part takes this and its own neighbours."""
+
+    store: Store
+    overlay: ClaimOverlay
+    outbox: Outbox
+    timers: Timers
+    settings: CoreSettings
+    view: CoreView
