@@ -1,13 +1,11 @@
 """The live scheduler: reflectors feed the machine, its decisions go to the executor, the answers come back.
 
-Everything runs on one event loop. The machine is called in turns: a turn takes the inputs that wait, for at most
-`_TURN_S`, then the timer, hands out the decisions, and lets the network have its turn. Nothing here decides anything.
+Everything runs on one event loop.
 
 Rules of this module
-  1. Only `_turn` calls the machine, and never while it is being called.
-  2. Leaving the context stops everything for certain: watches first, then writes in flight are awaited, then the rest.
-  3. An exception out of the machine is a defect: it ends the app with that exception, for a wrong state must not go on.
-  4. With leader election nothing is read before the lease is held, and losing it ends the app: what the machine knows
+  1. Leaving the context stops everything for certain: watches first, then writes in flight are awaited, then the rest.
+  2. An exception out of the machine is a defect: it ends the app with that exception, for a wrong state must not go on.
+  3. With leader election nothing is read before the lease is held, and losing it ends the app: what the machine knows
      is then somebody else's to change.
 """
 
@@ -17,19 +15,14 @@ import asyncio
 import gc
 import logging
 import os
-import time
 import uuid
-from collections import deque
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from scheduler.config import Config, ProfileConfig
-from scheduler.core.inputs import Input, TimerFired
 from scheduler.core.machine import Machine
-from scheduler.core.recording import Handle
-from scheduler.debug_log import DebugLog
 from scheduler.framework.decisions import Decision
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
@@ -42,22 +35,31 @@ from scheduler.kube.health import HealthServer
 from scheduler.kube.lease import Election, Lease, LeaseLostError, LeaseTimes
 from scheduler.kube.preflight import Preflight, PreflightError, check
 from scheduler.kube.profiling import DECIDING, Stages, unobserved
+from scheduler.kube.reporting import LogReporter
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.kube.watch import Reflector, WatchLimits
+from scheduler.machine_turns import MachineTurns
 from scheduler.metrics import CONTENT_TYPE, Metrics, Observed
 from scheduler.recorder import ProfileRecipe, Recipe, Recorder
 
 log = logging.getLogger(__name__)
 
-_TURN_S: Final = 0.005
-_ALIVE_S: Final = 30.0
 _PREFLIGHT_PAUSE_S_MAX: Final = 10.0
-_TIMER: Final = TimerFired()
 _LEASE_NAMESPACE: Final = "kube-system"
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What there is once the API server has been found usable."""
+
+    machine: Machine
+    turns: MachineTurns
+    executor: Executor
+    reflectors: tuple[Reflector, ...]
+
+
 class SchedulerApp:
-    """The scheduler of one cluster, running while its context is open.
+    """The scheduler of one cluster, running while its context is open. Made in a running event loop.
 
         async with SchedulerApp(Connection(url=...), Config(health_port=None)) as app:
             await app.synced()
@@ -67,15 +69,6 @@ class SchedulerApp:
         CredentialsError, PreflightError: The server cannot be used; the text says what is missing.
         OSError: The health port is taken.
     """
-
-    # There from entering on: they need the loop, or what the server says of itself.
-    clock: Clock
-    health: HealthServer  # only with a health port
-    machine: Machine
-    _loop: asyncio.AbstractEventLoop
-    _freshness: Freshness
-    _handle: Handle
-    _executor: Executor
 
     def __init__(
         self,
@@ -92,30 +85,22 @@ class SchedulerApp:
         is_patient: Wait for an API server that does not answer yet, instead of raising.
         """
         self.config = config or Config()
+        self.running: Running | None = None
+        self.health: HealthServer | None = None
+        self.serves_health = asyncio.Event()
+        self.reports = LogReporter()
+        self._connection = connection
         self._stages = stages
         self._recorder = recorder
-        self.preflight: Preflight | None = None
-        self.problems_by_subject: dict[str, str] = {}  # what the server refuses us, by right or kind
-        self.longest_handle_s = 0.0
-        self._connection = connection
         self._is_patient = is_patient
-        self.serves_health = asyncio.Event()
-        self._starting: str | None = "starting"  # why nothing is watched yet
-        self.reflectors: tuple[Reflector, ...] = ()
-        self._stack = AsyncExitStack()
-        self._inbox: deque[Input] = deque()
-        self._reported: dict[tuple[str, str], str] = {}
-        self._dropped: set[tuple[str, ...]] = set()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._next_turn: asyncio.Handle | None = None  # as soon as possible
-        self._timer: asyncio.TimerHandle | None = None  # at the machine's deadline
-        self._last_turn_s = 0.0
-        self._inputs_count = 0
-        self._election: Election | None = None
-        self._debug_log = DebugLog() if log.isEnabledFor(logging.DEBUG) else None
-        self._troubles_seen = 0  # `Troubles.changes` when they were logged last
-        self._logged_troubles: dict[tuple[str, str], str] = {}
+        self._loop = asyncio.get_running_loop()
+        self._clock = Clock(self._loop.time)
         self._clients: list[ApiClient] = []
+        self._freshness = self._freshness_of(())
+        self._starting = "starting"  # why nothing is watched yet
+        self._stack = AsyncExitStack()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._election: Election | None = None
         self._synced = asyncio.Event()
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None
@@ -140,10 +125,7 @@ class SchedulerApp:
         await self._stop()
 
     async def _start(self) -> None:
-        config, loop = self.config, asyncio.get_running_loop()
-        self._loop = loop
-        self._freshness = self._freshness_of(())
-        self.clock = Clock(loop.time)
+        config = self.config
         credentials = await self._connection.open()
         timeouts = Timeouts(total_s=config.request_timeout)
         stages = self._stages
@@ -172,39 +154,47 @@ class SchedulerApp:
         features = config.features()
         lease_namespace = self._lease_namespace() if config.leader_election.leader_elect else None
         if config.preflight:
-            self.preflight = await self._check(client, lease_namespace)
-            log.info("connected to %s, Kubernetes %s", credentials.url, self.preflight.version)
+            preflight = await self._check(client, lease_namespace)
+            log.info("connected to %s, Kubernetes %s", credentials.url, preflight.version)
             gates = await read_gates(client)
-            for warning in (*self.preflight.warnings, *dropped_by(gates)):
+            for warning in (*preflight.warnings, *dropped_by(gates)):
                 log.warning("%s", warning)
             features = features_left(features, gates)
-        settings = replace(config.core_settings(), takes_notes=self._debug_log is not None)
+        settings = replace(config.core_settings(), takes_notes=log.isEnabledFor(logging.DEBUG))
         recipe = Recipe(tuple(profile_recipe(profile, config) for profile in config.profiles), features, settings)
         recording = self._recorder.begin(recipe, _new_uid) if self._recorder is not None else None
-        self.machine = recipe.machine(recording.new_uid if recording is not None else _new_uid)
+        machine = recipe.machine(recording.new_uid if recording is not None else _new_uid)
         observe = stages.timed if stages is not None else unobserved
-        self._handle = observe(DECIDING, self.machine.handle)
-        if recording is not None:
-            self._handle = recording.of(self._handle)
+        handle = observe(DECIDING, machine.handle)
+        turns = MachineTurns(
+            machine,
+            recording.of(handle) if recording is not None else handle,
+            self._submit,
+            clock=self._clock,
+            metrics=self.metrics,
+            recorder=self._recorder,
+            on_idle=self._note_sync,
+            on_failure=self._fail,
+        )
         codec = Codec(config.slice_selector, observe=observe)
         if lease_namespace is not None:
             self._election = await self._elect(credentials, lease_namespace)
-        self._executor = await self._stack.enter_async_context(
+        executor = await self._stack.enter_async_context(
             Executor(
                 client,
                 codec,
-                self.clock,
-                self._deliver_one,
-                self,
+                self._clock,
+                turns.deliver_answer,
+                self.reports,
                 events=self._events,
                 in_flight_max=config.writes_in_flight,
                 on_write=self._note_write,
             )
         )
         limits = WatchLimits(inactivity_s=config.watch_inactivity)
-        self.reflectors = tuple(Reflector(client, kind, self._deliver, self, limits=limits) for kind in codec.kinds)
-        self._starting = None
-        self._tasks = [asyncio.create_task(self._begin(), name="begin")]
+        reflectors = tuple(Reflector(client, kind, turns.deliver, self.reports, limits=limits) for kind in codec.kinds)
+        self.running = Running(machine, turns, executor, reflectors)
+        self._tasks = [asyncio.create_task(self._begin(self.running), name="begin")]
         self._tasks[0].add_done_callback(self._on_task_done)
 
     def _lease_namespace(self) -> str:
@@ -221,13 +211,16 @@ class SchedulerApp:
         self._clients.append(client)
         identity = f"{os.uname().nodename}_{uuid.uuid4()}"
         leases = [
-            Lease(client, self, namespace=namespace, name=name, identity=identity, times=times)
+            Lease(client, self.reports, namespace=namespace, name=name, identity=identity, times=times)
             for name in self.config.lease_names
         ]
         # Entered before the executor: on leaving it is kept until what was written is settled.
         return await self._stack.enter_async_context(
-            Election(leases, on_lost=self._on_lease_lost, may_release=lambda: self._executor.is_drained)
+            Election(leases, on_lost=self._on_lease_lost, may_release=self._is_drained)
         )
+
+    def _is_drained(self) -> bool:
+        return self.running is None or self.running.executor.is_drained
 
     def _may_write(self) -> bool:
         return self._election is None or self._election.may_write()
@@ -244,24 +237,29 @@ class SchedulerApp:
         """End; the first reason counts."""
         if self._failure is None:
             self._failure = error
-            self._ended.set()
+            self._end()
 
-    async def _begin(self) -> None:
+    def _end(self) -> None:
+        self._ended.set()
+        if self.running is not None:
+            self.running.turns.stop()
+
+    async def _begin(self, running: Running) -> None:
         """Read the cluster, when it is our turn."""
         if self._election is not None:
             await self._election.acquired()
-        self._freshness = self._freshness_of(self.reflectors)
+        self._freshness = self._freshness_of(running.reflectors)
         if self.config.tune_gc:
             # Every collection would walk the growing cache: 3 to 8 times the cost of decoding.
             gc.disable()
-        self._last_turn_s = self._loop.time()
+        running.turns.begin()
         watches = [
-            asyncio.create_task(reflector.run(), name=f"watch-{reflector.kind.name}") for reflector in self.reflectors
+            asyncio.create_task(reflector.run(), name=f"watch-{reflector.kind.name}")
+            for reflector in running.reflectors
         ]
         for task in watches:
             task.add_done_callback(self._on_task_done)
-        self._tasks += [*watches, asyncio.create_task(self._announce_sync(), name="announce-sync")]
-        self._schedule_turn()
+        self._tasks += [*watches, asyncio.create_task(self._announce_sync(running), name="announce-sync")]
 
     async def _check(self, client: ApiClient, lease_namespace: str | None) -> Preflight:
         """The preflight; a patient one is made again until it is answered."""
@@ -296,10 +294,7 @@ class SchedulerApp:
         try:
             await self._stack.aclose()  # awaits writes in flight; their answers still reach the machine
         finally:
-            for handle in (self._next_turn, self._timer):
-                if handle is not None:
-                    handle.cancel()
-            self._ended.set()
+            self._end()
             if self.config.tune_gc:
                 gc.enable()
 
@@ -320,160 +315,54 @@ class SchedulerApp:
 
     def problems(self) -> list[str]:
         """Why the scheduler is not ready: not its turn, caches not filled or stale, permissions, the machine's own."""
-        if self._starting is not None:
+        running = self.running
+        if running is None:
             return [self._starting]
-        refused = self.problems_by_subject
+        refused = self.reports.refused_by_subject
         if self._election is not None and (not_ours := self._election.problems()):
             return [*not_ours, *(f"refused by the API server: {subject}: {text}" for subject, text in refused.items())]
-        waiting = [reflector for reflector in self.reflectors if not reflector.stats.is_synced]
+        waiting = [reflector for reflector in running.reflectors if not reflector.stats.is_synced]
         return [
             *(f"{one.kind.name}: not listed yet{because(one)}" for one in waiting),
             *self._freshness.problems_ready(self._loop.time()),
             *(f"refused by the API server: {subject}: {text}" for subject, text in refused.items()),
-            *(text for text in self.machine.problems() if not any(known in text for known in refused.values())),
+            *(text for text in running.machine.problems() if not any(known in text for known in refused.values())),
         ]
 
     def _notes_ready(self) -> Sequence[str]:
-        return () if self._starting is not None else self.machine.troubles.texts(is_everywhere=False)
+        return self.running.machine.troubles.texts(is_everywhere=False) if self.running is not None else ()
 
     def _problems_alive(self) -> list[str]:
         if (error := self._failure) is not None:
             return [str(error) if isinstance(error, LeaseLostError) else f"the machine failed: {error}"]
-        idle_s = self._loop.time() - self._last_turn_s
-        if self._inbox and idle_s > _ALIVE_S:
-            return [f"inputs have been waiting for {idle_s:.0f} s"]
+        if self.running is not None and (waits := self.running.turns.problem()) is not None:
+            return [waits]
         return self._freshness.problems_alive(self._loop.time())
 
-    # -- Reporter: what reflectors and executor want known --
+    def _submit(self, decisions: Sequence[Decision]) -> None:
+        assert self.running is not None
+        self.running.executor.submit(decisions)
 
-    def undecodable(self, kind: str, name: str, reason: str) -> None:
-        """Say it once per object and reason."""
-        if self._reported.get((kind, name)) != reason:
-            if len(self._reported) >= 10_000:
-                self._reported.clear()
-            self._reported[kind, name] = reason
-            log.warning("%s %s cannot be used: %s", kind, name or "without a name", reason)
-
-    def refused(self, subject: str, message: str) -> None:
-        if self.problems_by_subject.get(subject) != message:
-            self.problems_by_subject[subject] = message
-            log.error("refused by the API server, see manifests/base/rbac.yaml: %s: %s", subject, message)
-
-    def dropped(self, claim: str, fields: Sequence[str]) -> None:
-        """Say it once per set of fields: what one claim lost, all of its sort lose."""
-        if fields not in self._dropped:
-            self._dropped.add(tuple(fields))
-            log.error("the API server dropped %s from the allocation of claim %s", ", ".join(fields), claim)
-
-    def granted(self, subject: str) -> None:
-        if self.problems_by_subject and self.problems_by_subject.pop(subject, None) is not None:
-            log.info("permitted again: %s", subject)
-
-    # -- turns --
-
-    def _deliver(self, inputs: Sequence[Input]) -> None:
-        self._inbox.extend(inputs)
-        self._schedule_turn()
-
-    def _deliver_one(self, given: Input) -> None:
-        if self._debug_log is not None:
-            self._debug_log.answer(given)
-        self._inbox.append(given)
-        self._schedule_turn()
-
-    def _schedule_turn(self) -> None:
-        if self._next_turn is None:
-            self._next_turn = self._loop.call_soon(self._turn)
-
-    def _turn(self) -> None:
-        self._next_turn = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._ended.is_set():
-            return
-        begun_s = time.perf_counter()
-        try:
-            self._take_inputs(begun_s)
-            if self.machine.troubles.changes != self._troubles_seen:
-                self._log_troubles()
-            deadline_ms = self.machine.next_deadline_ms()
-        except Exception as error:
-            log.exception("the machine failed; this is a defect of the scheduler")
-            self._fail(error)
-            return
-        finally:
-            if self._recorder is not None:
-                self._recorder.flush()  # before what was decided is sent: a life that is killed is recorded whole
-        if self._inbox:
-            self._schedule_turn()
-        else:
-            if not self._synced.is_set() and all(reflector.stats.is_synced for reflector in self.reflectors):
-                self._synced.set()
-            if deadline_ms is not None:
-                self._schedule_turn_at(deadline_ms)
-        self._last_turn_s = self._loop.time()
-        self.metrics.turn.observe(time.perf_counter() - begun_s)
-
-    def _take_inputs(self, begun_s: float) -> None:
-        """Inputs, for as long as a turn may last, then the timer when it is due."""
-        handle, inbox, now_ms = self._handle, self._inbox, self.clock.now_ms()
-        last_s = begun_s
-        while inbox and last_s - begun_s < _TURN_S:
-            self._execute(handle(inbox.popleft(), now_ms=now_ms))
-            last_s = self._note_handle(last_s)
-        deadline_ms = self.machine.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms <= now_ms:
-            self._execute(handle(_TIMER, now_ms=now_ms))
-            self._note_handle(last_s)
-
-    def _log_troubles(self) -> None:
-        """Say what has begun to fail for long, and what is done again: once for each kind of request and namespace."""
-        self._troubles_seen = self.machine.troubles.changes
-        failing = {(trouble.request, trouble.namespace): trouble.text for trouble in self.machine.troubles.all()}
-        for key, text in failing.items():
-            if key not in self._logged_troubles:
-                log.warning("%s", text)
-        for key, text in self._logged_troubles.items():
-            if key not in failing:
-                log.info("done again, or not needed any more: %s", text)
-        self._logged_troubles = failing
-
-    def _note_handle(self, begun_s: float) -> float:
-        self._inputs_count += 1
-        ended_s = time.perf_counter()
-        self.longest_handle_s = max(self.longest_handle_s, ended_s - begun_s)
-        return ended_s
+    def _note_sync(self) -> None:
+        running = self.running
+        assert running is not None
+        if not self._synced.is_set() and all(reflector.stats.is_synced for reflector in running.reflectors):
+            self._synced.set()
 
     def _note_write(self, decision: str, outcome: str, duration_s: float) -> None:
         self.metrics.observe_write(decision, outcome, duration_s)
         if self._stages is not None:
             self._stages.wrote(decision, outcome, duration_s)
 
-    def _execute(self, decisions: Sequence[Decision]) -> None:
-        if self._debug_log is not None:
-            self._debug_log.attempts(self.machine.outbox.notes)
-            self._debug_log.decisions(decisions)
-        if decisions:
-            self.metrics.count_decisions(decisions)
-            self._executor.submit(decisions)
-
-    def _schedule_turn_at(self, deadline_ms: int) -> None:
-        if deadline_ms <= self.clock.now_ms():
-            self._schedule_turn()
-        else:
-            # A millisecond later: a timer that fires a hair early would be asked for again at once.
-            self._timer = self._loop.call_at(self.clock.monotonic_s(deadline_ms + 1), self._turn)
-
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None and self._failure is None:
             log.error("%s ended, which is a defect of the scheduler", task.get_name(), exc_info=error)
             self._fail(error)
 
-    async def _announce_sync(self) -> None:
+    async def _announce_sync(self, running: Running) -> None:
         begun_s = self._loop.time()
         await self.synced()
-        counts = ", ".join(f"{reflector.stats.objects} {reflector.kind.name}" for reflector in self.reflectors)
+        counts = ", ".join(f"{reflector.stats.objects} {reflector.kind.name}" for reflector in running.reflectors)
         log.info("caches filled in %.2f s: %s", self._loop.time() - begun_s, counts)
         if self.config.tune_gc:
             # What was just read stays: out of the collector's sight; the rest is looked at less often than usual.
@@ -485,20 +374,21 @@ class SchedulerApp:
 
     def _observed(self) -> Observed | None:
         """What `Metrics` reads when it is scraped."""
-        if self._starting is not None:
+        running = self.running
+        if running is None:
             return None
         leases = self._election.leases if self._election is not None else ()
         return Observed(
-            machine=self.machine,
-            watches={reflector.kind.name: reflector.stats for reflector in self.reflectors},
-            writes=self._executor.stats,
+            machine=running.machine,
+            watches={reflector.kind.name: reflector.stats for reflector in running.reflectors},
+            writes=running.executor.stats,
             is_leading={lease.name: lease.may_write() for lease in leases},
             problems_count=len(self.problems()),
-            inputs_count=self._inputs_count,
+            inputs_count=running.turns.inputs_count,
             events_dropped=self._events.dropped,
-            longest_handle_s=self.longest_handle_s,
+            longest_handle_s=running.turns.longest_handle_s,
             monotonic_s=self._loop.time(),
-            now_ms=self.clock.now_ms(),
+            now_ms=self._clock.now_ms(),
         )
 
 

@@ -38,8 +38,8 @@ from typing import Any, Final, Self
 import orjson
 
 from scheduler.kube.clock import Moment, encode_micro_time, most_elapsed_s, read_clocks
+from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, Unknown
-from scheduler.kube.watch import Reporter
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import urlencode
 
 import aiohttp
@@ -48,6 +48,7 @@ from scheduler.kube.codec import (
     UndecodableError,
 )
 from scheduler.kube.credentials import CredentialsError
+from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import (
     Accepted,
     ApiClient,
@@ -96,20 +97,6 @@ class WatchStats:
     failure: str | None = None  # why the last attempt failed, None while it goes well
     version: str | None = None  # served now, of a kind that a server may not have
     is_absent: bool = False  # the server does not have this kind: nothing is watched
-
-
-class Reporter(Protocol):
-    """Who hears of what people should know; never changes what the reflector does."""
-
-    def undecodable(self, kind: str, name: str, reason: str) -> None: ...
-    def refused(self, subject: str, message: str) -> None:
-        """`subject` (a kind) is refused for lack of permission, until `granted`."""
-        ...
-
-    def granted(self, subject: str) -> None: ...
-    def dropped(self, claim: str, fields: Sequence[str]) -> None:
-        """The server stored an allocation of ours without `fields`."""
-        ...
 
 
 class _RelistError(Exception):

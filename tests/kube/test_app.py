@@ -267,7 +267,7 @@ async def test_health_and_metrics():
             for path in ("/livez", "/healthz", "/readyz"):
                 async with session.get(url + path) as response:
                     assert (response.status, await response.text()) == (200, "ok\n")
-            app.refused("create pods/binding", "no")
+            app.reports.refused("create pods/binding", "no")
             async with session.get(url + "/readyz") as response:
                 assert response.status == 503
                 assert "create pods/binding: no" in await response.text()
@@ -286,7 +286,7 @@ async def test_where_the_time_goes_is_counted():
             await cluster.apply(work("a", "b"))
             await bound(cluster, 2)
             await wait_for(cluster, "/apis/events.k8s.io/v1/events", lambda events: len(events) == 2)
-            assert app.longest_handle_s > 0
+            assert app.running.turns.longest_handle_s > 0
             assert b"dra_scheduler_longest_handle_seconds " in app.metrics.text()
 
     text = stages.table()
@@ -328,8 +328,8 @@ async def test_defect_of_the_machine_ends_the_app_and_liveness(caplog):
         def break_down(given, *, now_ms):
             raise RuntimeError("out of order")
 
-        app._handle = break_down
-        app._deliver_one(TimerFired())
+        app.running.turns._handle = break_down
+        app.running.turns.deliver([TimerFired()])
         with pytest.raises(RuntimeError, match="out of order"):
             await app.run_until(asyncio.Event())
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{app.health.port}/livez") as seen:

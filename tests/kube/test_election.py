@@ -96,7 +96,7 @@ async def test_one_schedules_and_the_other_waits_until_it_leaves(log):
                     async with session.get(f"http://127.0.0.1:{app.health.port}/metrics") as response:
                         line = f'leader_election_master_status{{name="kube-system/dra-scheduler"}} {is_leading}'
                         assert line in await response.text()
-            assert not two.machine.store.pods
+            assert not two.running.machine.store.pods
 
             await first.aclose()
             await two.synced()
@@ -144,7 +144,7 @@ async def test_who_loses_its_lease_ends_and_writes_nothing_more():
         assert not waiting.get("status", {}).get("conditions")
         assert "finalizers" not in untouched["metadata"]
         assert not untouched.get("status")
-        assert not app._executor.stats.in_flight
+        assert not app.running.executor.stats.in_flight
     assert held.holder == held._identity  # what was lost is not released
 
 
@@ -191,7 +191,9 @@ async def test_a_right_that_is_missing_later_is_named_while_it_waits(log):
         proxy.add(Fault("answer", "POST", "/leases", times=-1, status=403, body=refusal))
         async with running(proxy, preflight=False) as app:
             await log.until("waiting")
-            assert list(app.problems_by_subject) == ["create leases.coordination.k8s.io in namespace kube-system"]
+            assert list(app.reports.refused_by_subject) == [
+                "create leases.coordination.k8s.io in namespace kube-system"
+            ]
             assert app.problems()[0].startswith("waiting for the lease kube-system/dra-scheduler: ")
 
 
@@ -220,7 +222,7 @@ async def test_leaving_while_waiting_leaves_nothing():
         pytest.param(Connection(url="http://x"), None, "kube-system", id="elsewhere-kube-system"),
     ],
 )
-def test_namespace_of_the_lease(monkeypatch, tmp_path, connection, setting, wanted):
+async def test_namespace_of_the_lease(monkeypatch, tmp_path, connection, setting, wanted):
     (tmp_path / "namespace").write_text("team\n")
     monkeypatch.setattr(credentials, "IN_CLUSTER_NAMESPACE", tmp_path / "namespace")
     config = Config(leader_election=LeaderElection(resource_namespace=setting))

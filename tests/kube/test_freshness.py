@@ -223,7 +223,7 @@ async def test_after_a_rotation_of_the_authority_it_goes_on(tmp_path):
         FaultProxy(upstream=cluster.url, tls=(old.certificate, old.key)) as proxy,
         scheduler(Connection(url=proxy.url, ca=told)) as app,
     ):
-        restarts = sum(one.stats.restarts for one in app.reflectors)
+        restarts = sum(one.stats.restarts for one in app.running.reflectors)
         proxy.rotate(new.certificate, new.key)
         text = await app.until("/readyz", 503)
         assert "is not trusted: " in text
@@ -231,7 +231,7 @@ async def test_after_a_rotation_of_the_authority_it_goes_on(tmp_path):
         told.write_bytes(second.certificate.read_bytes())
         assert await app.until("/readyz", 200) == "ok\n"
         assert await app.until("/livez", 200) == "ok\n"
-        assert sum(one.stats.restarts for one in app.reflectors) > restarts
+        assert sum(one.stats.restarts for one in app.running.reflectors) > restarts
 
 
 async def test_a_patient_scheduler_waits_for_its_api_server_and_is_alive_meanwhile():

@@ -51,6 +51,6 @@ async def test_pods_of_a_group_share_the_reservation_and_others_have_their_own()
             },
             {"resource": "pods", "name": "stranger", "uid": uid},
         ]
-        served = {reflector.kind.name: reflector.stats.version for reflector in app.reflectors}
+        served = {reflector.kind.name: reflector.stats.version for reflector in app.running.reflectors}
         assert served["PodGroup"] == "v1alpha2"
         assert served["DeviceTaintRule"] == "v1beta2"

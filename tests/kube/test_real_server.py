@@ -78,7 +78,7 @@ async def test_a_rotated_authority_costs_no_pod(tmp_path: Path) -> None:
             await _bound(plane, "before")
             await asyncio.to_thread(_rotate, plane)
             async with asyncio.timeout(90):
-                while not any("is not trusted" in str(one.stats.failure) for one in app.reflectors):
+                while not any("is not trusted" in str(one.stats.failure) for one in app.running.reflectors):
                     await asyncio.to_thread(_is_bound, plane, "before")
             await asyncio.to_thread(
                 plane.request, "POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "after"}} | POD

@@ -1,0 +1,186 @@
+"""The machine on the event loop: inputs are handed to it in turns, its decisions to the executor.
+
+A turn takes the inputs that wait, for at most `_TURN_S`, then the timer, hands out the decisions, and lets the network
+have its turn. Nothing here decides anything.
+
+Rules of this module
+  1. Only `_turn` calls the machine, and never while it is being called.
+  2. An exception out of the machine is a defect: no turn comes after it, for a wrong state must not go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from scheduler.core.inputs import Input, TimerFired
+from scheduler.core.machine import Machine
+from scheduler.core.recording import Handle
+from scheduler.debug_log import DebugLog
+from scheduler.framework.decisions import Decision
+from scheduler.kube.clock import Clock
+from scheduler.metrics import Metrics
+from scheduler.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+_TURN_S: Final = 0.005
+_ALIVE_S: Final = 30.0
+_TIMER: Final = TimerFired()
+
+
+class MachineTurns:
+    """Made and used in a running event loop.
+
+    Args:
+        handle: The machine's, perhaps measured and recorded on the way.
+        submit: Takes the decisions.
+        on_idle: Called after a turn that left no input waiting.
+        on_failure: Called with what the machine raised.
+
+    Attributes:
+        inputs_count: Inputs and timers handled.
+        longest_handle_s: The longest time the machine took for one of them.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        handle: Handle,
+        submit: Callable[[Sequence[Decision]], None],
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        recorder: Recorder | None,
+        on_idle: Callable[[], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self.inputs_count = 0
+        self.longest_handle_s = 0.0
+        self._machine = machine
+        self._handle = handle
+        self._submit = submit
+        self._clock = clock
+        self._metrics = metrics
+        self._recorder = recorder
+        self._on_idle = on_idle
+        self._on_failure = on_failure
+        self._debug_log = DebugLog() if machine.outbox.takes_notes else None
+        self._loop = asyncio.get_running_loop()
+        self._inbox: deque[Input] = deque()
+        self._next_turn: asyncio.Handle | None = None  # as soon as possible
+        self._timer: asyncio.TimerHandle | None = None  # at the machine's deadline
+        self._last_turn_s = self._loop.time()
+        self._is_stopped = False
+        self._troubles_seen = 0  # `Troubles.changes` when they were logged last
+        self._logged_troubles: dict[tuple[str, str], str] = {}
+
+    def begin(self) -> None:
+        """Take the first turn soon: the machine may have something to do before any input comes."""
+        self._last_turn_s = self._loop.time()
+        self._schedule_turn()
+
+    def stop(self) -> None:
+        """No turn comes after this."""
+        self._is_stopped = True
+        for handle in (self._next_turn, self._timer):
+            if handle is not None:
+                handle.cancel()
+
+    def deliver(self, inputs: Sequence[Input]) -> None:
+        self._inbox.extend(inputs)
+        self._schedule_turn()
+
+    def deliver_answer(self, answer: Input) -> None:
+        if self._debug_log is not None:
+            self._debug_log.answer(answer)
+        self._inbox.append(answer)
+        self._schedule_turn()
+
+    def problem(self) -> str | None:
+        """Why the loop does not come to its turns; None while it does."""
+        idle_s = self._loop.time() - self._last_turn_s
+        return f"inputs have been waiting for {idle_s:.0f} s" if self._inbox and idle_s > _ALIVE_S else None
+
+    def _schedule_turn(self) -> None:
+        if self._next_turn is None:
+            self._next_turn = self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._next_turn = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._is_stopped:
+            return
+        begun_s = time.perf_counter()
+        try:
+            self._take_inputs(begun_s)
+            if self._machine.troubles.changes != self._troubles_seen:
+                self._log_troubles()
+            deadline_ms = self._machine.next_deadline_ms()
+        except Exception as error:
+            log.exception("the machine failed; this is a defect of the scheduler")
+            self.stop()
+            self._on_failure(error)
+            return
+        finally:
+            if self._recorder is not None:
+                self._recorder.flush()  # before what was decided is sent: a life that is killed is recorded whole
+        if self._inbox:
+            self._schedule_turn()
+        else:
+            self._on_idle()
+            if deadline_ms is not None:
+                self._schedule_turn_at(deadline_ms)
+        self._last_turn_s = self._loop.time()
+        self._metrics.turn.observe(time.perf_counter() - begun_s)
+
+    def _take_inputs(self, begun_s: float) -> None:
+        """Inputs, for as long as a turn may last, then the timer when it is due."""
+        handle, inbox, now_ms = self._handle, self._inbox, self._clock.now_ms()
+        last_s = begun_s
+        while inbox and last_s - begun_s < _TURN_S:
+            self._execute(handle(inbox.popleft(), now_ms=now_ms))
+            last_s = self._note_handle(last_s)
+        deadline_ms = self._machine.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms <= now_ms:
+            self._execute(handle(_TIMER, now_ms=now_ms))
+            self._note_handle(last_s)
+
+    def _note_handle(self, begun_s: float) -> float:
+        self.inputs_count += 1
+        ended_s = time.perf_counter()
+        self.longest_handle_s = max(self.longest_handle_s, ended_s - begun_s)
+        return ended_s
+
+    def _execute(self, decisions: Sequence[Decision]) -> None:
+        if self._debug_log is not None:
+            self._debug_log.attempts(self._machine.outbox.notes)
+            self._debug_log.decisions(decisions)
+        if decisions:
+            self._metrics.count_decisions(decisions)
+            self._submit(decisions)
+
+    def _schedule_turn_at(self, deadline_ms: int) -> None:
+        if deadline_ms <= self._clock.now_ms():
+            self._schedule_turn()
+        else:
+            # A millisecond later: a timer that fires a hair early would be asked for again at once.
+            self._timer = self._loop.call_at(self._clock.monotonic_s(deadline_ms + 1), self._turn)
+
+    def _log_troubles(self) -> None:
+        """Log what has begun to fail for long, and what is done again: once for each kind of request and namespace."""
+        self._troubles_seen = self._machine.troubles.changes
+        failing = {(trouble.request, trouble.namespace): trouble.text for trouble in self._machine.troubles.all()}
+        for key, text in failing.items():
+            if key not in self._logged_troubles:
+                log.warning("%s", text)
+        for key, text in self._logged_troubles.items():
+            if key not in failing:
+                log.info("done again, or not needed any more: %s", text)
+        self._logged_troubles = failing
