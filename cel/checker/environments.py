@@ -156,17 +156,6 @@ class Environment:
             return None
         return f"must evaluate to bool or the unknown type, not {result}"
 
-    def derived_result_problem(self, result: Type) -> str | None:
-        """Why a derived attribute (1.37, alpha) may not have this static type."""
-        is_list_allowed = self.is_list_attributes_enabled or self.kind == "stored"
-        scalars = ("bool", "int", "string", "kubernetes.Semver", DYN.name, ANY.name)
-        if result.name in scalars:
-            return None
-        if is_list_allowed and result.name == "list" and result.parameters[0].name in scalars:
-            return None
-        suffix = " or a list of these scalars" if is_list_allowed else ""
-        return f"must evaluate to a primitive scalar (string, integer, boolean, semver){suffix}, not {result}"
-
     def __repr__(self) -> str:
         return f"<Environment Kubernetes {self.version} {self.kind}>"
 

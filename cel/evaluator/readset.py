@@ -49,11 +49,6 @@ class ReadSet:
         self.driver: Final = driver
         self.allow_multiple_allocations: Final = allow_multiple_allocations
 
-    @property
-    def is_driver_only(self) -> bool:
-        """Whether all devices of one driver get the same answer."""
-        return self.attributes == self.capacities == frozenset() and not self.allow_multiple_allocations
-
     def __repr__(self) -> str:
         return (
             f"ReadSet(attributes={self.attributes}, capacities={self.capacities}, driver={self.driver}, "

@@ -1,7 +1,7 @@
 """Source text to expression nodes.
 
 `parse` is all of it: `lexer` cuts tokens, `parser` builds nodes and has `macros` expand calls, and
-`recovery` explains what does not parse, in cel-go's words.
+`syntax_errors` explains the first token that does not fit, in cel-go's words.
 
 Not here: types (`checker`).
 """
@@ -47,7 +47,7 @@ def parse(source: str, *, options: ParseOptions = STANDARD_OPTIONS) -> Parsed:
     """Parse one expression.
 
     Raises:
-        CompileError: with cel-go's text: syntax errors (all that ANTLR would report), reserved names,
+        CompileError: with cel-go's text: syntax errors (of the grammar the first), reserved names,
             numbers out of range, macro arguments that are none, nesting and size limits.
 
     Source: cel-go parser/parser.go at v0.29.2.
@@ -63,18 +63,18 @@ def parse(source: str, *, options: ParseOptions = STANDARD_OPTIONS) -> Parsed:
 
 def _parse(source: str, options: ParseOptions) -> Parsed:
     tokens = tokenize(source)
-    if not tokens.issues:
-        parser = Parser(tokens, options.macros, escaped_identifiers=options.escaped_identifiers)
-        try:
-            expr = parser.parse()
-        except UnexpectedTokenError:
-            pass
-        except DepthError as error:
-            raise compilation_failed(source, (Issue(-1, str(error)),)) from None
-        else:
-            if parser.issues:
-                raise compilation_failed(source, parser.issues)
-            return Parsed(expr, source, parser.macro_calls)
-    from cel.parser.recovery import syntax_issues  # noqa: PLC0415 - only a wrong expression needs it
+    issues = tokens.issues
+    parser = Parser(tokens, options.macros, escaped_identifiers=options.escaped_identifiers)
+    try:
+        expr = parser.parse()
+    except UnexpectedTokenError as error:
+        from cel.parser.syntax_errors import syntax_issue  # noqa: PLC0415 - only a wrong expression needs it
 
-    raise compilation_failed(source, syntax_issues(tokens))
+        issues = [*issues, syntax_issue(tokens, parser.position, error.wanted)]
+    except DepthError as error:
+        issues = [*issues, Issue(-1, str(error))]
+    else:
+        issues = issues or parser.issues
+        if not issues:
+            return Parsed(expr, source, parser.macro_calls)
+    raise compilation_failed(source, issues)

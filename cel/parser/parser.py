@@ -4,8 +4,8 @@ Rules of this module
   1. It accepts exactly what cel-go accepts, its depth limits included: no grammar rule may be entered
      more than 250 times at once (ANTLR counts each operator of a chain and each `.`/`[`/`(` after a
      value as one more entry of its rule), and no node may lie more than 250 counted nodes deep.
-  2. It stops at the first token that does not fit (`UnexpectedTokenError`); telling what would have fitted,
-     and going on after it as ANTLR does, is `recovery`'s.
+  2. It stops at the first token that does not fit (`UnexpectedTokenError`); saying what would have fitted is
+     `syntax_errors`'s.
   3. Two Python frames per level of parentheses, so that 249 levels fit in the interpreter's limit.
   4. Chains of `&&` and `||` become balanced trees, as in cel-go.
 
@@ -21,7 +21,19 @@ from typing import Final, NoReturn
 from cel.errors import Issue
 from cel.integers import UINT_MAX, UInt
 from cel.parser import syntax
-from cel.parser.lexer import BYTES, ESCAPED_IDENT, FLOAT, IDENT, INT, STRING, UINT, Tokens, bytes_value, string_value
+from cel.parser.lexer import (
+    BYTES,
+    EOF,
+    ESCAPED_IDENT,
+    FLOAT,
+    IDENT,
+    INT,
+    STRING,
+    UINT,
+    Tokens,
+    bytes_value,
+    string_value,
+)
 from cel.parser.macros import MOST_COPIES, Expander, MacroError, MacroKey
 from cel.parser.syntax import Call, Expr, Ident, ListExpr, Literal, MapEntry, MapExpr, Select, StructExpr, StructField
 
@@ -55,7 +67,11 @@ _FUNCTION: Final = {text: f"_{text}_" for text in _PRECEDENCE} | {"in": syntax.I
 
 
 class UnexpectedTokenError(Exception):
-    """The token at the parser's position does not fit."""
+    """The token at the parser's position does not fit; `wanted` would, or if None the beginning of an expression."""
+
+    def __init__(self, wanted: str | None) -> None:
+        super().__init__(wanted)
+        self.wanted: Final = wanted
 
 
 class DepthError(Exception):
@@ -108,7 +124,7 @@ class Parser:
         """The whole source. Raises UnexpectedTokenError or DepthError; other findings are in `issues`."""
         expr = self.binary(0)
         if self.position != len(self.kinds) - 1:
-            raise UnexpectedTokenError
+            raise UnexpectedTokenError(EOF)
         if self.height > RECURSION_LIMIT:
             raise DepthError("max recursion depth exceeded")
         return expr
@@ -513,7 +529,7 @@ class Parser:
                 self.position += 1
                 return self.problem(offset, str(error))
         else:
-            raise UnexpectedTokenError
+            raise UnexpectedTokenError(None)
         self.position += 1
         return Literal(self.new_id(), offset, value)
 
@@ -544,7 +560,7 @@ class Parser:
 
     def expect(self, kind: str) -> None:
         if self.kinds[self.position] != kind:
-            raise UnexpectedTokenError
+            raise UnexpectedTokenError(kind)
         self.position += 1
 
     def problem(self, offset: int, message: str) -> Expr:
