@@ -52,6 +52,7 @@ def manifest(case: Case) -> dict[str, Any]:
 def refusals(case: Case) -> list[str]:
     obj, strategy = copy.deepcopy(manifest(case)), STRATEGIES[case.resource]
     try:
+        strategy.default(obj, AdminNamespace())
         strategy.prepare_create(obj, AdminNamespace())
         return [str(error) for error in strategy.validate_create(obj, AdminNamespace())]
     except ApiError as error:

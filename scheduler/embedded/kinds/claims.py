@@ -14,10 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler.embedded.kinds.decoding import check_quantities
-from scheduler.embedded.server.strategy import ClusterView, Object, Strategy
-from scheduler.model.api_rules import (
-    ADMIN_ACCESS_LABEL,
-)
+from scheduler.embedded.server.strategy import ClusterView, Object, Strategy, check_immutable
+from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.validation.claims import (
     default_claim_spec,
     device_key,
@@ -27,7 +25,7 @@ from scheduler.validation.claims import (
     validate_claim_spec,
     validate_claim_status,
 )
-from scheduler.validation.field_errors import FieldError, Json, forbidden, invalid
+from scheduler.validation.field_errors import FieldError, Json, forbidden
 from scheduler.validation.names import validate_metadata
 
 
@@ -36,16 +34,13 @@ class ClaimStrategy(Strategy):
 
     returns_deleted_object = True
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
         _default_spec(obj.setdefault("spec", {}), "ResourceClaim")
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         spec = obj["spec"]
         errors = _check_admin_requests(spec, obj["metadata"].get("namespace", ""), cluster)
         return errors + validate_claim_spec(spec, "spec")
-
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        _default_spec(new.setdefault("spec", {}), "ResourceClaim")
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         return check_immutable(new, old, "spec")
@@ -77,7 +72,7 @@ class ClaimTemplateStrategy(Strategy):
 
     returns_deleted_object = True
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
         _default_spec(obj.setdefault("spec", {}).setdefault("spec", {}), "ResourceClaimTemplate")
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
@@ -90,9 +85,6 @@ class ClaimTemplateStrategy(Strategy):
             errors.append(FieldError(error.reason, f"spec.{error.field}", error.body))
         return errors + validate_claim_spec(spec, "spec.spec")
 
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        _default_spec(new.setdefault("spec", {}).setdefault("spec", {}), "ResourceClaimTemplate")
-
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         return check_immutable(new, old, "spec")
 
@@ -100,13 +92,6 @@ class ClaimTemplateStrategy(Strategy):
 def _default_spec(spec: Object, kind: str) -> None:
     check_quantities(kind, quantities_of_claim(spec))
     default_claim_spec(spec)
-
-
-def check_immutable(new: Mapping[str, Json], old: Mapping[str, Json], member: str) -> list[FieldError]:
-    """A member that may never change."""
-    if new.get(member) == old.get(member):
-        return []
-    return [invalid(member, new.get(member), "field is immutable")]
 
 
 def _check_admin_requests(spec: Mapping[str, Json], namespace: str, cluster: ClusterView) -> list[FieldError]:

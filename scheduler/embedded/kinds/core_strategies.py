@@ -37,8 +37,10 @@ class NodeStrategy(Strategy):
 
     resets_status_on_create = False
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
         obj.setdefault("spec", {})
+
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
         status = obj.setdefault("status", {})
         status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
         known = status.get("nodeInfo") or {}
@@ -46,9 +48,6 @@ class NodeStrategy(Strategy):
         # As the API defaults it: allocatable is capacity where it is not said.
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
-
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        new.setdefault("spec", {})
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         errors: list[FieldError] = []
@@ -112,13 +111,10 @@ class LeaseStrategy(Strategy):
     allows_unconditional_update = False
     allows_create_on_update = True
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
         spec = obj.setdefault("spec", {})
         for field in ("strategy", "preferredHolder"):
             spec.pop(field, None)
-
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        self.prepare_create(new, cluster)
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         spec = obj.get("spec") or {}
@@ -137,7 +133,7 @@ class PriorityClassStrategy(Strategy):
 
     bumps_generation = True
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
         set_default(obj, "preemptionPolicy", "PreemptLowerPriority")
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
@@ -150,5 +146,5 @@ class DisruptionBudgetStrategy(Strategy):
 
     bumps_generation = True
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
         obj.setdefault("spec", {})

@@ -40,9 +40,11 @@ class PodStrategy(Strategy):
     bumps_generation = True
     returns_deleted_object = True
 
+    def default(self, obj: Object, cluster: ClusterView) -> None:
+        default_pod_spec(obj.setdefault("spec", {}))
+
     def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
-        spec = obj.setdefault("spec", {})
-        default_pod_spec(spec)
+        spec = obj["spec"]
         _admit_priority(spec, cluster)
         _admit_tolerations(spec)
         status: Object = {"phase": "Pending", "qosClass": quality_of_service(spec)}
@@ -73,9 +75,6 @@ class PodStrategy(Strategy):
         if spec.get("nodeName") and spec.get("schedulingGates"):
             errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
         return errors
-
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        default_pod_spec(new.setdefault("spec", {}))
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         return _validate_spec_change(new["spec"], old["spec"])

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 
 from scheduler.embedded.kinds.decoding import check_quantities
 from scheduler.embedded.server.strategy import ClusterView, Object, Strategy
-from scheduler.model.api_rules import (
-    CONDITIONS_MAX,
-)
+from scheduler.model.api_rules import CONDITIONS_MAX
 from scheduler.validation.field_errors import FieldError, Json, too_many
 from scheduler.validation.slices import quantities_of, validate_class_spec, validate_rule_spec, validate_slice_spec
 
@@ -23,14 +21,11 @@ class SliceStrategy(Strategy):
     bumps_generation = True
     returns_deleted_object = True
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
         _default_slice(obj.setdefault("spec", {}), cluster)
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         return validate_slice_spec(obj["spec"], None)
-
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        _default_slice(new.setdefault("spec", {}), cluster)
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         return validate_slice_spec(new["spec"], old["spec"])
@@ -42,14 +37,11 @@ class DeviceClassStrategy(Strategy):
     bumps_generation = True
     returns_deleted_object = True
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
         obj.setdefault("spec", {})
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         return validate_class_spec(obj["spec"], {})
-
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        new.setdefault("spec", {})
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         return validate_class_spec(new["spec"], old["spec"])
@@ -61,17 +53,16 @@ class DeviceTaintRuleStrategy(Strategy):
     bumps_generation = True
     returns_deleted_object = True
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
         _default_taint(obj.setdefault("spec", {}).setdefault("taint", {}), cluster)
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         return validate_rule_spec(obj["spec"])
 
     def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        taint, before = new.setdefault("spec", {}).setdefault("taint", {}), old["spec"]["taint"]
+        taint, before = new["spec"]["taint"], old["spec"]["taint"]
         if taint.get("effect") != before.get("effect") and taint.get("timeAdded") == before.get("timeAdded"):
             taint["timeAdded"] = cluster.now()  # it says since when there is this effect
-        _default_taint(taint, cluster)
 
     def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         conditions = (new.get("status") or {}).get("conditions") or []

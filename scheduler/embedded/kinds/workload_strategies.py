@@ -10,9 +10,9 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler.embedded.kinds.pods import default_pod_spec, validate_pod_spec
-from scheduler.embedded.server.strategy import ClusterView, Object, Strategy, set_default
+from scheduler.embedded.server.strategy import ClusterView, Object, Strategy, check_immutable, set_default
 from scheduler.model.selectors import LabelSelector, compile_label_selector
-from scheduler.validation.field_errors import FieldError, Json, invalid, required
+from scheduler.validation.field_errors import FieldError, Json, invalid, not_supported, required
 
 
 def _default_template(spec: Object) -> None:
@@ -41,16 +41,13 @@ class ReplicaSetStrategy(Strategy):
 
     bumps_generation = True
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
         spec = obj.setdefault("spec", {})
         set_default(spec, "replicas", 1)
         _default_template(spec)
-        obj["status"] = {"replicas": 0}
 
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        spec = new.setdefault("spec", {})
-        set_default(spec, "replicas", 1)
-        _default_template(spec)
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        obj["status"] = {"replicas": 0}
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         spec = obj["spec"]
@@ -60,26 +57,15 @@ class ReplicaSetStrategy(Strategy):
         return errors
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
-        errors = self.validate_create(new, cluster)
-        if new["spec"].get("selector") != old["spec"].get("selector"):
-            errors.append(invalid("spec.selector", new["spec"].get("selector"), "field is immutable"))
-        return errors
+        return self.validate_create(new, cluster) + check_immutable(new, old, "spec.selector")
 
 
 class DeploymentStrategy(ReplicaSetStrategy):
     """apps/v1 Deployment."""
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
-        super().prepare_create(obj, cluster)
-        self._default_spec(obj["spec"])
-        obj["status"] = {}
-
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        super().prepare_update(new, old, cluster)
-        self._default_spec(new["spec"])
-
-    @staticmethod
-    def _default_spec(spec: Object) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
+        super().default(obj, cluster)
+        spec = obj["spec"]
         strategy = spec.setdefault("strategy", {})
         set_default(strategy, "type", "RollingUpdate")
         if strategy["type"] == "RollingUpdate":
@@ -90,20 +76,16 @@ class DeploymentStrategy(ReplicaSetStrategy):
         set_default(spec, "revisionHistoryLimit", 10)
         set_default(spec, "progressDeadlineSeconds", 600)
 
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        obj["status"] = {}
+
 
 class StatefulSetStrategy(ReplicaSetStrategy):
     """apps/v1 StatefulSet."""
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
-        super().prepare_create(obj, cluster)
-        self._default_spec(obj["spec"])
-
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        super().prepare_update(new, old, cluster)
-        self._default_spec(new["spec"])
-
-    @staticmethod
-    def _default_spec(spec: Object) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
+        super().default(obj, cluster)
+        spec = obj["spec"]
         set_default(spec, "podManagementPolicy", "OrderedReady")
         strategy = spec.setdefault("updateStrategy", {})
         set_default(strategy, "type", "RollingUpdate")
@@ -120,26 +102,8 @@ class DaemonSetStrategy(Strategy):
 
     bumps_generation = True
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
-        self._default_spec(obj.setdefault("spec", {}))
-        obj["status"] = dict.fromkeys(
-            ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
-        )
-
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        self._default_spec(new.setdefault("spec", {}))
-
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
-        return _validate_template(obj["spec"])
-
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
-        errors = self.validate_create(new, cluster)
-        if new["spec"].get("selector") != old["spec"].get("selector"):
-            errors.append(invalid("spec.selector", new["spec"].get("selector"), "field is immutable"))
-        return errors
-
-    @staticmethod
-    def _default_spec(spec: Object) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
+        spec = obj.setdefault("spec", {})
         _default_template(spec)
         strategy = spec.setdefault("updateStrategy", {})
         set_default(strategy, "type", "RollingUpdate")
@@ -150,13 +114,24 @@ class DaemonSetStrategy(Strategy):
             strategy["rollingUpdate"] = rolling
         set_default(spec, "revisionHistoryLimit", 10)
 
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        obj["status"] = dict.fromkeys(
+            ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
+        )
+
+    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+        return _validate_template(obj["spec"])
+
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+        return self.validate_create(new, cluster) + check_immutable(new, old, "spec.selector")
+
 
 class JobStrategy(Strategy):
     """batch/v1 Job; selector and pod labels are made here, as manualSelector is not supported."""
 
     bumps_generation = True
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: ClusterView) -> None:
         spec = obj.setdefault("spec", {})
         if spec.get("completions") is None and spec.get("parallelism") is None:
             spec["completions"] = spec["parallelism"] = 1
@@ -168,6 +143,9 @@ class JobStrategy(Strategy):
         set_default(spec, "podReplacementPolicy", "TerminatingOrFailed")
         set_default(spec, "manualSelector", False)
         _default_template(spec)
+
+    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+        spec = obj["spec"]
         uid, name = obj["metadata"]["uid"], obj["metadata"].get("name", "")
         labels = spec["template"]["metadata"].setdefault("labels", {})
         for prefix in ("batch.kubernetes.io/", ""):
@@ -175,27 +153,14 @@ class JobStrategy(Strategy):
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
         obj["status"] = {}
 
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        new.setdefault("spec", {})
-
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         spec = obj["spec"]
         errors = _validate_template(spec)
         policy = spec["template"]["spec"].get("restartPolicy")
         if policy not in ("OnFailure", "Never"):
-            errors.append(
-                FieldError(
-                    "FieldValueNotSupported",
-                    "spec.template.spec.restartPolicy",
-                    f'Unsupported value: "{policy}": supported values: "OnFailure", "Never"',
-                )
-            )
+            errors.append(not_supported("spec.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
         return errors
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
-        immutable = ("completions", "selector", "template", "completionMode")
-        return [
-            invalid(f"spec.{field}", new["spec"].get(field), "field is immutable")
-            for field in immutable
-            if new["spec"].get(field) != old["spec"].get(field)
-        ]
+        immutable = ("spec.completions", "spec.selector", "spec.template", "spec.completionMode")
+        return check_immutable(new, old, *immutable)

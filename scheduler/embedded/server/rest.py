@@ -174,6 +174,7 @@ class Api:
             metadata["generation"] = 1
         if kind.has_status and strategy.resets_status_on_create:
             obj["status"] = {}
+        strategy.default(obj, self)
         strategy.prepare_create(obj, self)
         errors = validate_metadata(metadata, namespaced=kind.is_namespaced, rule=strategy.name_rule)
         errors += strategy.validate_create(obj, self)
@@ -292,6 +293,7 @@ class Api:
         else:
             if kind.has_status:
                 keep_field(new, old, "status")
+            strategy.default(new, self)
             strategy.prepare_update(new, old, self)
             errors = validate_metadata(metadata, namespaced=kind.is_namespaced, rule=strategy.name_rule)
             errors += strategy.validate_update(new, old, self)

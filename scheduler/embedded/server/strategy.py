@@ -3,12 +3,12 @@
 `Strategy` is what a kind without rules of its own gets. A kind with rules overrides the steps it needs
 (`pods`, `claims`, `slices`, ...); `rest` calls them in this order:
 
-    create:         prepare_create  -> validate_create
-    update:         prepare_update  -> validate_update
+    create:         default -> prepare_create -> validate_create
+    update:         default -> prepare_update -> validate_update
     status update:  prepare_status_update -> validate_status_update
 
 Rules of this module
-  1. A `prepare_` step changes the new object only; a `validate_` step changes nothing.
+  1. `default` and the `prepare_` steps change the new object only; a `validate_` step changes nothing.
   2. Unknown fields are kept as they are: a field that nobody knows here may be known to the client.
 """
 
@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from scheduler.validation.field_errors import FieldError, Json
+from scheduler.embedded.server.selectors import read_path
+from scheduler.validation.field_errors import FieldError, Json, invalid
 from scheduler.validation.names import NameRule, dns_subdomain
 
 Object = dict[str, Json]
@@ -47,15 +48,18 @@ class Strategy:
     resets_status_on_create = True
     """A client cannot create an object with a status of its own choosing."""
 
+    def default(self, obj: Object, cluster: ClusterView) -> None:
+        """Fill what a client may leave out, in a new object and in an update."""
+
     def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
-        """Fill defaults, after status has been reset."""
+        """What a new object gets besides: its first status, and what admission adds."""
 
     def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
         """What is wrong with a new object."""
         return []
 
     def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
-        """Fill defaults of an update."""
+        """What the old object decides about the new one."""
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         """What is wrong with an update; kinds with an immutable spec say so here."""
@@ -88,6 +92,15 @@ def keep_all_but_status(new: Object, old: Mapping[str, Json]) -> None:
     """Take every top-level member but metadata and status from `old`."""
     for field in {*new, *old} - {"metadata", "status"}:
         keep_field(new, old, field)
+
+
+def check_immutable(new: Mapping[str, Json], old: Mapping[str, Json], *paths: str) -> list[FieldError]:
+    """What is wrong where members, given as dotted paths, may never change."""
+    return [
+        invalid(path, read_path(new, path), "field is immutable")
+        for path in paths
+        if read_path(new, path) != read_path(old, path)
+    ]
 
 
 def set_default(obj: Object, field: str, value: Json) -> None:
