@@ -8,25 +8,22 @@ Source: k8s.io/kubernetes v1.36.3 pkg/controller/{statefulset,daemon} (names, la
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
+from scheduler.embedded.controllers.owned import Owned, counts, is_active, is_ready, pod_of_template
 from scheduler.embedded.controllers.reactors import Key
-from scheduler.embedded.controllers.workloads import controller_of, is_active, is_ready, owner_reference
 from scheduler.embedded.kinds.catalog import DAEMON_SET, NODE, POD, STATEFUL_SET
-from scheduler.embedded.server.kinds import Kind
-from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
-from scheduler.embedded.server.store import Change, ChangeType, Stored
+from scheduler.embedded.server.rest import Api
+from scheduler.embedded.server.store import Change, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.model.objects import Node, Pod
 from scheduler.model.selectors import required_node_affinity
 from scheduler.model.taints import find_untolerated
 from scheduler.validation.field_errors import Json
 
-_OPTIONS: Final = WriteOptions(manager="kube-controller-manager")
 _NODE_NAME_FIELD: Final = "metadata.name"
 _TOLERATED: Final = (
     *(("node.kubernetes.io/not-ready", "NoExecute"), ("node.kubernetes.io/unreachable", "NoExecute")),
@@ -47,7 +44,7 @@ class SetWorkloads:
     def __init__(self, api: Api, *, waits_for_ready: bool = True) -> None:
         self._api = api
         self._waits_for_ready = waits_for_ready
-        self._pods: dict[str, set[str]] = {}  # names of pods by their owner's uid
+        self._owned = Owned(api)
 
     def notice(self, kind_id: str, change: Change) -> Iterable[Key]:
         current = change.current
@@ -57,16 +54,9 @@ class SetWorkloads:
             for daemon_set in self._api.store.listed(DAEMON_SET.kind_id):
                 yield Key(DAEMON_SET.kind_id, daemon_set.namespace, daemon_set.name)
         elif kind_id == POD.kind_id:
-            owner = controller_of(current.obj)
-            kind = self._api.registry.by_kind(owner["apiVersion"], owner["kind"]) if owner is not None else None
-            if owner is None or kind not in (STATEFUL_SET, DAEMON_SET):
-                return
-            names = self._pods.setdefault(owner["uid"], set())
-            if change.type is ChangeType.DELETED:
-                names.discard(current.name)
-            else:
-                names.add(current.name)
-            yield Key(kind.kind_id, current.namespace, owner["name"])
+            owner = self._owned.notice(kind_id, change)
+            if owner is not None and owner.kind_id in (STATEFUL_SET.kind_id, DAEMON_SET.kind_id):
+                yield owner
 
     def look(self, key: Key) -> None:
         stored = self._api.store.get(key.kind_id, key.namespace, key.name)
@@ -77,17 +67,6 @@ class SetWorkloads:
         elif key.kind_id == DAEMON_SET.kind_id:
             self._look_at_daemon_set(stored)
 
-    def _pods_of(self, owner: Stored) -> list[Stored]:
-        """The pods that `owner` controls, in the order of their names, those that end included."""
-        found = (
-            self._api.store.get(POD.kind_id, owner.namespace, name) for name in sorted(self._pods.get(owner.uid, ()))
-        )
-        return [pod for pod in found if pod is not None and (controller_of(pod.obj) or {}).get("uid") == owner.uid]
-
-    def _delete(self, pod: Stored) -> None:
-        if not pod.obj["metadata"].get("deletionTimestamp"):
-            self._api.delete(POD, pod.namespace, pod.name, DeleteOptions(uid=pod.uid))
-
     # -- stateful sets -----------------------------------------------------------------------------
 
     def _look_at_stateful_set(self, owner: Stored) -> None:
@@ -95,78 +74,69 @@ class SetWorkloads:
         wanted: int = spec["replicas"]
         is_ordered = self._waits_for_ready and spec["podManagementPolicy"] == "OrderedReady"
         start: int = (spec.get("ordinals") or {}).get("start", 0)
-        pods = {pod.name: pod for pod in self._pods_of(owner)}
+        pods = {pod.name: pod for pod in self._owned.listed(owner, POD)}
         for ordinal in range(start, start + wanted):
             pod = pods.pop(f"{owner.name}-{ordinal}", None)
             if pod is None:
-                self._api.create(POD, owner.namespace, _ordinal_pod(owner, ordinal), _OPTIONS)
+                self._owned.create_pod(owner.namespace, _ordinal_pod(owner, ordinal))
             elif not is_active(pod):
-                self._delete(pod)  # it is made again when it is gone
+                self._owned.delete_pod(pod)  # it is made again when it is gone
             if is_ordered and (pod is None or not (is_active(pod) and is_ready(pod))):
                 break
         else:
             for pod in sorted(pods.values(), key=_ordinal_of, reverse=True):
-                self._delete(pod)
+                self._owned.delete_pod(pod)
                 if is_ordered:
                     break
-        active = [pod for pod in self._pods_of(owner) if is_active(pod)]
+        active = self._owned.active_pods(owner)
         ready = sum(map(is_ready, active))
-        counts = {"currentReplicas": len(active), "updatedReplicas": len(active), "readyReplicas": ready}
-        status = {"replicas": len(active), "availableReplicas": ready, **{key: n for key, n in counts.items() if n}}
-        self._write_status(STATEFUL_SET, owner, status)
+        status = {
+            "replicas": len(active),
+            "availableReplicas": ready,
+            **counts(currentReplicas=len(active), updatedReplicas=len(active), readyReplicas=ready),
+            "observedGeneration": owner.obj["metadata"].get("generation", 1),
+        }
+        self._owned.write_status(STATEFUL_SET, owner, status)
 
     # -- daemon sets -------------------------------------------------------------------------------
 
     def _look_at_daemon_set(self, owner: Stored) -> None:
         by_node: dict[str, list[Stored]] = {}
-        for pod in self._pods_of(owner):
+        for pod in self._owned.listed(owner, POD):
             by_node.setdefault(_target_of(pod.obj), []).append(pod)
         wanted = 0
         for node in self._api.store.listed(NODE.kind_id):
             pods = by_node.pop(node.name, [])
             if not _should_run(owner, node):
                 for pod in pods:
-                    self._delete(pod)
+                    self._owned.delete_pod(pod)
                 continue
             wanted += 1
             for pod in pods:
                 if not is_active(pod):
-                    self._delete(pod)
+                    self._owned.delete_pod(pod)
             if not pods:
-                self._api.create(POD, owner.namespace, _daemon_pod(owner, node.name), _OPTIONS)
+                self._owned.create_pod(owner.namespace, _daemon_pod(owner, node.name))
         for pods in by_node.values():
             for pod in pods:
-                self._delete(pod)
-        active = [pod for pod in self._pods_of(owner) if is_active(pod)]
+                self._owned.delete_pod(pod)
+        active = self._owned.active_pods(owner)
         ready = sum(map(is_ready, active))
         status = {
             "currentNumberScheduled": len(active),
             "numberMisscheduled": 0,
             "desiredNumberScheduled": wanted,
             "numberReady": ready,
-            **({"updatedNumberScheduled": len(active)} if active else {}),
-            **({"numberAvailable": ready} if ready else {}),
-            **({"numberUnavailable": wanted - ready} if wanted > ready else {}),
+            **counts(
+                updatedNumberScheduled=len(active), numberAvailable=ready, numberUnavailable=max(0, wanted - ready)
+            ),
+            "observedGeneration": owner.obj["metadata"].get("generation", 1),
         }
-        self._write_status(DAEMON_SET, owner, status)
-
-    def _write_status(self, kind: Kind, owner: Stored, status: dict[str, Json]) -> None:
-        def change(obj: Object) -> Object:
-            obj["status"] = {**status, "observedGeneration": obj["metadata"].get("generation", 1)}
-            return obj
-
-        self._api.update(kind, owner.namespace, owner.name, change, sub_resource="status", options=_OPTIONS)
-
-
-def _pod(kind: Kind, owner: Stored) -> Object:
-    """A pod from the owner's template, without a name."""
-    template = copy.deepcopy(owner.obj["spec"]["template"])
-    metadata = {key: value for key, value in (template.get("metadata") or {}).items() if key != "creationTimestamp"}
-    return {"metadata": {**metadata, "ownerReferences": [owner_reference(kind, owner)]}, "spec": template["spec"]}
+        self._owned.write_status(DAEMON_SET, owner, status)
 
 
 def _ordinal_pod(owner: Stored, ordinal: int) -> Object:
-    pod = _pod(STATEFUL_SET, owner)
+    pod = pod_of_template(STATEFUL_SET, owner)
     name = f"{owner.name}-{ordinal}"
     pod["metadata"]["name"] = name
     labels = {"apps.kubernetes.io/pod-index": str(ordinal), "statefulset.kubernetes.io/pod-name": name}
@@ -189,7 +159,7 @@ def _ordinal_of(pod: Stored) -> int:
 
 
 def _daemon_pod(owner: Stored, node: str) -> Object:
-    pod = _pod(DAEMON_SET, owner)
+    pod = pod_of_template(DAEMON_SET, owner)
     pod["metadata"]["generateName"] = f"{owner.name}-"
     spec = pod["spec"]
     _pin(spec, node)

@@ -1,0 +1,109 @@
+"""What workload controllers share: who owns which objects, pods from templates, and statuses."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Final
+
+from scheduler.embedded.controllers.reactors import Key
+from scheduler.embedded.kinds.catalog import POD
+from scheduler.embedded.kinds.pods import TERMINAL_PHASES
+from scheduler.embedded.server.kinds import Kind
+from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
+from scheduler.embedded.server.store import Change, ChangeType, Stored
+from scheduler.embedded.server.strategy import Object
+from scheduler.validation.field_errors import Json
+
+_OPTIONS: Final = WriteOptions(manager="kube-controller-manager")
+
+
+class Owned:
+    """The objects that controllers own, found by the owner, and what is done to them."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._keys_by_uid: dict[str, set[Key]] = {}
+
+    def notice(self, kind_id: str, change: Change) -> Key | None:
+        """Where the owner of a changed object is, None for objects without."""
+        current = change.current
+        owner = controller_of(current.obj)
+        if owner is None:
+            return None
+        keys = self._keys_by_uid.setdefault(owner["uid"], set())
+        (keys.discard if change.type is ChangeType.DELETED else keys.add)(Key(kind_id, current.namespace, current.name))
+        if not keys:
+            del self._keys_by_uid[owner["uid"]]
+        kind = self._api.registry.by_kind(owner["apiVersion"], owner["kind"])
+        return Key(kind.kind_id, current.namespace, owner["name"]) if kind is not None else None
+
+    def listed(self, owner: Stored, kind: Kind) -> list[Stored]:
+        """The objects of a kind that `owner` controls, in the order of their names, those that end included."""
+        keys = sorted(key for key in self._keys_by_uid.get(owner.uid, ()) if key.kind_id == kind.kind_id)
+        found = (self._api.store.get(key.kind_id, key.namespace, key.name) for key in keys)
+        # An object that was given to another owner is still among the keys.
+        return [one for one in found if one is not None and (controller_of(one.obj) or {}).get("uid") == owner.uid]
+
+    def active_pods(self, owner: Stored) -> list[Stored]:
+        """The pods that count for `owner`."""
+        return [pod for pod in self.listed(owner, POD) if is_active(pod)]
+
+    def create_pod(self, namespace: str, pod: Object) -> None:
+        """Create a pod, from `pod_of_template`."""
+        self._api.create(POD, namespace, pod, _OPTIONS)
+
+    def delete_pod(self, pod: Stored) -> None:
+        """Delete a pod that is not being deleted yet."""
+        if not pod.obj["metadata"].get("deletionTimestamp"):
+            self._api.delete(POD, pod.namespace, pod.name, DeleteOptions(uid=pod.uid))
+
+    def write_status(self, kind: Kind, owner: Stored, status: Mapping[str, Json]) -> None:
+        """Replace an owner's status."""
+
+        def change(obj: Object) -> Object:
+            obj["status"] = dict(status)
+            return obj
+
+        self._api.update(kind, owner.namespace, owner.name, change, sub_resource="status", options=_OPTIONS)
+
+
+def pod_of_template(kind: Kind, owner: Stored) -> Object:
+    """A pod from the owner's template, without a name."""
+    template = copy.deepcopy(owner.obj["spec"]["template"])
+    metadata = {key: value for key, value in (template.get("metadata") or {}).items() if key != "creationTimestamp"}
+    return {"metadata": {**metadata, "ownerReferences": [owner_reference(kind, owner)]}, "spec": template["spec"]}
+
+
+def controller_of(obj: Mapping[str, Json]) -> dict[str, Json] | None:
+    """The owner reference of the object's controller."""
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            found: dict[str, Json] = owner
+            return found
+    return None
+
+
+def owner_reference(kind: Kind, owner: Stored) -> dict[str, Json]:
+    """A controller reference to `owner`."""
+    head = {"apiVersion": kind.api_version, "kind": kind.kind, "name": owner.name, "uid": owner.uid}
+    return {**head, "controller": True, "blockOwnerDeletion": True}
+
+
+def counts(**count_by_field: int) -> dict[str, Json]:
+    """Go leaves zero counts out."""
+    return {field: count for field, count in count_by_field.items() if count}
+
+
+def is_active(pod: Stored) -> bool:
+    """Whether a pod counts for its owner: it has not ended and is not being deleted."""
+    phase = (pod.obj.get("status") or {}).get("phase")
+    return phase not in TERMINAL_PHASES and "deletionTimestamp" not in pod.obj["metadata"]
+
+
+def is_ready(pod: Stored) -> bool:
+    """Whether a pod's condition says so."""
+    return any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in (pod.obj.get("status") or {}).get("conditions") or ()
+    )
