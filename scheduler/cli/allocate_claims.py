@@ -132,7 +132,8 @@ def _take(world: _World, kind: str, obj: Mapping[str, Any]) -> None:
 
 def _rule(obj: Mapping[str, Any]) -> Any:
     from scheduler.core.inputs import TaintRuleObserved
-    from scheduler.kube.codec import Broken, Codec
+    from scheduler.kube.codec import Codec
+    from scheduler.kube.watched_kind import Broken
 
     metadata = {**obj["metadata"], "resourceVersion": "1"}
     decoded = Codec().taint_rules.decode_object(json.dumps({**obj, "metadata": metadata}, default=str).encode())

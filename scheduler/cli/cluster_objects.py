@@ -10,11 +10,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from scheduler.kube.codec import Codec, Kind, UndecodableError
+from scheduler.kube.api_versions import UnansweredError, find_version
+from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.feature_gates import read_gates
-from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Rejected
-from scheduler.kube.served import UnansweredError, find_version
+from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Rejected, UndecodableError
+from scheduler.kube.watched_kind import WatchedKind
 
 _PATHS: Final[Mapping[str, str]] = {
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
@@ -72,7 +73,7 @@ async def _read(
         return objects, await read_gates(client)
 
 
-async def _list_optional(client: ApiClient, kind: Kind) -> list[dict[str, Any]]:
+async def _list_optional(client: ApiClient, kind: WatchedKind) -> list[dict[str, Any]]:
     """The objects of a kind that a server may not have."""
     assert kind.served_as is not None
     try:

@@ -1,13 +1,13 @@
-"""API objects from bytes to model objects and inputs: watch events, list pages, single replies.
+"""The kinds this program watches, and what it reads of each: bytes become model objects and inputs.
 
 Rules of this module
-  1. Bytes become frozen model objects in one step; nothing in between, nothing that nobody reads.
-  2. BOOKMARK and ERROR events are decoded apart: a bookmark carries its kind with nulls in required lists.
-  3. One object that cannot be decoded is reported with its name, the field and the reason; the others go on. A claim
-     whose spec or allocation cannot be decoded is still observed, with its `problem`.
-  4. Claims' specs and allocations are decoded once per distinct raw bytes: the claims of one template share one spec.
+  1. Bytes become frozen model objects in one step, and only the fields that somebody reads. Slices, classes, and the
+     specs and allocations of claims go by way of a dict: the allocator's decoders read manifests with the same code.
+  2. A claim whose spec or allocation cannot be decoded is still observed, with its `problem`.
+  3. Claims' specs and allocations are decoded once per distinct raw bytes: the claims of one template share one spec.
 
-Not here: HTTP and resuming (`watch`), what is written (`executor`), the allocator's own formats (`allocator.decode_*`).
+Not here: events and pages (`watched_kind`), what is written (`decision_requests`), the allocator's own formats
+(`allocator.decode_*`).
 
 Cost, measured on 3.11 with `python -m tests.kube.measure decode`: pod 4 us, claim 8 us (21 with an allocation not seen
 before), slice 10 us a device, nearly all of it in `allocator.decode_slice`.
@@ -16,9 +16,8 @@ before), slice 10 us a device, nearly all of it in `allocator.decode_slice`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import orjson
@@ -52,8 +51,10 @@ from scheduler.core.inputs import (
     TaintRuleDeleted,
     TaintRuleObserved,
 )
-from scheduler.kube.profiling import DECODING, REPLIES, Observe, unobserved
-from scheduler.kube.requests import StatusReply
+from scheduler.kube.api_versions import ServedAs
+from scheduler.kube.profiling import REPLIES, Observe, unobserved
+from scheduler.kube.requests import UndecodableError
+from scheduler.kube.watched_kind import Seen, WatchedKind, meta_decoder
 from scheduler.model import pod_group
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
@@ -61,107 +62,6 @@ from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodK
 from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodMeta, PodResourceClaim, Record
 from scheduler.model.pod_group import PodGroup
 from scheduler.model.selector_text import TextSelector, selects_slice
-
-INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-
-
-class ObjectName(NamedTuple):
-    """Where an object of a given kind is found; cluster-scoped ones have an empty namespace."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """An object that exists, ADDED or MODIFIED."""
-
-    name: ObjectName
-    uid: str
-    resource_version: str
-    input: Input
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """An object that was DELETED."""
-
-    name: ObjectName
-    uid: str
-    resource_version: str
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """An object that exists and cannot be decoded; `reason` names the field. `name` is empty when not even that is."""
-
-    name: ObjectName
-    uid: str
-    resource_version: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bookmark:
-    """Everything up to this version has been sent; `ends_initial_events` closes the first part of a WatchList."""
-
-    resource_version: str
-    ends_initial_events: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorEvent:
-    """The server ends the watch: 410 Expired, 429, 5xx."""
-
-    code: int
-    reason: str
-    message: str
-    retry_after_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """An event type this program does not know, or a line that is no event; `reason` says which."""
-
-    reason: str
-
-
-Event: TypeAlias = Seen | Gone | Broken | Bookmark | ErrorEvent | Ignored
-
-
-class UndecodableError(ValueError):
-    """A single reply or a list page is not what it should be; the text names kind, field and reason."""
-
-
-class _ListMeta(Record, frozen=True):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _Page(Record, frozen=True):
-    metadata: _ListMeta = _ListMeta()
-    items: tuple[msgspec.Raw, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One page of a LIST; `continue_token` is empty on the last."""
-
-    objects: tuple[Seen | Broken, ...]
-    resource_version: str
-    continue_token: str
-
-
-class _Envelope(Record, frozen=True):
-    type: str = ""
-    object: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _HasMeta(Record, frozen=True):
-    metadata: ObjectMeta
 
 
 class _WireConsumer(Record, frozen=True):
@@ -232,154 +132,6 @@ class _WirePodGroup(Record, frozen=True):
     spec: _WirePodGroupSpec = _WirePodGroupSpec()
 
 
-_envelope_decoder = msgspec.json.Decoder(_Envelope)
-_meta_decoder = msgspec.json.Decoder(_HasMeta)
-_page_decoder = msgspec.json.Decoder(_Page)
-
-
-class ServedAs(NamedTuple):
-    """Where a kind may be found that not every server serves: the first of `versions` that this one has."""
-
-    group: str
-    versions: tuple[str, ...]
-    plural: str
-
-    def path(self, version: str) -> str:
-        return f"/apis/{self.group}/{version}/{self.plural}"
-
-    def __str__(self) -> str:
-        return f"{self.plural}.{self.group} ({', '.join(self.versions)})"
-
-
-class Kind:
-    """How objects of one kind are listed, decoded and told to the machine.
-
-    Args:
-        name: "Pod", …, as in `RelistFinished.kind`.
-        path: The collection over all namespaces; empty where it must be found out (`served_as`).
-        wire: What msgspec decodes an object to; `msgspec.Raw` leaves it to `observed`.
-        observed: Its metadata and the input; ValueError (with the field in its text) when it cannot be decoded.
-        deleted: The input for a deletion: name, uid, and the revision at which it is known to be true (0: unknown).
-        withdraws_broken: Whether an object that becomes undecodable is told as deleted (its devices or its class must
-            not be used any more) or left as last seen (a pod still uses its node).
-        served_as: For a kind that a server may not have, or in one of several versions.
-        observe: Counts what decoding events takes.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        path: str,
-        wire: Any,
-        observed: Callable[[Any], tuple[PodMeta, Input]],
-        deleted: Callable[[ObjectName, str, int], Input],
-        *,
-        withdraws_broken: bool = False,
-        served_as: ServedAs | None = None,
-        observe: Observe,
-    ) -> None:
-        self.name = name
-        self.path = path
-        self.deleted = deleted
-        self.withdraws_broken = withdraws_broken
-        self.served_as = served_as
-        self._observed = observed
-        self._object_decoder = msgspec.json.Decoder(wire)
-        events = [
-            msgspec.defstruct(
-                f"{name}{tag.title()}", [("object", wire)], frozen=True, gc=False, tag=tag, tag_field="type"
-            )
-            for tag in ("ADDED", "MODIFIED", "DELETED")
-        ]
-        self._deleted_event: type = events[2]
-        # One step for the three events that matter; anything else fails here and is looked at in `_decode_other`.
-        self._event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(events[0] | events[1] | events[2])
-        self.decode_event: Final[Callable[[bytes], Event]] = observe(DECODING, self._decode_event)
-        """One line of a watch. Never raises: what is wrong with an object is in `Broken`."""
-
-    def _decode_event(self, line: bytes) -> Event:
-        try:
-            event = self._event_decoder.decode(line)
-        except msgspec.DecodeError:
-            return self._decode_other(line)
-        try:
-            meta, observed = self._observed(event.object)
-        except Exception:  # looked at again, and told, in decode_object
-            return self._decode_other(line)
-        name = ObjectName(meta.namespace, meta.name)
-        if type(event) is self._deleted_event:
-            return Gone(name, meta.uid, meta.resource_version)
-        return Seen(name, meta.uid, meta.resource_version, observed)
-
-    def _decode_other(self, line: bytes) -> Event:
-        """Bookmarks, errors, unknown event types and objects that do not decode."""
-        try:
-            envelope = _envelope_decoder.decode(line)
-        except msgspec.DecodeError as error:
-            return Ignored(f"a line of {len(line)} bytes is no watch event: {error}")
-        raw = envelope.object
-        match envelope.type:
-            case "BOOKMARK":
-                return _decode_bookmark(raw)
-            case "ERROR":
-                return _decode_error(raw)
-            case "ADDED" | "MODIFIED":
-                return self.decode_object(raw)
-            case "DELETED":
-                # What is gone need not decode further than its name.
-                broken = self.decode_object(raw)
-                return Gone(broken.name, broken.uid, broken.resource_version) if broken.name.name else broken
-            case other:
-                return Ignored(f"unknown event type {other!r}")
-
-    def decode_object(self, raw: bytes | msgspec.Raw) -> Seen | Broken:
-        """One object, of a list page, a reply or an event."""
-        try:
-            meta, observed = self._observed(self._object_decoder.decode(raw))
-        except ValueError as error:  # msgspec.DecodeError is one
-            return _broken(raw, str(error))
-        except Exception as error:  # a defect of a decoder, or an object nested beyond all measure, harms itself only
-            return _broken(raw, f"{type(error).__name__}: {error}")
-        return Seen(ObjectName(meta.namespace, meta.name), meta.uid, meta.resource_version, observed)
-
-    def decode_page(self, body: bytes) -> Page:
-        """A LIST reply.
-
-        Raises:
-            UndecodableError: The reply as a whole is no list.
-        """
-        try:
-            page = _page_decoder.decode(body)
-        except msgspec.DecodeError as error:
-            raise UndecodableError(f"LIST {self.path}: {error}") from error
-        objects = tuple([self.decode_object(item) for item in page.items or ()])
-        return Page(objects, page.metadata.resource_version, page.metadata.continue_)
-
-
-def _decode_bookmark(raw: msgspec.Raw) -> Bookmark | Ignored:
-    try:
-        meta = _meta_decoder.decode(raw).metadata
-    except msgspec.DecodeError as error:
-        return Ignored(f"a bookmark without metadata: {error}")
-    return Bookmark(meta.resource_version, (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true")
-
-
-def _decode_error(raw: msgspec.Raw) -> ErrorEvent:
-    try:
-        status = msgspec.json.decode(raw, type=StatusReply)
-    except msgspec.DecodeError as error:
-        return ErrorEvent(0, "", f"an ERROR event without a Status: {error}", None)
-    return ErrorEvent(status.code, status.reason, status.message, status.retry_after_s)
-
-
-def _broken(raw: bytes | msgspec.Raw, reason: str) -> Broken:
-    try:
-        meta = _meta_decoder.decode(raw).metadata
-    except msgspec.DecodeError:
-        return Broken(ObjectName("", ""), "", "", reason)
-    return Broken(ObjectName(meta.namespace, meta.name), meta.uid, meta.resource_version, reason)
-
-
 Decoded = TypeVar("Decoded")
 
 
@@ -399,7 +151,7 @@ class _DecodedOnce(Generic[Decoded]):
                 found = self._decode(orjson.loads(raw)), ""
             except ValueError as error:  # DecodeError and JSONDecodeError are
                 found = None, str(error)
-            except Exception as error:  # see Kind.decode_object
+            except Exception as error:  # see WatchedKind.decode_object
                 found = None, f"{type(error).__name__}: {error}"
             if len(self._by_raw) >= self._size_max:
                 del self._by_raw[next(iter(self._by_raw))]
@@ -504,7 +256,7 @@ def _slice_observer(selector: TextSelector | None) -> Callable[[msgspec.Raw], tu
     """A slice that is not selected is told as gone: it may have been selected before."""
 
     def observed(raw: msgspec.Raw) -> tuple[PodMeta, Input]:
-        meta = _checked(_meta_decoder.decode(raw).metadata)
+        meta = _checked(meta_decoder.decode(raw).metadata)
         slice_ = decode_slice(orjson.loads(bytes(raw)))
         if selector is not None and not selects_slice(selector, slice_):
             return meta, SliceDeleted(slice_.name, meta.revision)
@@ -514,7 +266,7 @@ def _slice_observer(selector: TextSelector | None) -> Callable[[msgspec.Raw], tu
 
 
 def _observed_class(raw: msgspec.Raw) -> tuple[PodMeta, Input]:
-    meta = _checked(_meta_decoder.decode(raw).metadata)
+    meta = _checked(meta_decoder.decode(raw).metadata)
     return meta, ClassObserved(decode_class(orjson.loads(bytes(raw))), meta.revision)
 
 
@@ -557,7 +309,7 @@ class Codec:
         claims = ClaimDecoder()
         self.decode_claim: Final[Callable[[bytes], ResourceClaim]] = observe(REPLIES, self._decode_claim)
         """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""
-        kind = partial(Kind, observe=observe)
+        kind = partial(WatchedKind, observe=observe)
         self.pods = kind(
             "Pod",
             "/api/v1/pods",
@@ -622,7 +374,7 @@ class Codec:
         )
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[WatchedKind, ...]:
         return (
             *(self.nodes, self.slices, self.classes, self.taint_rules),
             *(self.namespaces, self.pod_groups, self.claims, self.pods),

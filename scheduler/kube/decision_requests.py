@@ -31,7 +31,7 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
 )
 from scheduler.kube.clock import encode_time
-from scheduler.kube.codec import RESOURCE_API, RESOURCE_GROUP, Codec, UndecodableError
+from scheduler.kube.codec import RESOURCE_API, RESOURCE_GROUP, Codec
 from scheduler.kube.requests import (
     JSON,
     MERGE_PATCH,
@@ -40,6 +40,7 @@ from scheduler.kube.requests import (
     Conflicted,
     Outcome,
     Rejected,
+    UndecodableError,
     Unknown,
 )
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER

@@ -37,14 +37,14 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
 )
 from scheduler.kube.clock import Clock
-from scheduler.kube.codec import Codec, UndecodableError
+from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import Answer, Request, answer_of, encode_decision, object_of, object_path
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.exact_claims import ExactClaim
 from scheduler.kube.fair_lanes import FairLanes
 from scheduler.kube.feature_gates import dropped_fields
 from scheduler.kube.reporting import Reporter
-from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, Unknown
+from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, UndecodableError, Unknown
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
 from scheduler.model.protobuf_wire import PROTOBUF, MalformedError

@@ -83,6 +83,10 @@ Outcome: TypeAlias = Accepted | Conflicted | Rejected | Unknown
 _NOT_SENT: Final = Rejected(0, "NotLeading", "not sent: this scheduler does not hold its lease", is_retriable=True)
 
 
+class UndecodableError(ValueError):
+    """A reply is not what it should be; the text names kind, field and reason."""
+
+
 class _StatusDetails(msgspec.Struct, rename="camel"):
     retry_after_seconds: int | None = None
 

@@ -34,19 +34,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from scheduler.core.inputs import Input, RelistFinished
-from scheduler.kube.codec import (
-    Bookmark,
-    Broken,
-    ErrorEvent,
-    Event,
-    Gone,
-    Ignored,
-    Kind,
-    ObjectName,
-    Seen,
-    ServedAs,
-    UndecodableError,
-)
+from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.credentials import CredentialsError
 from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import (
@@ -55,13 +43,24 @@ from scheduler.kube.requests import (
     Conflicted,
     Outcome,
     Rejected,
+    UndecodableError,
     Unknown,
     classify,
     decode_status,
     describe,
     retry_after_s,
 )
-from scheduler.kube.served import UnansweredError, find_version
+from scheduler.kube.watched_kind import (
+    Bookmark,
+    Broken,
+    ErrorEvent,
+    Event,
+    Gone,
+    Ignored,
+    ObjectName,
+    Seen,
+    WatchedKind,
+)
 
 log = logging.getLogger(__name__)
 
@@ -162,7 +161,7 @@ class Reflector:
     def __init__(
         self,
         client: ApiClient,
-        kind: Kind,
+        kind: WatchedKind,
         deliver: Callable[[Sequence[Input]], None],
         reporter: Reporter,
         *,

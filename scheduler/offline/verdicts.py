@@ -37,9 +37,10 @@ from scheduler.framework.decisions import (
     Decision,
     RecordEvent,
 )
-from scheduler.kube.codec import Broken, Codec, Kind, ObjectName
+from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import answer_of, encode_decision
 from scheduler.kube.requests import classify
+from scheduler.kube.watched_kind import Broken, ObjectName, WatchedKind
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.plugins import default_plugins
@@ -159,7 +160,7 @@ class _Run:
         self._asked = asked
         self._machine = question.machine
         codec = self._codec = Codec()
-        self._kinds: Mapping[str, Kind] = {
+        self._kinds: Mapping[str, WatchedKind] = {
             # Pods last: none waits for its claims, so they are tried in their own order.
             NODE.kind_id: codec.nodes,
             NAMESPACE.kind_id: codec.namespaces,
@@ -189,10 +190,10 @@ class _Run:
         pods = self._cluster.stored_pods()
         return [pod for pod in pods if pod.obj["spec"].get("nodeName") or pod.uid in self._asked]
 
-    def _tell(self, kind: Kind, stored: Stored) -> None:
+    def _tell(self, kind: WatchedKind, stored: Stored) -> None:
         self._decode(kind, stored.body)
 
-    def _decode(self, kind: Kind, body: bytes) -> None:
+    def _decode(self, kind: WatchedKind, body: bytes) -> None:
         decoded = kind.decode_object(body)
         if isinstance(decoded, Broken):
             self.question.broken.append(f"{kind.name} {decoded.name} cannot be read: {decoded.reason}")

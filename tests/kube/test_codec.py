@@ -20,7 +20,9 @@ from scheduler.core.inputs import (
     SliceObserved,
     TaintRuleObserved,
 )
-from scheduler.kube.codec import Bookmark, Broken, Codec, ErrorEvent, Gone, Ignored, ObjectName, Seen, UndecodableError
+from scheduler.kube.codec import Codec
+from scheduler.kube.requests import UndecodableError
+from scheduler.kube.watched_kind import Bookmark, Broken, ErrorEvent, Gone, Ignored, ObjectName, Seen
 from scheduler.model.claim import Consumer, DeviceCondition
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from scheduler.model.keys import ClaimKey, PodKey

@@ -10,7 +10,8 @@ from msgspec import structs
 from scheduler.framework.api import PreBindDone
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import Code, Status
-from scheduler.kube.codec import Codec, Seen
+from scheduler.kube.codec import Codec
+from scheduler.kube.watched_kind import Seen
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import PodGroupKey
 from scheduler.model.objects import OwnerReference, PodResourceClaim, SchedulingGroup

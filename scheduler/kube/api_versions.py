@@ -10,11 +10,25 @@ changes its answer under a running client.
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import NamedTuple
 
 import msgspec
 
-from scheduler.kube.codec import ServedAs, UndecodableError
-from scheduler.kube.requests import Accepted, ApiClient, Outcome, Rejected
+from scheduler.kube.requests import Accepted, ApiClient, Outcome, Rejected, UndecodableError
+
+
+class ServedAs(NamedTuple):
+    """Where a kind may be found that not every server serves: the first of `versions` that this one has."""
+
+    group: str
+    versions: tuple[str, ...]
+    plural: str
+
+    def path(self, version: str) -> str:
+        return f"/apis/{self.group}/{version}/{self.plural}"
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group} ({', '.join(self.versions)})"
 
 
 class _Resource(msgspec.Struct):

@@ -1,0 +1,253 @@
+"""How objects of one kind come off the wire: watch events, list pages and single replies.
+
+Rules of this module
+  1. BOOKMARK and ERROR events are decoded apart: a bookmark carries its kind with nulls in required lists.
+  2. One object that cannot be decoded is reported with its name, the field and the reason; the others go on.
+
+Not here: which kinds there are, and what is read of each (`codec`); HTTP and resuming (`watch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from scheduler.core.inputs import Input
+from scheduler.kube.api_versions import ServedAs
+from scheduler.kube.profiling import DECODING, Observe
+from scheduler.kube.requests import StatusReply, UndecodableError
+from scheduler.model.objects import ObjectMeta, PodMeta, Record
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+class ObjectName(NamedTuple):
+    """Where an object of a given kind is found; cluster-scoped ones have an empty namespace."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An object that exists, ADDED or MODIFIED."""
+
+    name: ObjectName
+    uid: str
+    resource_version: str
+    input: Input
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An object that was DELETED."""
+
+    name: ObjectName
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An object that exists and cannot be decoded; `reason` names the field. `name` is empty when not even that is."""
+
+    name: ObjectName
+    uid: str
+    resource_version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Everything up to this version has been sent; `ends_initial_events` closes the first part of a WatchList."""
+
+    resource_version: str
+    ends_initial_events: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEvent:
+    """The server ends the watch: 410 Expired, 429, 5xx."""
+
+    code: int
+    reason: str
+    message: str
+    retry_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """An event type this program does not know, or a line that is no event; `reason` says which."""
+
+    reason: str
+
+
+Event: TypeAlias = Seen | Gone | Broken | Bookmark | ErrorEvent | Ignored
+
+
+class _ListMeta(Record, frozen=True):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(Record, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a LIST; `continue_token` is empty on the last."""
+
+    objects: tuple[Seen | Broken, ...]
+    resource_version: str
+    continue_token: str
+
+
+class _Envelope(Record, frozen=True):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _HasMeta(Record, frozen=True):
+    metadata: ObjectMeta
+
+
+_envelope_decoder = msgspec.json.Decoder(_Envelope)
+meta_decoder = msgspec.json.Decoder(_HasMeta)
+_page_decoder = msgspec.json.Decoder(_Page)
+
+
+class WatchedKind:
+    """How objects of one kind are listed, decoded and given to the machine.
+
+    Args:
+        name: "Pod", …, as in `RelistFinished.kind`.
+        path: The collection over all namespaces; empty where it must be found out (`served_as`).
+        wire: What msgspec decodes an object to; `msgspec.Raw` leaves it to `observed`.
+        observed: Its metadata and the input; ValueError (with the field in its text) when it cannot be decoded.
+        deleted: The input for a deletion: name, uid, and the revision at which it is known to be true (0: unknown).
+        withdraws_broken: Whether an object that becomes undecodable counts as deleted (its devices or its class must
+            not be used any more) or left as last seen (a pod still uses its node).
+        served_as: For a kind that a server may not have, or in one of several versions.
+        observe: Counts what decoding events takes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        wire: Any,
+        observed: Callable[[Any], tuple[PodMeta, Input]],
+        deleted: Callable[[ObjectName, str, int], Input],
+        *,
+        withdraws_broken: bool = False,
+        served_as: ServedAs | None = None,
+        observe: Observe,
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.deleted = deleted
+        self.withdraws_broken = withdraws_broken
+        self.served_as = served_as
+        self._observed = observed
+        self._object_decoder = msgspec.json.Decoder(wire)
+        events = [
+            msgspec.defstruct(
+                f"{name}{tag.title()}", [("object", wire)], frozen=True, gc=False, tag=tag, tag_field="type"
+            )
+            for tag in ("ADDED", "MODIFIED", "DELETED")
+        ]
+        self._deleted_event: type = events[2]
+        # One step for the three events that matter; anything else fails here and is looked at in `_decode_other`.
+        self._event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(events[0] | events[1] | events[2])
+        self.decode_event: Final[Callable[[bytes], Event]] = observe(DECODING, self._decode_event)
+        """One line of a watch. Never raises: what is wrong with an object is in `Broken`."""
+
+    def _decode_event(self, line: bytes) -> Event:
+        try:
+            event = self._event_decoder.decode(line)
+        except msgspec.DecodeError:
+            return self._decode_other(line)
+        try:
+            meta, observed = self._observed(event.object)
+        except Exception:  # looked at again, and reported, in decode_object
+            return self._decode_other(line)
+        name = ObjectName(meta.namespace, meta.name)
+        if type(event) is self._deleted_event:
+            return Gone(name, meta.uid, meta.resource_version)
+        return Seen(name, meta.uid, meta.resource_version, observed)
+
+    def _decode_other(self, line: bytes) -> Event:
+        """Bookmarks, errors, unknown event types and objects that do not decode."""
+        try:
+            envelope = _envelope_decoder.decode(line)
+        except msgspec.DecodeError as error:
+            return Ignored(f"a line of {len(line)} bytes is no watch event: {error}")
+        raw = envelope.object
+        match envelope.type:
+            case "BOOKMARK":
+                return _decode_bookmark(raw)
+            case "ERROR":
+                return _decode_error(raw)
+            case "ADDED" | "MODIFIED":
+                return self.decode_object(raw)
+            case "DELETED":
+                # What is gone need not decode further than its name.
+                broken = self.decode_object(raw)
+                return Gone(broken.name, broken.uid, broken.resource_version) if broken.name.name else broken
+            case other:
+                return Ignored(f"unknown event type {other!r}")
+
+    def decode_object(self, raw: bytes | msgspec.Raw) -> Seen | Broken:
+        """One object, of a list page, a reply or an event."""
+        try:
+            meta, observed = self._observed(self._object_decoder.decode(raw))
+        except ValueError as error:  # msgspec.DecodeError is one
+            return _broken(raw, str(error))
+        except Exception as error:  # a defect of a decoder, or an object nested beyond all measure, harms itself only
+            return _broken(raw, f"{type(error).__name__}: {error}")
+        return Seen(ObjectName(meta.namespace, meta.name), meta.uid, meta.resource_version, observed)
+
+    def decode_page(self, body: bytes) -> Page:
+        """A LIST reply.
+
+        Raises:
+            UndecodableError: The reply as a whole is no list.
+        """
+        try:
+            page = _page_decoder.decode(body)
+        except msgspec.DecodeError as error:
+            raise UndecodableError(f"LIST {self.path}: {error}") from error
+        objects = tuple([self.decode_object(item) for item in page.items or ()])
+        return Page(objects, page.metadata.resource_version, page.metadata.continue_)
+
+
+def _decode_bookmark(raw: msgspec.Raw) -> Bookmark | Ignored:
+    try:
+        meta = meta_decoder.decode(raw).metadata
+    except msgspec.DecodeError as error:
+        return Ignored(f"a bookmark without metadata: {error}")
+    return Bookmark(meta.resource_version, (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true")
+
+
+def _decode_error(raw: msgspec.Raw) -> ErrorEvent:
+    try:
+        status = msgspec.json.decode(raw, type=StatusReply)
+    except msgspec.DecodeError as error:
+        return ErrorEvent(0, "", f"an ERROR event without a Status: {error}", None)
+    return ErrorEvent(status.code, status.reason, status.message, status.retry_after_s)
+
+
+def _broken(raw: bytes | msgspec.Raw, reason: str) -> Broken:
+    try:
+        meta = meta_decoder.decode(raw).metadata
+    except msgspec.DecodeError:
+        return Broken(ObjectName("", ""), "", "", reason)
+    return Broken(ObjectName(meta.namespace, meta.name), meta.uid, meta.resource_version, reason)
