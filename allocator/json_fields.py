@@ -1,19 +1,25 @@
-"""Fields of JSON objects, read with care: types are checked, null means absent, errors know their path.
+"""Fields of JSON objects, declared: which Python value a field of the API becomes, and what it is when absent.
 
-Used by the decoders only. An error travels up as `FieldError`; every level puts its own part of the path in
-front, so the path costs nothing while all is well.
+`fields` and `record` make readers of objects from such declarations. Types are checked, null means absent, unknown
+fields are ignored. An error travels up as `FieldError`; every level puts its own part of the path in front, so the path
+costs nothing while all is well.
+
+Why not msgspec: its errors have no keys of maps (`attributes[...]`), so nobody would find a device's bad attribute; it
+refuses null where a field may be absent, and cannot share equal values, which most attributes and quantities are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from allocator.model import DecodeError
 from cel.quantity import Quantity
 
 T = TypeVar("T")
 Json: TypeAlias = Mapping[str, Any]
+Read: TypeAlias = Callable[[Any], T]
+"""Makes a value of what a JSON parser gave, which is not None. Raises FieldError."""
 
 SHARED_MAX: Final = 65536
 """Entries per table of shared values; a full table is emptied, which costs memory and nothing else."""
@@ -34,21 +40,114 @@ class FieldError(Exception):
         return FieldError(prefix + separator + self.path, self.problem)
 
 
-def decode_object(kind: str, obj: Json, read: Callable[[str, Json], T]) -> T:
-    """A whole object: its name and what `read` makes of its spec. Raises DecodeError."""
+class Field(NamedTuple):
+    """One field: how it is read, its value when absent, and its JSON name where that is not the Python one's."""
+
+    read: Read[Any]
+    absent: Any = None
+    name: str = ""
+
+
+def fields(**declared: Field) -> Read[list[Any]]:
+    """A reader of objects: the values of these fields, in this order."""
+    rows = [(field.name or _camel_case(name), field.read, field.absent) for name, field in declared.items()]
+
+    def read(obj: Any) -> list[Any]:
+        check_object(obj)
+        values = []
+        key = ""
+        try:
+            for key, read_value, absent in rows:
+                value = obj.get(key)
+                values.append(absent if value is None else read_value(value))
+        except FieldError as error:
+            raise error.below(key) from None
+        return values
+
+    return read
+
+
+def record(make: Callable[..., T], **declared: Field) -> Read[T]:
+    """A reader of objects: what `make` makes of the values of these fields, which are its arguments in order."""
+    read = fields(**declared)
+    return lambda obj: make(*read(obj))
+
+
+def only(field: Field, name: str) -> Read[Any]:
+    """A reader of objects of which one field matters."""
+    read = fields(**{name: field})
+    return lambda obj: read(obj)[0]
+
+
+def many(read: Read[T], name: str = "") -> Field:
+    """A list, empty when absent."""
+
+    def read_all(values: Any) -> tuple[T, ...]:
+        if not isinstance(values, list | tuple):
+            raise FieldError("", f"expected a list, got {name_of(values)}")
+        result: list[T] = []
+        try:
+            for value in values:
+                result.append(read(value))  # noqa: PERF401 - how far it came is the index of the one that is wrong
+        except FieldError as error:
+            raise error.below(f"[{len(result)}]") from None
+        return tuple(result)
+
+    return Field(read_all, (), name)
+
+
+def entries(read: Read[T], name: str = "") -> Field:
+    """A map, as pairs sorted by key; empty when absent."""
+
+    def read_all(values: Any) -> tuple[tuple[str, T], ...]:
+        return tuple(sorted(read_entries(values, read).items(), key=lambda entry: entry[0]))
+
+    return Field(read_all, (), name)
+
+
+def read_entries(values: Any, read: Read[T]) -> dict[str, T]:
+    """A map."""
+    check_object(values)
+    result: dict[str, T] = {}
+    key = ""
+    try:
+        for key, value in values.items():
+            result[key] = read(value)
+    except FieldError as error:
+        raise error.below(f"[{key}]") from None
+    return result
+
+
+def decode_object(kind: str, obj: Json, read: Callable[[str, Any], T]) -> T:
+    """A whole object: what `read` makes of its name and its spec. Raises DecodeError."""
     if not isinstance(obj, Mapping):
         raise DecodeError(kind, "", "object", f"expected an object, got {name_of(obj)}")
-    name = ""
+    name, path = "", ""
     try:
-        metadata = child(obj, "metadata") or {}
-        name = text_at(metadata, "name")
-        spec = child(obj, "spec")
+        metadata, spec = obj.get("metadata"), obj.get("spec")
+        path = "metadata"
+        name = _NAME(metadata) if metadata is not None else ""
+        path = "spec"
         if spec is None:
             raise FieldError("", "missing")
         return read(name, spec)
     except FieldError as error:
-        bad = error.below("spec") if name or error.path not in ("metadata", "name") else error
+        bad = error.below(path)
         raise DecodeError(kind, name, bad.path, bad.problem) from None
+
+
+def decode_part(kind: str, path: str, obj: Any, read: Read[T]) -> T:
+    """Part of an object, at this path. Raises DecodeError."""
+    try:
+        return read(obj)
+    except FieldError as error:
+        bad = error.below(path)
+        raise DecodeError(kind, "", bad.path, bad.problem) from None
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
 
 
 TYPE_NAMES: Final[Mapping[type, str]] = {str: "a string", int: "an integer", bool: "true or false"}
@@ -65,99 +164,35 @@ def name_of(value: Any) -> str:
     return f"{TYPE_NAMES.get(type(value), type(value).__name__)} ({value!r})"
 
 
-def child(obj: Json, key: str) -> Json | None:
-    """An object below, None when absent."""
-    value = obj.get(key)
-    if value is not None and not isinstance(value, Mapping):
-        raise FieldError(key, f"expected an object, got {name_of(value)}")
-    return value
+def check_object(value: Any) -> None:
+    """Raises FieldError for what is no object."""
+    if type(value) is not dict and not isinstance(value, Mapping):
+        raise FieldError("", f"expected an object, got {name_of(value)}")
 
 
-def list_at(obj: Json, key: str) -> Sequence[Any]:
-    """A list, empty when absent."""
-    value = obj.get(key)
-    if value is None:
-        return ()
-    if not isinstance(value, list | tuple):
-        raise FieldError(key, f"expected a list, got {name_of(value)}")
-    return value
+def _of_type(expected: type[T]) -> Read[T]:
+    def read(value: Any) -> T:
+        if type(value) is expected:
+            return value
+        raise FieldError("", f"expected {TYPE_NAMES[expected]}, got {name_of(value)}")
+
+    return read
 
 
-def each(obj: Json, key: str, read: Callable[[Json], T]) -> tuple[T, ...]:
-    """What `read` makes of each entry of a list of objects."""
-    values = list_at(obj, key)
-    if not values:
-        return ()
-    result = []
-    for index, value in enumerate(values):
-        try:
-            if not isinstance(value, Mapping):
-                raise FieldError("", f"expected an object, got {name_of(value)}")
-            result.append(read(value))
-        except FieldError as error:
-            raise error.below(f"{key}[{index}]") from None
-    return tuple(result)
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise FieldError("", f"expected a string, got {name_of(value)}")
 
 
-def text_at(obj: Json, key: str) -> str:
-    """A string, empty when absent."""
-    value = obj.get(key)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise FieldError(key, f"expected a string, got {name_of(value)}")
-    return value
+def _object(value: Any) -> Json:
+    check_object(value)
+    return value  # type: ignore[no-any-return]
 
 
-def optional_text(obj: Json, key: str) -> str | None:
-    """A string or None."""
-    value = obj.get(key)
-    if value is not None and not isinstance(value, str):
-        # YAML reads an unquoted time stamp as a date; it means the text.
-        if hasattr(value, "isoformat"):
-            return str(value.isoformat())
-        raise FieldError(key, f"expected a string, got {name_of(value)}")
-    return value
-
-
-def texts_at(obj: Json, key: str) -> tuple[str, ...]:
-    """A list of strings."""
-    values = list_at(obj, key)
-    for index, value in enumerate(values):
-        if not isinstance(value, str):
-            raise FieldError(f"{key}[{index}]", f"expected a string, got {name_of(value)}")
-    return tuple(values)
-
-
-def int_at(obj: Json, key: str) -> int:
-    """An integer, 0 when absent."""
-    value = obj.get(key)
-    if value is None:
-        return 0
-    if type(value) is not int:
-        raise FieldError(key, f"expected an integer, got {name_of(value)}")
-    return value
-
-
-def bool_at(obj: Json, key: str) -> bool:
-    """A bool, False when absent."""
-    value = obj.get(key)
-    if value is None:
-        return False
-    if type(value) is not bool:
-        raise FieldError(key, f"expected true or false, got {name_of(value)}")
-    return value
-
-
-def optional_quantity(obj: Json, key: str) -> Quantity | None:
-    """A quantity or None."""
-    value = obj.get(key)
-    if value is None:
-        return None
-    try:
-        return quantity_at(value)
-    except FieldError as error:
-        raise error.below(key) from None
+def _text_or_date(value: Any) -> str:
+    # YAML reads an unquoted time stamp as a date; it means the text.
+    return str(value.isoformat()) if hasattr(value, "isoformat") else _text(value)
 
 
 def quantity_at(value: Any) -> Quantity:
@@ -182,3 +217,15 @@ def quantity(text: str) -> Quantity:
             _quantities.clear()
         _quantities[text] = known
     return known
+
+
+TEXT: Final = Field(_text, "")
+OPTIONAL_TEXT: Final = Field(_text_or_date)
+TEXTS: Final = many(_text)
+INT: Final = Field(_of_type(int), 0)
+OPTIONAL_INT: Final = Field(_of_type(int))
+BOOL: Final = Field(_of_type(bool), False)
+OPTIONAL_BOOL: Final = Field(_of_type(bool))
+QUANTITY: Final = Field(quantity_at)
+OBJECT: Final = Field(_object)
+_NAME: Final = only(TEXT, "name")

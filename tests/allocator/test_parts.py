@@ -344,6 +344,19 @@ def test_1_37_refuses_amounts_it_cannot_compute_with() -> None:
             "v1beta1",
         ),
         (
+            {"pool": {"generation": "1"}},
+            "ResourceSlice s: spec.pool.generation: expected an integer, got a string ('1')",
+        ),
+        (
+            {
+                "devices": [
+                    {"name": "e", "capacity": {"m": {"value": "8", "requestPolicy": {"validRange": {"min": []}}}}}
+                ]
+            },
+            "ResourceSlice s: spec.devices[0].capacity[m].requestPolicy.validRange.min: expected a quantity like 10Gi, "
+            "got a list",
+        ),
+        (
             {"sharedCounters": [{"name": "x", "counters": {"m": {}}}]},
             "ResourceSlice s: spec.sharedCounters[0].counters[m].value: missing",
         ),
