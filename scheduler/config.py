@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -32,6 +32,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from allocator import Features
 from allocator.names import is_dns_subdomain
 from scheduler.core.settings import CoreSettings
+from scheduler.model.api_rules import FIELD_BY_GATE
 from scheduler.model.selector_text import SelectorTextError, TextSelector, parse_label_selector, parse_slice_selector
 from scheduler.model.unsupported_fields import FIELDS
 from scheduler.yaml_reading import Mapping as MappingNode
@@ -40,17 +41,6 @@ from scheduler.yaml_reading import Node, Sequence, compose
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 KIND: Final = "DraSchedulerConfiguration"
 
-FIELD_BY_GATE: Final[Mapping[str, str]] = {
-    "DRAAdminAccess": "admin_access",
-    "DRAPrioritizedList": "prioritized_list",
-    "DRAPartitionableDevices": "partitionable_devices",
-    "DRADeviceTaints": "device_taints",
-    "DRADeviceBindingConditions": "device_binding_and_status",
-    "DRAConsumableCapacity": "consumable_capacity",
-    "DRAListTypeAttributes": "list_type_attributes",
-    "DRAExtendedResource": "extended_resource",
-    "DRANodeAllocatableResources": "node_allocatable_resources",
-}
 _NANOSECONDS_BY_UNIT: Final = {
     "ns": 1,
     "us": 10**3,

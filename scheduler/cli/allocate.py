@@ -6,7 +6,6 @@ in JSON lines (`allocate_cases`).
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ import click
 
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
+from scheduler.cli.tables import device_text, print_document, print_table
 
 if TYPE_CHECKING:
     from allocator import Features
@@ -124,7 +124,10 @@ def allocate(
     rows = _rows(question, budget_steps)
     if not rows:
         raise click.ClickException("no pod waits for a node or for devices; --claim asks about claims alone")
-    _print(rows, output)
+    if output == "table":
+        _print_table(rows)
+    else:
+        print_document({"pods": rows}, output)
     for problem in (*map(str, loaded.problems), *question.broken):
         click.echo(f"warning: {problem}", err=True)
     for note in loaded.notes:
@@ -178,8 +181,8 @@ def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> 
 
 def _features(gates: Mapping[str, bool], kubernetes: str, server_gates: Mapping[str, bool]) -> Features:
     from allocator import Features
-    from scheduler.config import FIELD_BY_GATE
     from scheduler.kube.feature_gates import features_left
+    from scheduler.model.api_rules import FIELD_BY_GATE
 
     flags: dict[str, Any] = {FIELD_BY_GATE[gate]: is_on for gate, is_on in gates.items()}
     return features_left(Features(**flags, kubernetes=kubernetes), server_gates)
@@ -270,20 +273,7 @@ def _row(question: Question, verdict: Verdict, reasons: Reasons) -> dict[str, An
     return row
 
 
-def _print(rows: Sequence[Mapping[str, Any]], output: str) -> None:
-    if output == "json":
-        click.echo(json.dumps({"pods": rows}, indent=2))
-    elif output == "yaml":
-        import yaml
-
-        click.echo(yaml.safe_dump({"pods": list(rows)}, sort_keys=False), nl=False)
-    else:
-        _print_table(rows)
-
-
 def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
-    from scheduler.cli.tables import print_table
-
     cells = []
     for row in rows:
         if row["outcome"] not in ("fits", "waits"):
@@ -295,7 +285,7 @@ def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
                 row["node"],
                 one["claim"],
                 one["request"],
-                f"{one['driver']}/{one['pool']}/{one['device']}{_more(one)}",
+                device_text(one),
             )
             for one in row["devices"]
         ] or [(pod, row["node"], "<none>", "<none>", "<none>")]
@@ -312,10 +302,3 @@ def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
 def _some(names: Sequence[str], count: int) -> str:
     shown = ", ".join(names[:_NAMES_MAX])
     return f"{shown} and {count - _NAMES_MAX} more" if count > _NAMES_MAX else shown
-
-
-def _more(device: Mapping[str, Any]) -> str:
-    parts = [f"{name}={amount}" for name, amount in device.get("consumedCapacity", {}).items()]
-    if device.get("adminAccess"):
-        parts.append("admin access")
-    return f" ({', '.join(parts)})" if parts else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
 from allocator import (
     INVALID_POOLS,
@@ -31,16 +31,8 @@ from allocator import (
     encode_allocation,
 )
 from cel.quantity import Quantity
-
-FEATURE_FIELDS: Final[Mapping[str, str]] = {
-    "AdminAccess": "admin_access",
-    "PrioritizedList": "prioritized_list",
-    "PartitionableDevices": "partitionable_devices",
-    "DeviceTaints": "device_taints",
-    "DeviceBindingAndStatus": "device_binding_and_status",
-    "ConsumableCapacity": "consumable_capacity",
-    "ListTypeAttributes": "list_type_attributes",
-}
+from scheduler.cli.gates import gate_named
+from scheduler.model.api_rules import FIELD_BY_GATE
 
 
 class CaseError(ValueError):
@@ -54,16 +46,15 @@ def share_ids() -> Iterator[str]:
 
 def read_features(flags: Mapping[str, Any], kubernetes: str) -> Features:
     """Features from upstream's names. Raises CaseError."""
-    unknown = sorted(set(flags) - set(FEATURE_FIELDS))
-    if unknown:
-        raise CaseError(f"features: unknown {', '.join(unknown)}; known are {', '.join(FEATURE_FIELDS)}")
     wrong = [name for name, value in flags.items() if not isinstance(value, bool)]
     if wrong:
         raise CaseError(f"features.{wrong[0]}: expected true or false, got {flags[wrong[0]]!r}")
     try:
-        return Features(**{FEATURE_FIELDS[name]: value for name, value in flags.items()}, kubernetes=kubernetes)
+        return Features(
+            **{FIELD_BY_GATE[gate_named(name)]: value for name, value in flags.items()}, kubernetes=kubernetes
+        )
     except ValueError as error:
-        raise CaseError(str(error)) from None
+        raise CaseError(f"features: {error}") from None
 
 
 def answer(case: Any, *, budget_steps: int, kubernetes: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from scheduler.cli.tables import device_text, print_document, print_table
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 
 if TYPE_CHECKING:
@@ -71,7 +72,10 @@ def ask_about_claims(
             else f"no unallocated claim is named {' or '.join(claims)}"
         )
     verdicts = _verdicts(world, asked, nodes=nodes, features=features, budget_steps=budget_steps)
-    _print(verdicts, output)
+    if output == "table":
+        _print_table(verdicts)
+    else:
+        print_document({"nodes": verdicts}, output)
     for problem in world.problems:
         click.echo(f"warning: {problem}", err=True)
     if len(asked) > 1:
@@ -145,6 +149,7 @@ def _rule(obj: Mapping[str, Any]) -> Any:
 
 def _take_claim(world: _World, kind: str, obj: Mapping[str, Any]) -> None:
     from allocator import Claim, decode_allocation, decode_claim_spec
+    from scheduler.lint.published import defaulted_claim_spec
 
     metadata = obj["metadata"]
     spec = _part(obj, "spec")
@@ -157,7 +162,7 @@ def _take_claim(world: _World, kind: str, obj: Mapping[str, Any]) -> None:
             world.problems.append(f"ResourceClaim {name}: device {device} is allocated to another claim, too")
         return
     namespace, _, short = name.partition("/")
-    claim = Claim(namespace, short, decode_claim_spec(_with_defaults(spec)))
+    claim = Claim(namespace, short, decode_claim_spec(defaulted_claim_spec(spec)))
     for request in claim.spec.requests:
         for one in (request.exactly, *request.first_available):
             if one is not None and one.allocation_mode != "All" and one.count < 1:
@@ -185,22 +190,6 @@ def _refuse_admin_access(world: _World, asked: _Asked) -> None:
         asked.refusal = (
             f"admin access needs the label {ADMIN_ACCESS_LABEL}: true of its namespace; {claim.namespace} {known}"
         )
-
-
-def _with_defaults(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec as the API server would store it: allocation mode and count filled in."""
-    filled: dict[str, Any] = json.loads(json.dumps(spec, default=str))
-    devices = filled.get("devices")
-    requests = devices.get("requests") if isinstance(devices, dict) else None
-    for request in requests if isinstance(requests, list) else ():
-        if not isinstance(request, dict):
-            continue
-        for details in (request.get("exactly"), *(request.get("firstAvailable") or ())):
-            if isinstance(details, dict):
-                details.setdefault("allocationMode", "ExactCount")
-                if details["allocationMode"] == "ExactCount":
-                    details.setdefault("count", 1)
-    return filled
 
 
 def _verdicts(
@@ -264,26 +253,13 @@ def _verdict(
     return verdict
 
 
-def _print(verdicts: Sequence[Mapping[str, Any]], output: str) -> None:
-    if output == "json":
-        click.echo(json.dumps({"nodes": verdicts}, indent=2))
-    elif output == "yaml":
-        import yaml
-
-        click.echo(yaml.safe_dump({"nodes": list(verdicts)}, sort_keys=False), nl=False)
-    else:
-        _print_table(verdicts)
-
-
 def _print_table(verdicts: Sequence[Mapping[str, Any]]) -> None:
-    from scheduler.cli.tables import print_table
-
     rows = [
         (
             verdict["node"],
             f"{claim['namespace']}/{claim['name']}",
             result["request"],
-            f"{result['driver']}/{result['pool']}/{result['device']}{_details(result)}",
+            device_text(result),
         )
         for verdict in verdicts
         for claim in verdict.get("claims", ())
@@ -294,10 +270,3 @@ def _print_table(verdicts: Sequence[Mapping[str, Any]]) -> None:
     for verdict in verdicts:
         if verdict["outcome"] != "allocated":
             click.echo(f"{verdict['node']}: {verdict['reason']}")
-
-
-def _details(result: Mapping[str, Any]) -> str:
-    parts = [f"{name}={amount}" for name, amount in result.get("consumedCapacity", {}).items()]
-    if result.get("adminAccess"):
-        parts.append("admin access")
-    return f" ({', '.join(parts)})" if parts else ""

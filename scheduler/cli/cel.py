@@ -10,20 +10,19 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
+from scheduler.cli.tables import print_table
+from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
 
 if TYPE_CHECKING:
     from cel.checker.environments import Environment
     from scheduler.cli.cel_inputs import PublishedDevice
     from scheduler.cli.manifests import Document
-
-EXPRESSION_BYTES_MAX: Final = 10_240
-"""CELSelectorExpressionMaxLength of resource.k8s.io/v1."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -168,8 +167,8 @@ def check_expression_text(expression: str, environment: Environment) -> Verdict:
 
     verdict = Verdict(expression, cost_limit=LIMIT)
     length = len(expression.encode("utf-8", "replace"))
-    if length > EXPRESSION_BYTES_MAX:
-        verdict.error = f"Too long: may not be more than {EXPRESSION_BYTES_MAX} bytes (it has {length})"
+    if length > EXPRESSION_LENGTH_MAX:
+        verdict.error = f"Too long: may not be more than {EXPRESSION_LENGTH_MAX} bytes (it has {length})"
         return verdict
     try:
         compile_selector(expression, environment)
@@ -204,12 +203,13 @@ def check_expression_text(expression: str, environment: Environment) -> Verdict:
 
 def _check_files(files: Sequence[str], environment: Environment) -> list[Verdict]:
     from scheduler.cli.cel_inputs import selectors_of
+    from scheduler.lint.findings import field_text
 
     verdicts = []
     for selector in selectors_of(_read(files)):
         verdict = check_expression_text(selector.expression, environment)
         verdict.source = f"{selector.document.place(selector.path)}: {selector.document.name}"
-        verdict.field_path = selector.field
+        verdict.field_path = field_text(selector.path)
         verdicts.append(verdict)
     return verdicts
 
@@ -371,14 +371,14 @@ def _print_json(devices: Sequence[PublishedDevice], answers: Sequence[Sequence[d
 
 
 def _print_table(devices: Sequence[PublishedDevice], answers: Sequence[Sequence[dict[str, Any]]]) -> None:
-    header = ["DRIVER", "POOL", "DEVICE", "ANSWER", *["CELPY"] * (len(answers[0]) - 1)]
-    rows = [header]
-    for device, row in zip(devices, answers, strict=True):
-        rows.append([device.driver or "-", device.pool or "-", device.name or "-", *map(_shown, row)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header) - 1)]
-    for line in rows:
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
-        click.echo("   ".join([*cells, line[-1]]).rstrip())
+    titles = ["DRIVER", "POOL", "DEVICE", "ANSWER", *["CELPY"] * (len(answers[0]) - 1)]
+    print_table(
+        titles,
+        (
+            (device.driver or "-", device.pool or "-", device.name or "-", *map(_shown, row))
+            for device, row in zip(devices, answers, strict=True)
+        ),
+    )
 
 
 def _shown(answer: dict[str, Any]) -> str:

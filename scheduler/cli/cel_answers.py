@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from cel.checker.checker import Checked
@@ -89,34 +89,28 @@ def _answer(question: Mapping[str, Any]) -> Answer:
             assert view is not None
             reply["value"] = compiled.selector.matches(view)
         else:
-            reply["value"] = encode_value(compiled.plan().evaluate({} if view is None else {"device": view.fields}))
+            reply["value"] = encode_value(compiled.plan.evaluate({} if view is None else {"device": view.fields}))
     except EvaluationError as error:
         reply["runtime_error"] = str(error)
     if question.get("cost"):
-        reply["max_cost"] = reply["cost"] = compiled.max_cost()
+        reply["max_cost"] = reply["cost"] = compiled.max_cost
     return reply
 
 
 class _Compiled:
     """A compiled expression; what not every question needs is made when it is asked for."""
 
-    __slots__ = ("_cost", "_plan", "checked", "selector")
-
     def __init__(self, checked: Checked, selector: Selector | None) -> None:
         self.checked = checked
         self.selector = selector
-        self._plan: Plan | None = None
-        self._cost: int | None = None
 
+    @cached_property
     def plan(self) -> Plan:
-        if self._plan is None:
-            self._plan = plan(self.checked)
-        return self._plan
+        return plan(self.checked)
 
+    @cached_property
     def max_cost(self) -> int:
-        if self._cost is None:
-            self._cost = estimate(self.checked).max
-        return self._cost
+        return estimate(self.checked).max
 
 
 @lru_cache(maxsize=_REMEMBERED)

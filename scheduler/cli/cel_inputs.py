@@ -18,6 +18,9 @@ from cel.library.device import DeviceView, decode_attribute, device_view
 from cel.quantity import Quantity
 from scheduler.cli.gates import gate_named
 from scheduler.cli.manifests import Document, FieldPath
+from scheduler.lint.context import expressions
+from scheduler.lint.modernize import modernize_structure
+from scheduler.lint.view import View, selector_holders
 
 _CLASSES: Final[Mapping[str, type]] = {"int": int, "bool": bool, "string": str, "version": str}
 
@@ -204,49 +207,13 @@ class Selector:
     path: FieldPath
     expression: str
 
-    @property
-    def field(self) -> str:
-        """The path as Kubernetes writes it, `spec.selectors[0].cel.expression`."""
-        text = ""
-        for step in self.path:
-            text += f"[{step}]" if isinstance(step, int) else f".{step}"
-        return text.removeprefix(".")
-
 
 def selectors_of(documents: Iterable[Document]) -> Iterator[Selector]:
     """Every CEL selector of DeviceClasses, ResourceClaims and ResourceClaimTemplates, in order."""
     for document in documents:
-        spec = document.obj.get("spec")
-        match document.kind:
-            case "DeviceClass":
-                yield from _selectors(document, ("spec",), spec)
-            case "ResourceClaim":
-                yield from _claim_selectors(document, ("spec",), spec)
-            case "ResourceClaimTemplate":
-                inner = spec.get("spec") if isinstance(spec, Mapping) else None
-                yield from _claim_selectors(document, ("spec", "spec"), inner)
-            case _:
-                pass
-
-
-def _claim_selectors(document: Document, path: FieldPath, spec: object) -> Iterator[Selector]:
-    devices = spec.get("devices") if isinstance(spec, Mapping) else None
-    requests = devices.get("requests") if isinstance(devices, Mapping) else None
-    for number, request in enumerate(requests if isinstance(requests, list) else ()):
-        if not isinstance(request, Mapping):
-            continue
-        here: FieldPath = (*path, "devices", "requests", number)
-        yield from _selectors(document, here, request)  # v1beta1
-        yield from _selectors(document, (*here, "exactly"), request.get("exactly"))
-        alternatives = request.get("firstAvailable")
-        for position, alternative in enumerate(alternatives if isinstance(alternatives, list) else ()):
-            yield from _selectors(document, (*here, "firstAvailable", position), alternative)
-
-
-def _selectors(document: Document, path: FieldPath, holder: object) -> Iterator[Selector]:
-    selectors = holder.get("selectors") if isinstance(holder, Mapping) else None
-    for position, selector in enumerate(selectors if isinstance(selectors, list) else ()):
-        cel = selector.get("cel") if isinstance(selector, Mapping) else None
-        expression = cel.get("expression") if isinstance(cel, Mapping) else None
-        if isinstance(expression, str):
-            yield Selector(document, (*path, "selectors", position, "cel", "expression"), expression)
+        view = View(document)
+        modernize_structure(view)
+        for path, holder in selector_holders(view):
+            for index, expression in expressions(holder.get("selectors")):
+                where = view.origin((*path, "selectors", index, "cel", "expression"))
+                yield Selector(document, where, expression)

@@ -27,7 +27,6 @@ _PATHS: Final[Mapping[str, str]] = {
 _MORE_PATHS: Final[Mapping[str, str]] = {
     "Namespace": "/api/v1/namespaces",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
-    "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
     "Pod": "/api/v1/pods",
 }
 _PAGE: Final = 500
@@ -43,7 +42,7 @@ def read_cluster(kubeconfig: str, context: str | None) -> tuple[list[dict[str, A
     Raises:
         ClusterReadError: No connection, or a list was refused.
     """
-    return asyncio.run(_read(kubeconfig, context, _PATHS, has_optional=True))
+    return asyncio.run(_read(kubeconfig, context, _PATHS))
 
 
 def read_whole_cluster(kubeconfig: str, context: str | None) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
@@ -52,11 +51,11 @@ def read_whole_cluster(kubeconfig: str, context: str | None) -> tuple[list[dict[
     Raises:
         ClusterReadError: No connection, or a list was refused.
     """
-    return asyncio.run(_read(kubeconfig, context, {**_PATHS, **_MORE_PATHS}, has_optional=True))
+    return asyncio.run(_read(kubeconfig, context, {**_PATHS, **_MORE_PATHS}))
 
 
 async def _read(
-    kubeconfig: str, context: str | None, paths: Mapping[str, str], *, has_optional: bool = False
+    kubeconfig: str, context: str | None, paths: Mapping[str, str]
 ) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
     try:
         credentials = await Connection.from_kubeconfig(kubeconfig, context).open()
@@ -66,10 +65,9 @@ async def _read(
     async with ApiClient(credentials) as client:
         for kind, path in paths.items():
             objects += await _list(client, kind, path)
-        if has_optional:
-            codec = Codec()
-            for each in (codec.taint_rules, codec.pod_groups):
-                objects += await _list_optional(client, each)
+        codec = Codec()
+        for each in (codec.taint_rules, codec.pod_groups):
+            objects += await _list_optional(client, each)
         return objects, await read_gates(client)
 
 

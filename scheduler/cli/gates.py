@@ -11,20 +11,11 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from scheduler.model.api_rules import FIELD_BY_GATE
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-GATES: Final = (
-    "DRAAdminAccess",
-    "DRAConsumableCapacity",
-    "DRADeviceBindingConditions",
-    "DRADeviceTaints",
-    "DRAExtendedResource",
-    "DRAListTypeAttributes",
-    "DRANodeAllocatableResources",
-    "DRAPartitionableDevices",
-    "DRAPrioritizedList",
-)
-_GATE_BY_WORD: Final = {gate.lower().removeprefix("dra"): gate for gate in GATES}
+_GATE_BY_WORD: Final = {gate.lower().removeprefix("dra"): gate for gate in FIELD_BY_GATE}
 # The allocator's upstream tests have one flag for this gate and DRAResourceClaimDeviceStatus.
 _ALIASES: Final = {"devicebindingandstatus": "DRADeviceBindingConditions"}
 
@@ -47,7 +38,7 @@ def gate_named(written: str) -> str:
     gate = _GATE_BY_WORD.get(word) or _ALIASES.get(word)
     if gate is None:
         close = get_close_matches(word, _GATE_BY_WORD, 1)
-        known = f"did you mean {_GATE_BY_WORD[close[0]]}?" if close else f"known are {', '.join(GATES)}"
+        known = f"did you mean {_GATE_BY_WORD[close[0]]}?" if close else f"known are {', '.join(FIELD_BY_GATE)}"
         raise ValueError(f"{written.strip()!r} is not known here; {known}")
     return gate
 

@@ -7,11 +7,12 @@ Rules of this module
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 _GAP: Final = "  "
 _LAST_WIDTH_MIN: Final = 20  # columns; with less, wrapping makes nothing easier to read
@@ -44,6 +45,25 @@ def table_lines(titles: Sequence[str], rows: Iterable[Sequence[str]], width: int
             last = textwrap.wrap(row[-1], left, break_long_words=False, break_on_hyphens=False) or [""]
         lines += [((head if index == 0 else " " * len(head)) + text).rstrip() for index, text in enumerate(last)]
     return lines
+
+
+def print_document(document: Mapping[str, Any], output: str) -> None:
+    """Print an answer for programs, as JSON or YAML."""
+    if output == "json":
+        print(json.dumps(document, indent=2))
+    else:
+        import yaml
+
+        print(yaml.safe_dump(document, sort_keys=False), end="")
+
+
+def device_text(result: Mapping[str, Any]) -> str:
+    """A device of an allocation in one cell: `driver/pool/device (memory=40Gi, admin access)`."""
+    parts = [f"{name}={amount}" for name, amount in result.get("consumedCapacity", {}).items()]
+    if result.get("adminAccess"):
+        parts.append("admin access")
+    more = f" ({', '.join(parts)})" if parts else ""
+    return f"{result['driver']}/{result['pool']}/{result['device']}{more}"
 
 
 def _plain(text: str) -> str:

@@ -78,38 +78,20 @@ def check_capacity(context: Context, specs: Sequence[PodSpec]) -> None:
 
 
 def _claims_of(pod: PodSpec, context: Context, published: Published) -> list[Claim]:
-    """The claims each pod needs a new allocation for; empty when one is not known, or nothing is asked for."""
-    claims = []
-    for number, entry in mappings(pod.spec.get("resourceClaims")):
-        name = text(entry.get("resourceClaimName"))
-        if name:
-            # One claim serves all replicas, and the devices it may hold already are fine.
-            continue
-        spec = claim_spec_of(pod.view, entry, context)
-        if spec is None:
-            return []
-        try:
-            claims.append(
-                Claim(
-                    pod.view.namespace,
-                    text(entry.get("name")) or f"claim-{number}",
-                    decode_claim_spec(defaulted_claim_spec(spec)),
-                )
-            )
-        except (DecodeError, ValueError, TypeError):
-            return []
-    if not claims and pod.replicas <= 1:
-        claims = _named_claims(pod, context, published)
-    return claims
+    """The claims each pod needs a new allocation for; empty when one is not known, or nothing is asked for.
 
-
-def _named_claims(pod: PodSpec, context: Context, published: Published) -> list[Claim]:
+    Claims that are named count for a single pod only, where none is made for it: one claim serves all replicas, and the
+    devices that it may hold already are fine.
+    """
+    entries = list(mappings(pod.spec.get("resourceClaims")))
+    made = [(number, entry) for number, entry in entries if not text(entry.get("resourceClaimName"))]
     claims = []
-    for _, entry in mappings(pod.spec.get("resourceClaims")):
+    for number, entry in made or (entries if pod.replicas <= 1 else ()):
         name = text(entry.get("resourceClaimName"))
         spec = claim_spec_of(pod.view, entry, context)
-        if (pod.view.namespace, name) in published.allocated or spec is None:
+        if spec is None or (name and (pod.view.namespace, name) in published.allocated):
             return []
+        name = name or text(entry.get("name")) or f"claim-{number}"
         try:
             claims.append(Claim(pod.view.namespace, name, decode_claim_spec(defaulted_claim_spec(spec))))
         except (DecodeError, ValueError, TypeError):

@@ -8,6 +8,7 @@ done about.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,7 +24,7 @@ from scheduler.lint.emit import convert_text
 from scheduler.lint.findings import NEVER_VALID, Finding, Severity
 from scheduler.lint.gates import check_gates
 from scheduler.lint.modernize import modernize, restore_metadata
-from scheduler.lint.pods import check_pods, pod_specs
+from scheduler.lint.pods import check_pods, find_pod_specs
 from scheduler.lint.published import Published
 from scheduler.lint.repartitioned import check_repartitioned
 from scheduler.lint.schema import check_fields
@@ -144,7 +145,7 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
             check_rules(view, context)
             check_server_rules(view)
             check_gates(view, context)
-    specs = pod_specs(context)
+    specs = find_pod_specs(context)
     check_pods(context, specs)
     check_against(context, specs)
     check_capacity(context, specs)
@@ -156,19 +157,17 @@ def convert(
 ) -> list[Converted]:
     """The files in v1. Never raises for what they hold; a text that is no YAML is a refusal of its file."""
     report = lint(sources, settings, published)
-    views_by_file: dict[str, list[View]] = {}
+    views_of: defaultdict[str, list[View]] = defaultdict(list)
+    broken_of: defaultdict[str, list[Finding]] = defaultdict(list)
+    mended_of: defaultdict[str, list[Finding]] = defaultdict(list)
     for view in report.views:
-        views_by_file.setdefault(view.document.file, []).append(view)
-    broken_by_file: dict[str, list[Finding]] = {}
-    for finding in report.broken:
-        broken_by_file.setdefault(finding.place.file, []).append(finding)
-    mended_by_file: dict[str, list[Finding]] = {}
-    for finding in report.mended:
-        mended_by_file.setdefault(finding.place.file, []).append(finding)
+        views_of[view.document.file].append(view)
+    for by_file, findings in ((broken_of, report.broken), (mended_of, report.mended)):
+        for finding in findings:
+            by_file[finding.place.file].append(finding)
     converted = []
     for source in sources:
-        views = views_by_file.get(source.name, [])
-        broken = broken_by_file.get(source.name, [])
+        views, broken = views_of[source.name], broken_of[source.name]
         # What was taken out of an object is refused with it, and it with that.
         broken_documents = {
             id(view.document) for view in views if any(_is_refusal(finding) for finding in view.findings)
@@ -181,7 +180,7 @@ def convert(
                 text,
                 text != source.text,
                 (
-                    *mended_by_file.get(source.name, ()),
+                    *mended_of[source.name],
                     *(
                         finding
                         for view in views

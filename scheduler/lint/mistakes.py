@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
@@ -128,29 +129,23 @@ def pinned_drivers(expression: str, meant: Callable[[str], str | None] = lambda 
 
 def reads(expression: str) -> Iterator[tuple[int, str, str, str]]:
     """(offset, `attributes` or `capacity`, domain, id) of every attribute an expression names in full."""
-    try:
-        pending: list[Expr] = [parse(expression).expr]
-        while pending:
-            node = pending.pop()
-            keys = _keys(node)
-            if keys is not None and len(keys[1]) == 2:
-                yield node.offset, keys[0], *keys[1]
-            pending += children(node)
-    except (CompileError, RecursionError):
-        return
+    for node in _nodes_of(expression):
+        keys = _keys(node)
+        if keys is not None and len(keys[1]) == 2:
+            yield node.offset, keys[0], *keys[1]
 
 
 def driver_literals(expression: str) -> Iterator[tuple[int, str]]:
     """(offset, name) of every text that device.driver is compared with."""
-    try:
-        pending: list[Expr] = [parse(expression).expr]
-        while pending:
-            node = pending.pop()
-            for literal in _driver_texts(node):
-                yield literal.offset, str(literal.value)
-            pending += children(node)
-    except (CompileError, RecursionError):
-        return
+    for node in _nodes_of(expression):
+        for literal in _driver_texts(node):
+            yield literal.offset, str(literal.value)
+
+
+def _nodes_of(expression: str) -> Iterator[Expr]:
+    """All parts of an expression; none of one that does not parse."""
+    with suppress(CompileError, RecursionError):
+        yield from _walk(parse(expression).expr)
 
 
 def parses(expression: str) -> bool:
@@ -429,7 +424,7 @@ class _Finder:
 
     def extent(self, node: Expr) -> tuple[int, int]:
         """From where to where a node's text goes, in balanced brackets."""
-        first = min(_offsets(node))
+        first = min(part.offset for part in _walk(node))
         index = max(self.index_by_offset.get(self.last_offset(node), 0), self.index_by_offset.get(first, 0))
         begin = self.index_by_offset.get(first, 0)
         kinds = self.tokens.kinds
@@ -451,18 +446,18 @@ class _Finder:
 
     def last_offset(self, node: Expr) -> int:
         """The offset of the last token known of a node: its operator, bracket, or the field after a dot."""
-        last = max(_offsets(node))
+        last = max(part.offset for part in _walk(node))
         index = self.index_by_offset.get(last)
         if index is not None and self.tokens.kinds[index] == "." and index + 1 < len(self.tokens.offsets):
             return self.tokens.offsets[index + 1]
         return last
 
 
-def _offsets(node: Expr) -> Iterator[int]:
+def _walk(node: Expr) -> Iterator[Expr]:
     pending = [node]
     while pending:
         current = pending.pop()
-        yield current.offset
+        yield current
         pending += children(current)
 
 
@@ -522,7 +517,7 @@ def _ref(node: Expr) -> _Ref | None:
 
 
 def _has_refs(node: Expr) -> bool:
-    return _ref(node) is not None or any(_has_refs(child) for child in children(node))
+    return any(_ref(part) is not None for part in _walk(node))
 
 
 def _is_value(node: Expr, parent: Expr | None) -> bool:

@@ -26,7 +26,7 @@ from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID, Severity
 from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.scheduler_config import CONFIG_GROUP, modernize_config
-from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, mapping, mappings, text
+from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, mapping, mappings, pod_specs, text
 
 _DRA_KINDS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
 _OLD_KINDS: Final = ("ResourceClaimParameters", "ResourceClassParameters")
@@ -61,7 +61,7 @@ def modernize(view: View, minor: int) -> None:
     elif view.group == CONFIG_GROUP:
         modernize_config(view)
     else:
-        _pod_sources(view, view.obj, ())
+        _pod_sources(view)
 
 
 def restore_metadata(view: View) -> None:
@@ -398,19 +398,11 @@ def _taint_rule(view: View, minor: int) -> None:
 # --- pods ---------------------------------------------------------------------------------------------------
 
 
-def _pod_sources(view: View, value: Any, path: FieldPath) -> None:
+def _pod_sources(view: View) -> None:
     """Lift `source` wherever a pod spec stands: in a Pod, in a template, in somebody's own resource."""
-    if isinstance(value, list):
-        for index, child in enumerate(value):
-            _pod_sources(view, child, (*path, index))
-        return
-    if not isinstance(value, dict):
-        return
-    if isinstance(value.get("containers"), list):
-        for index, entry in mappings(value.get("resourceClaims")):
+    for path, spec in pod_specs(view):
+        for index, entry in mappings(spec.get("resourceClaims") if "containers" in spec else None):
             _lift_source(view, (*path, "resourceClaims", index), entry)
-    for name, child in value.items():
-        _pod_sources(view, child, (*path, name))
 
 
 def _lift_source(view: View, path: FieldPath, entry: dict[str, Any]) -> None:

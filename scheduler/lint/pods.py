@@ -13,7 +13,7 @@ from typing import Any, Final
 from scheduler.lint.context import Context
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID
-from scheduler.lint.view import View, mapping, mappings, request_parts, text
+from scheduler.lint.view import View, mapping, mappings, pod_specs, request_parts, text
 
 _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 _REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
@@ -39,7 +39,7 @@ class PodSpec:
     replicas_path: FieldPath = ()
 
 
-def pod_specs(context: Context) -> list[PodSpec]:
+def find_pod_specs(context: Context) -> list[PodSpec]:
     """Every pod spec of the files that names claims."""
     scalers: dict[tuple[str, str, str], list[View]] = {}
     for view in context.views:
@@ -49,7 +49,9 @@ def pod_specs(context: Context) -> list[PodSpec]:
             scalers.setdefault(key, []).append(view)
     found = []
     for view in context.views:
-        for path, spec in _specs(view.obj, ()):
+        for path, spec in pod_specs(view):
+            if not isinstance(spec.get("containers"), list):
+                continue  # a group of pods has claims too, and nothing that uses them
             if spec.get("resourceClaims") is not None or any(
                 mapping(container.get("resources")).get("claims") for _, container in _containers((), spec)
             ):
@@ -67,17 +69,6 @@ def check_pods(context: Context, specs: Sequence[PodSpec]) -> None:
         _twice(pod, context)
         _shared(pod)
         _preset_node(pod, context)
-
-
-def _specs(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
-    if isinstance(value, list):
-        for index, child in enumerate(value):
-            yield from _specs(child, (*path, index))
-    elif isinstance(value, dict):
-        if isinstance(value.get("containers"), list):
-            yield path, value
-        for name, child in value.items():
-            yield from _specs(child, (*path, name))
 
 
 def _with_replicas(view: View, path: FieldPath, spec: dict[str, Any], scalers: Sequence[View]) -> PodSpec:

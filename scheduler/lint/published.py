@@ -9,6 +9,7 @@ Not here: what fits (`capacity_check`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +26,9 @@ from allocator import (
     decode_class,
     decode_slice,
 )
-from scheduler.lint.view import mapping, sequence, text
+from scheduler.lint.view import copy_plain, mapping, text
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule, with_rule_taints
+from scheduler.validation.claims import default_claim_spec
 
 
 @dataclass(slots=True)
@@ -153,22 +155,7 @@ def _take_claim(published: Published, name: str, obj: Mapping[str, Any]) -> None
 
 def defaulted_claim_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of the spec as the API server would store it: allocation mode and count filled in."""
-
-    def part(value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        filled = {"allocationMode": "ExactCount", **value}
-        if filled["allocationMode"] == "ExactCount" and not filled.get("count"):
-            filled["count"] = 1
-        return filled
-
-    devices = dict(mapping(spec.get("devices")))
-    requests = []
-    for request in sequence(devices.get("requests")):
-        filled = dict(request) if isinstance(request, dict) else request
-        if isinstance(filled, dict) and "exactly" in filled:
-            filled["exactly"] = part(filled["exactly"])
-        if isinstance(filled, dict) and isinstance(filled.get("firstAvailable"), list):
-            filled["firstAvailable"] = [part(each) for each in filled["firstAvailable"]]
-        requests.append(filled)
-    return {**spec, "devices": {**devices, "requests": requests}}
+    filled: dict[str, Any] = copy_plain(spec)
+    with suppress(AttributeError, TypeError):  # of a wrong type, as the decoder will say
+        default_claim_spec(filled)
+    return filled

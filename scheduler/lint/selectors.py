@@ -21,27 +21,21 @@ from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID, Severity
 from scheduler.lint.mistakes import Mistake, driver_literals, find_mistakes, parses, reads, rewrite
 from scheduler.lint.nearest import listed, nearest
-from scheduler.lint.view import View, claim_specs, mapping, request_parts, text
+from scheduler.lint.view import View, selector_holders, text
+from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
 
 _QUOTES: Final = str.maketrans("“”„‘’", '"""\'\'')
-
-EXPRESSION_BYTES_MAX: Final = 10_240
-"""CELSelectorExpressionMaxLength of resource.k8s.io/v1."""
 
 
 def check_selectors(view: View, context: Context) -> None:
     """Check, and where it is certain rewrite, every selector of one view."""
-    if not view.is_dra:
-        return
-    if view.kind == "DeviceClass":
-        spec = mapping(view.obj.get("spec"))
-        _selectors(view, context, ("spec",), spec, class_drivers=frozenset(), is_class_known=True)
-    for path, spec in claim_specs(view):
-        for here, _, part in request_parts(path, spec):
-            name = text(part.get("deviceClassName"))
-            drivers = context.drivers_of_class(name)
-            known = context.is_class_known(name)
-            _selectors(view, context, here, part, class_drivers=drivers, is_class_known=known)
+    for path, holder in selector_holders(view):
+        if view.kind == "DeviceClass":
+            drivers, is_known = frozenset[str](), True
+        else:
+            name = text(holder.get("deviceClassName"))
+            drivers, is_known = context.drivers_of_class(name), context.is_class_known(name)
+        _selectors(view, context, path, holder, class_drivers=drivers, is_class_known=is_known)
 
 
 def _selectors(
@@ -142,8 +136,8 @@ class _Expression:
 
     def compile(self, expression: str, let_through: Collection[str] | None) -> None:
         """Whether an API server would take it; `let_through` None when nothing is known of its devices."""
-        if len(expression.encode("utf-8", "replace")) > EXPRESSION_BYTES_MAX:
-            message = f"longer than {EXPRESSION_BYTES_MAX} bytes"
+        if len(expression.encode("utf-8", "replace")) > EXPRESSION_LENGTH_MAX:
+            message = f"longer than {EXPRESSION_LENGTH_MAX} bytes"
             self.report("expression-too-long", Severity.ERROR, 0, message, "shorten it")
             return
         checked = self.checked(expression)

@@ -17,6 +17,7 @@ from scheduler.lint.findings import Finding, Severity, field_text
 
 GROUP: Final = "resource.k8s.io"
 V1: Final = f"{GROUP}/v1"
+_OF_POD_SPECS: Final = ("containers", "resourceClaims", "resourceClaimTemplates")
 
 
 class More(TypedDict, total=False):
@@ -200,3 +201,25 @@ def request_parts(path: FieldPath, spec: dict[str, Any]) -> Iterator[tuple[Field
             yield (*here, "exactly"), name, request["exactly"]
         for position, alternative in mappings(request.get("firstAvailable")):
             yield (*here, "firstAvailable", position), f"{name}/{text(alternative.get('name'))}", alternative
+
+
+def selector_holders(view: View) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    """Path and value of what has selectors: a class, or the parts of a claim's requests."""
+    if view.is_dra and view.kind == "DeviceClass":
+        yield ("spec",), mapping(view.obj.get("spec"))
+    for path, spec in claim_specs(view):
+        for here, _, part in request_parts(path, spec):
+            yield here, part
+
+
+def pod_specs(view: View) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    """Path and value of the pod specs of a workload: whatever has containers or claims, in a kind of any group."""
+    pending: list[tuple[FieldPath, Any]] = [((), view.obj)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, list):
+            pending += (((*path, index), child) for index, child in enumerate(value))
+        elif isinstance(value, dict):
+            if path and any(isinstance(value.get(name), list) for name in _OF_POD_SPECS):
+                yield path, value
+            pending += (((*path, name), child) for name, child in value.items() if isinstance(child, dict | list))

@@ -19,7 +19,7 @@ from scheduler.lint.api_fields import kinds_in, versions_of
 from scheduler.lint.documents import FieldPath
 from scheduler.lint.findings import NEVER_VALID
 from scheduler.lint.modernize import modernize_structure
-from scheduler.lint.view import V1, View, copy_plain, mapping, mappings, text
+from scheduler.lint.view import V1, View, copy_plain, mapping, mappings, pod_specs, text
 
 _CORE_GROUPS: Final = ("", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io")
 _CONTAINER_LISTS: Final = ("initContainers", "containers")
@@ -37,27 +37,12 @@ def separate_templates(views: Sequence[View]) -> list[View]:
     result: list[View] = []
     for view in views:
         if not view.is_dra:
-            for path, spec in pod_spec_places(view):
+            for path, spec in pod_specs(view):
                 for made in list(_inline(view, path, spec, names)):
                     modernize_structure(made)
                     result.append(made)
         result.append(view)
     return result
-
-
-def pod_spec_places(view: View) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
-    """Path and value of the pod specs of a workload, wherever a spec with containers or claims stands."""
-    pending: list[tuple[FieldPath, Any]] = [((), view.obj)]
-    while pending:
-        path, value = pending.pop()
-        if isinstance(value, list):
-            pending += (((*path, index), child) for index, child in enumerate(value))
-        elif isinstance(value, dict):
-            if path and any(
-                isinstance(value.get(name), list) for name in ("containers", "resourceClaims", "resourceClaimTemplates")
-            ):
-                yield path, value
-            pending += (((*path, name), child) for name, child in value.items() if isinstance(child, dict | list))
 
 
 def _inline(view: View, path: FieldPath, spec: dict[str, Any], names: set[tuple[str, str]]) -> Iterator[View]:
@@ -192,7 +177,7 @@ def check_workload(view: View) -> None:
         name = view.kind.lower()
         fix = f"metadata: {{name: my-{name}}}" if not metadata else f"name: my-{name}"
         view.error("missing-field", ("metadata",), "metadata has no name", fix)
-    for path, spec in pod_spec_places(view):
+    for path, spec in pod_specs(view):
         for list_name in _CONTAINER_LISTS:
             for index, container in mappings(spec.get(list_name)):
                 here: FieldPath = (*path, list_name, index)

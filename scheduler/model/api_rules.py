@@ -9,6 +9,7 @@ Source: k8s.io/kubernetes v1.36.3 pkg/apis/resource/types.go, k8s.io/api v0.36.3
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 # -- claims -----------------------------------------------------------------------------------------
@@ -58,6 +59,19 @@ TAINT_EFFECTS: Final = ("NoSchedule", "NoExecute", "None")
 
 NOTE_LENGTH_MAX: Final = 1024  # bytes; events.k8s.io/v1 NoteLengthLimit
 _CUT: Final = " ..."
+
+FIELD_BY_GATE: Final[Mapping[str, str]] = {
+    "DRAAdminAccess": "admin_access",
+    "DRAPrioritizedList": "prioritized_list",
+    "DRAPartitionableDevices": "partitionable_devices",
+    "DRADeviceTaints": "device_taints",
+    "DRADeviceBindingConditions": "device_binding_and_status",
+    "DRAConsumableCapacity": "consumable_capacity",
+    "DRAListTypeAttributes": "list_type_attributes",
+    "DRAExtendedResource": "extended_resource",
+    "DRANodeAllocatableResources": "node_allocatable_resources",
+}
+"""The feature gates that decide what is allocated, and their fields of `allocator.Features`."""
 
 
 def cut_note(note: str) -> str:

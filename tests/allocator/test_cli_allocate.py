@@ -194,7 +194,7 @@ def test_lines_that_cannot_be_asked_get_an_answer_and_the_rest_goes_on() -> None
             "not a JSON object",
             "a case is a JSON object",
             "node: expected a Node",
-            "features: unknown Nope",
+            "features: 'Nope' is not known here; known are DRAAdminAccess",
             "ResourceSlice s: spec.driver",
             "allocatedShared[0].consumedCapacity[memory]: 'much' is not a quantity",
             "",

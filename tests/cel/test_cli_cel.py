@@ -186,10 +186,10 @@ def test_eval_prints_a_table_of_devices(slices: str) -> None:
     result = run("eval", f'{MODEL} == "A100"', "-f", slices)
     assert result.exit_code == 1  # gpu-2 has no model
     assert result.output.splitlines() == [
-        "DRIVER            POOL     DEVICE   ANSWER",
-        "gpu.example.com   node-1   gpu-0    true",
-        "gpu.example.com   node-1   gpu-1    false",
-        "gpu.example.com   node-1   gpu-2    error: no such key: model",
+        "DRIVER\tPOOL\tDEVICE\tANSWER",
+        "gpu.example.com\tnode-1\tgpu-0\ttrue",
+        "gpu.example.com\tnode-1\tgpu-1\tfalse",
+        "gpu.example.com\tnode-1\tgpu-2\terror: no such key: model",
     ]
 
 
