@@ -13,8 +13,9 @@ revision tells that all that was stored before it has been told.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from allocator import DeviceClass, ResourceSlice
 from scheduler.framework.decisions import WriteId
@@ -25,106 +26,89 @@ from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_group import PodGroup
 
 
-@dataclass(frozen=True, slots=True)
-class PodObserved:
+class PodObserved(Struct, frozen=True):
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class PodDeleted:
+class PodDeleted(Struct, frozen=True):
     key: PodKey
     uid: PodUid
     revision: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NodeObserved:
+class NodeObserved(Struct, frozen=True):
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDeleted:
+class NodeDeleted(Struct, frozen=True):
     name: NodeName
     revision: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimObserved:
+class ClaimObserved(Struct, frozen=True):
     claim: ResourceClaim
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimDeleted:
+class ClaimDeleted(Struct, frozen=True):
     key: ClaimKey
     uid: ClaimUid
     revision: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SliceObserved:
+class SliceObserved(Struct, frozen=True):
     slice: ResourceSlice
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class SliceDeleted:
+class SliceDeleted(Struct, frozen=True):
     name: str
     revision: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClassObserved:
+class ClassObserved(Struct, frozen=True):
     device_class: DeviceClass
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClassDeleted:
+class ClassDeleted(Struct, frozen=True):
     name: str
     revision: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TaintRuleObserved:
+class TaintRuleObserved(Struct, frozen=True):
     rule: DeviceTaintRule
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class TaintRuleDeleted:
+class TaintRuleDeleted(Struct, frozen=True):
     """Revision 0: the server serves no rules any more, which says nothing about what it stores."""
 
     name: str
     revision: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceObserved:
+class NamespaceObserved(Struct, frozen=True):
     namespace: Namespace
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceDeleted:
+class NamespaceDeleted(Struct, frozen=True):
     name: str
     revision: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroupObserved:
+class PodGroupObserved(Struct, frozen=True):
     group: PodGroup
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroupDeleted:
+class PodGroupDeleted(Struct, frozen=True):
     """Revision 0: the server serves no groups any more, which says nothing about what it stores."""
 
     key: PodGroupKey
     revision: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RelistFinished:
+class RelistFinished(Struct, frozen=True):
     """The shell has delivered everything of `kind` that exists; nothing is scheduled before all kinds have said so.
 
     Args:
@@ -135,8 +119,7 @@ class RelistFinished:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class WriteAccepted:
+class WriteAccepted(Struct, frozen=True):
     """The write or read succeeded.
 
     Args:
@@ -150,16 +133,14 @@ class WriteAccepted:
     pod: Pod | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WriteConflicted:
+class WriteConflicted(Struct, frozen=True):
     """The object has another revision, or the pod is bound or has another uid (409). Nothing was changed."""
 
     id: WriteId
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRejected:
+class WriteRejected(Struct, frozen=True):
     """The server refused; nothing was changed.
 
     Args:
@@ -177,16 +158,14 @@ class WriteRejected:
     is_retriable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOutcomeUnknown:
+class WriteOutcomeUnknown(Struct, frozen=True):
     """The request may or may not have been executed, or may still arrive (timeout, connection lost, 5xx)."""
 
     id: WriteId
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TimerFired:
+class TimerFired(Struct, frozen=True):
     """Time has passed: pods whose backoff ended, waits that ran out, and a batch of scheduling cycles."""
 
 

@@ -24,10 +24,11 @@ from scheduler.core.binding_waits import BindingWaits
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.double_allocations import held_devices
 from scheduler.core.fair_places import FairPlaces
-from scheduler.core.feasibility import Feasibility, ShapeRecord
+from scheduler.core.feasibility import Feasibility
 from scheduler.core.ground import Ground
 from scheduler.core.queued_pod import Place
 from scheduler.core.scheduling_queue import SchedulingQueue
+from scheduler.core.shape_record import ShapeRecord
 from scheduler.core.store import Store, claims_of
 from scheduler.model.device_taint_rules import with_rule_taints
 from scheduler.model.keys import ClaimUid

@@ -276,18 +276,18 @@ class Machine:
         is_search_turn = queue.has_searching(timers.now_ms) and not (self._has_searched and queue.has_active())
         self._has_searched = is_search_turn
         settings, feasibility = self.settings, self.feasibility
-        asked_max = feasibility.asked + settings.verdicts_per_tick
+        calls_max = feasibility.filter_calls + settings.filter_calls_per_tick
         steps_max = feasibility.steps + (settings.search_steps_per_turn if is_search_turn else settings.steps_per_tick)
         for _ in range(settings.cycles_per_tick):
             steps = steps_max - feasibility.steps
-            if self._unlisted or feasibility.asked >= asked_max or steps <= 0:
+            if self._unlisted or feasibility.filter_calls >= calls_max or steps <= 0:
                 break
             popped = queue.pop_searching(timers.now_ms) if is_search_turn else queue.pop(timers.now_ms)
             if popped is None:
                 break
             if not popped.steps:
                 steps = min(steps, settings.search_steps_first)
-            self._cycles.run(popped, asked_max - feasibility.asked, steps)
+            self._cycles.run(popped, calls_max - feasibility.filter_calls, steps)
         self._binding_cycles.ask_permits()
 
     def _answered(self, answer: Answer) -> None:

@@ -19,7 +19,7 @@ from typing import Final
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites, Settlement
-from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Unfinished
+from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
 from scheduler.core.ground import Ground
 from scheduler.core.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.queued_pod import QueuedPod
@@ -81,18 +81,18 @@ class SchedulingCycles:
         self._aftermath: Final = aftermath
         self._begun_at = 0
 
-    def run(self, queued: QueuedPod, looks_max: int, steps_max: int) -> None:
+    def run(self, queued: QueuedPod, calls_max: int, steps_max: int) -> None:
         """Try to place one pod that the queue has given out.
 
         Args:
-            looks_max: Nodes to look at.
+            calls_max: Nodes to look at.
             steps_max: Steps that Filter and Reserve may take; both: the pod goes on in another tick.
         """
         cycle = Cycle(queued.pod, self._timers.wall_ms, steps_max)
         self._begun_at = self._feasibility.steps
         filtered = queued.runner.pre_filter(cycle, self._view)
         if filtered.status is SUCCESS and self._store.node_infos:
-            self._place(queued, cycle, filtered, looks_max)
+            self._place(queued, cycle, filtered, calls_max)
         elif filtered.status.code is Code.UNSCHEDULABLE:
             message = self._message(filtered.status.message, {})
             self._reject(queued, cycle, frozenset({filtered.status.plugin}), message=message)
@@ -105,19 +105,14 @@ class SchedulingCycles:
             rejecters = frozenset(queued.runner.plugins)
             self._unschedulable(queued, NO_NODES, rejecters, None)
 
-    def _place(self, queued: QueuedPod, cycle: Cycle, filtered: PreFiltered, looks_max: int) -> None:
+    def _place(self, queued: QueuedPod, cycle: Cycle, filtered: PreFiltered, calls_max: int) -> None:
         plan = queued.runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
             self._fail(queued, plan)
             return
+        preferred = NodeName(queued.pod.status.nominated_node_name)
         found = self._feasibility.find(
-            queued.runner,
-            cycle,
-            plan,
-            node_names=filtered.node_names,
-            only_hope=filtered.only_hope,
-            preferred=queued.pod.status.nominated_node_name,
-            looks_max=looks_max,
+            Question(queued.runner, cycle, plan, filtered.node_names, filtered.possible_nodes, preferred, calls_max)
         )
         match found:
             case Chosen(node):

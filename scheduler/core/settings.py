@@ -18,7 +18,7 @@ class CoreSettings:
         unallocated_ms_silent, unallocated_ms_again: How long a claim of a pod that is on a node may stay unallocated
             before that is told, and when it is looked at again while another pod may still get it.
         cycles_per_tick: Scheduling cycles in one TimerFired, so that one `handle` stays short.
-        verdicts_per_tick: Nodes looked at in one TimerFired; a pod that needs more goes on in the next.
+        filter_calls_per_tick: Nodes looked at in one TimerFired; a pod that needs more goes on in the next.
         steps_per_tick: Steps of Filter and Reserve in one TimerFired, about 4 us each; the rest goes on in another.
         search_steps_first: Steps a pod may take before others have their turn, and those of its kind share one (lanes).
         search_steps_per_turn: The same for a turn of the searches, each of which every other pod may have to wait for.
@@ -53,7 +53,7 @@ class CoreSettings:
     unallocated_ms_silent: int = 5_000
     unallocated_ms_again: int = 60_000
     cycles_per_tick: int = 16
-    verdicts_per_tick: int = 400
+    filter_calls_per_tick: int = 400
     steps_per_tick: int = 2_000
     search_steps_first: int = 500
     search_steps_per_turn: int = 500

@@ -152,13 +152,14 @@ class PreFilterResult(Struct, frozen=True):
     """Verdict of PreFilter and, if it could tell, the only nodes worth filtering (None: all).
 
     Args:
-        only_hope: All nodes that the plugin's Filter could pass, None when it cannot tell; must follow from the shape.
-            Unlike others than `node_names`, others than these are filtered too, for their verdicts, when none fits.
+        possible_nodes: All nodes that the plugin's Filter could pass, None when it cannot say; must follow from the
+            shape. Nodes outside are still filtered when none of these fits, so that the message counts them. Nodes
+            outside `node_names` never are.
     """
 
     status: Status
     node_names: frozenset[NodeName] | None = None
-    only_hope: frozenset[NodeName] | None = None
+    possible_nodes: frozenset[NodeName] | None = None
 
 
 PRE_FILTERED = PreFilterResult(SUCCESS)

@@ -55,7 +55,7 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
-from scheduler.framework.registry import check_profile
+from scheduler.framework.profiles import check_profile
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -74,14 +74,14 @@ class PreFiltered(Struct, frozen=True):
         skipped: Names of plugins whose filter and score are not called in this cycle.
         node_names: The only nodes worth filtering, None for all.
         narrowing: Names of the plugins that named nodes, sorted.
-        only_hope: No other node fits; None when that is not known.
+        possible_nodes: No other node fits; None when that is not known.
     """
 
     status: Status
     skipped: frozenset[str] = frozenset()
     node_names: frozenset[NodeName] | None = None
     narrowing: tuple[str, ...] = ()
-    only_hope: frozenset[NodeName] | None = None
+    possible_nodes: frozenset[NodeName] | None = None
 
 
 class Shape:
@@ -117,15 +117,15 @@ class Plan(Struct, frozen=True):
     Args:
         shape: Key under which verdicts and scores are remembered; None: not at all.
         filters, scorers: Answers that may be remembered (scope NODE or DOMAIN).
-        live_filters, live_scorers: Asked anew in every cycle (scope CLUSTER).
+        unremembered_filters, unremembered_scorers: Asked anew in every cycle (scope CLUSTER).
         domains: Node labels whose value joins nodes: a change of one is a change of all with that value.
     """
 
     shape: Shape | None
     filters: tuple[FilterPlugin, ...]
-    live_filters: tuple[FilterPlugin, ...]
+    unremembered_filters: tuple[FilterPlugin, ...]
     scorers: tuple[ScorePlugin, ...]
-    live_scorers: tuple[ScorePlugin, ...]
+    unremembered_scorers: tuple[ScorePlugin, ...]
     domains: tuple[str, ...]
 
 
@@ -191,14 +191,14 @@ class Runner:
         skipped: set[str] = set()
         narrowing: list[str] = []
         node_names: frozenset[NodeName] | None = None
-        only_hope: frozenset[NodeName] | None = None
+        possible_nodes: frozenset[NodeName] | None = None
         rejection: Status | None = None
         for plugin in self._pre_filter:
             try:
                 result = plugin.pre_filter(cycle, view)
                 if result is PRE_FILTERED:
                     continue  # nearly all of them
-                status, names, hope = result.status, result.node_names, result.only_hope
+                status, names, hope = result.status, result.node_names, result.possible_nodes
                 if status is not SUCCESS and status.code is Code.ERROR:
                     status = _prefixed(status, f'running PreFilter plugin "{plugin.name}"')
             except Exception as error:
@@ -207,7 +207,7 @@ class Runner:
                 skipped.add(plugin.name)
             elif status is SUCCESS or status.code is Code.SUCCESS:
                 if hope is not None:
-                    only_hope = hope if only_hope is None else only_hope & hope
+                    possible_nodes = hope if possible_nodes is None else possible_nodes & hope
                 if names is not None:
                     narrowing.append(plugin.name)
                     node_names = names if node_names is None else node_names & names
@@ -219,7 +219,9 @@ class Runner:
                 rejection = rejection or status.by(plugin.name)
             else:
                 return PreFiltered(status.by(plugin.name))
-        return PreFiltered(rejection or SUCCESS, frozenset(skipped), node_names, tuple(sorted(narrowing)), only_hope)
+        return PreFiltered(
+            rejection or SUCCESS, frozenset(skipped), node_names, tuple(sorted(narrowing)), possible_nodes
+        )
 
     def plan(self, cycle: Cycle, view: ClusterView, filtered: PreFiltered) -> Plan | Status:
         """Sort the plugins of this cycle by what their answers depend on. An ERROR status when a plugin fails."""

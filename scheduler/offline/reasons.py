@@ -70,7 +70,7 @@ class Reasons:
         if known is None:
             statuses = list(self._ask(runner, cycle, filtered, plan))
             known = statuses, _together((name, status, ()) for name, status in statuses)
-            if plan.shape is not None and not plan.live_filters:
+            if plan.shape is not None and not plan.unremembered_filters:
                 self._known[plan.shape] = known
         statuses, together = known
         left = min(FUNNELS_OF_A_POD, self._funnels_left)
@@ -94,7 +94,7 @@ class Reasons:
                 yield name, elsewhere
                 continue
             node = self._machine.store.node_infos[name]
-            status = runner.filter((*plan.filters, *plan.live_filters), cycle, node, self._view)
+            status = runner.filter((*plan.filters, *plan.unremembered_filters), cycle, node, self._view)
             if status.code is not Code.SUCCESS:
                 yield name, status
 

@@ -264,7 +264,7 @@ class Hope(Slots):
     """Fits on b and c alone, as long as there is room, and says so."""
 
     def pre_filter(self, cycle, view):
-        return PreFilterResult(SUCCESS, only_hope=frozenset({"b", "c", "gone"}))
+        return PreFilterResult(SUCCESS, possible_nodes=frozenset({"b", "c", "gone"}))
 
     def filter(self, cycle, node, view):
         status = super().filter(cycle, node, view)
@@ -418,15 +418,15 @@ def test_status_equality_is_what_paranoid_compares():
 
 def test_one_tick_looks_at_a_bounded_number_of_nodes_and_goes_on_in_the_next():
     rejecting = Reject(is_rejected=lambda pod, info: True)
-    rig = Rig(rejecting, verdicts_per_tick=10)
+    rig = Rig(rejecting, filter_calls_per_tick=10)
     rig.add_nodes(*(f"n{index:02}" for index in range(35)))
     rig.add_pod("p")
     rig.watch()
     looked = []
     while rig.machine.next_deadline_ms() == rig.now_ms:
-        before = rig.machine.feasibility.asked
+        before = rig.machine.feasibility.filter_calls
         rig.tick()
-        looked.append(rig.machine.feasibility.asked - before)
+        looked.append(rig.machine.feasibility.filter_calls - before)
     assert looked == [10, 10, 10, 5]
     rig.settle()
     assert rig.condition_of("p")[1] == "0/35 nodes are available: 35 node(s) were rejected."
@@ -440,7 +440,7 @@ def test_a_pod_that_needs_many_looks_does_not_hold_up_the_others():
 
     rig = Rig(
         Sizes(is_rejected=lambda pod, info: pod.metadata.labels["size"] == "huge"),
-        verdicts_per_tick=5,
+        filter_calls_per_tick=5,
         feasible_nodes_enough=3,
     )
     rig.add_nodes(*(f"n{index:02}" for index in range(50)))

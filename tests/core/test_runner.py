@@ -9,7 +9,7 @@ import pytest
 from scheduler.framework import runner as runner_module
 from scheduler.framework.api import ON_NODE, Dependence, PreBindDone, PreFilterResult, Profile, Scope
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.registry import ProfileError, Registry, extension_points
+from scheduler.framework.profiles import ProfileError, extension_points
 from scheduler.framework.runner import PreFiltered, Runner
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugins import default_plugins
@@ -155,7 +155,7 @@ def test_a_remembered_plan_is_the_one_that_would_be_made(monkeypatch):
     assert [plan.shape is None for plan in kept] == [True, False, False, False]
     assert kept[1] is remembering.plan(Cycle(pods[1], 0), None, PreFiltered(SUCCESS))
     assert kept[1].shape != kept[2].shape
-    assert kept[3].live_filters == tuple(remembering.plugins.values())
+    assert kept[3].unremembered_filters == tuple(remembering.plugins.values())
 
 
 def test_a_cycle_keeps_slots_by_type():
@@ -198,19 +198,6 @@ def test_profiles_that_cannot_work_are_refused(plugins, text):
         runner(*plugins)
 
 
-def test_the_registry_builds_what_is_asked_for_in_that_order():
-    registry = Registry({"Slots": Slots, "Prefer": Prefer})
-    assert [plugin.name for plugin in registry.profile("s").plugins] == ["Slots", "Prefer"]
-    assert [plugin.name for plugin in registry.profile("s", ["Prefer"]).plugins] == ["Prefer"]
-    with pytest.raises(ProfileError, match="profile s: unknown plugin Slotz; known are Slots, Prefer"):
-        registry.profile("s", ["Slotz"])
-
-
 def test_the_default_plugins_make_a_profile():
-    names = [
-        plugin.name
-        for plugin in Registry({plugin.name: lambda plugin=plugin: plugin for plugin in default_plugins()})
-        .profile(builders.SCHEDULER)
-        .plugins
-    ]
+    names = list(runner(*default_plugins()).plugins)
     assert names[-1] == "DynamicResources"

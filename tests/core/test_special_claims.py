@@ -335,7 +335,8 @@ def test_a_server_that_drops_the_pods_field_is_named():
     key = wants(rig)
     patch = until(rig, PatchExtendedResources)
     rig.execute()
-    rig.tell(replace(rig.server.execute(msgspec.structs.replace(patch, status=None)), id=patch.id))
+    dropped = rig.server.execute(msgspec.structs.replace(patch, status=None))
+    rig.tell(msgspec.structs.replace(dropped, id=patch.id))
     rig.settle()
     assert f"FailedScheduling: the API server refuses: Dropped: {DROPPED}" in rig.events
     assert rig.node_of("p") is None

@@ -646,5 +646,5 @@ def test_a_budget_is_used_up_once_for_nodes_that_see_the_very_same_pools(searche
 def test_pre_filter_names_the_only_nodes_on_which_allocated_claims_can_be_used(stored, want) -> None:
     view = two_nodes(claims=[claim(f"claim-{index}", allocation=one) for index, one in enumerate(stored)])
     result = DynamicResources().pre_filter(cycle_of(pod_with(*(f"claim-{i}" for i in range(len(stored))))), view)
-    assert result.only_hope == want
+    assert result.possible_nodes == want
     assert result.node_names is None

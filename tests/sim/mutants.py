@@ -329,9 +329,9 @@ def _forgets_to_look_at_changed_nodes(patch):
     """A rejection is kept although its node changed."""
     original = feasibility.Feasibility._read_changes
 
-    def read_changes(self, record, plan, node_names):
+    def read_changes(self, asked, record):
         rejected = dict(record.rejected)
-        original(self, record, plan, node_names)
+        original(self, asked, record)
         for name, status in rejected.items():
             if record.changed.pop(name, "") is None:
                 record.reject(name, status)

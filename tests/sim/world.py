@@ -199,7 +199,7 @@ class World(ForeignScheduler, TaintRuleActions):
                 feasible_nodes_enough=self.rnd.choice([1, 2, 100]),
                 places=self.rnd.choice([2, 100]),
                 cycles_per_tick=self.rnd.choice([1, 3, 16]),
-                verdicts_per_tick=self.rnd.choice([1, 2, 400]),
+                filter_calls_per_tick=self.rnd.choice([1, 2, 400]),
                 steps_per_tick=self.rnd.choice([1, 3, 10_000]),
                 unschedulable_ms_max=10**9,  # or a wake-up that was missed would go unnoticed
             ),

@@ -125,8 +125,8 @@ class DynamicResources:
             return PreFilterResult(claims)
         cycle.put(claims)
         cycle.put(NodeSearch(claims, self.budget_steps, self.slices))
-        only_hope = named_nodes(claims.claims)
-        return PRE_FILTERED if only_hope is None else PreFilterResult(SUCCESS, only_hope=only_hope)
+        possible_nodes = named_nodes(claims.claims)
+        return PRE_FILTERED if possible_nodes is None else PreFilterResult(SUCCESS, possible_nodes=possible_nodes)
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         """The specs to allocate; of allocated claims which, where they can be used, and how much they please.

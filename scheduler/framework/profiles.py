@@ -1,4 +1,4 @@
-"""The typed registry: upstream's plugin names to the factories that build the plugins, and checked profiles.
+"""Which extension points a plugin has, and profiles that can work.
 
 Rules of this module
   1. A profile names each plugin at most once, and only plugins that have an extension point.
@@ -9,7 +9,6 @@ Not here: calling plugins (`runner`), choosing which are enabled (configuration,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from scheduler.framework.api import (
@@ -32,33 +31,6 @@ _SCORE_WEIGHT_MAX: Final = 2**53  # keeps weighted sums of 0..100 exact for anyt
 
 class ProfileError(ValueError):
     """A profile that cannot work; the text names the profile, the plugin and what to do."""
-
-
-class Registry:
-    """Plugin factories by upstream's plugin name, in the order in which they run unless a profile says otherwise."""
-
-    def __init__(self, factories: Mapping[str, Callable[[], Plugin]]) -> None:
-        self._factories: Final = dict(factories)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._factories)
-
-    def profile(self, scheduler_name: str, enabled: Sequence[str] | None = None) -> Profile:
-        """Build the plugins of one scheduler name; None enables all.
-
-        Raises:
-            ProfileError: an unknown or repeated name, or a plugin that breaks the rules of this module.
-        """
-        names = self.names if enabled is None else tuple(enabled)
-        unknown = [name for name in names if name not in self._factories]
-        if unknown:
-            raise ProfileError(
-                f"profile {scheduler_name}: unknown plugin {', '.join(unknown)}; known are {', '.join(self.names)}"
-            )
-        profile = Profile(scheduler_name, tuple(self._factories[name]() for name in names))
-        check_profile(profile)
-        return profile
 
 
 def extension_points(plugin: Plugin) -> tuple[str, ...]:
