@@ -31,7 +31,6 @@ class Column:
     type: str = "string"
     priority: int = 0
     format: str = ""
-    description: str = ""
 
 
 def parse_time(text: Json) -> datetime | None:
@@ -96,11 +95,10 @@ def _at(*steps: str, default: Json = "") -> Cell:
     return cell
 
 
-NAME: Final = Column("Name", _name, format="name", description="Name must be unique within a namespace.")
+NAME: Final = Column("Name", _name, format="name")
 AGE: Final = Column(
     "Age",
     _age,
-    description="CreationTimestamp is a timestamp representing the server time when this object was created.",
 )
 
 
@@ -329,8 +327,8 @@ def _taint_added(obj: Mapping[str, Json], now: datetime) -> str:
 _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
     "Pod": (
         NAME,
-        Column("Ready", _pod_ready, description="The aggregate readiness state of this pod for accepting traffic."),
-        Column("Status", pod_status_text, description="The aggregate status of the containers in this pod."),
+        Column("Ready", _pod_ready),
+        Column("Status", pod_status_text),
         Column("Restarts", _pod_restarts),
         AGE,
         Column("IP", _pod_ip, priority=1),
@@ -340,8 +338,8 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "Node": (
         NAME,
-        Column("Status", _node_status, description="The status of the node"),
-        Column("Roles", _node_roles, description="The roles of the node"),
+        Column("Status", _node_status),
+        Column("Roles", _node_roles),
         AGE,
         Column("Version", _at("status", "nodeInfo", "kubeletVersion")),
         Column("Internal-IP", _node_address("InternalIP"), priority=1),
@@ -350,7 +348,7 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("Kernel-Version", _node_info("kernelVersion"), priority=1),
         Column("Container-Runtime", _node_info("containerRuntimeVersion"), priority=1),
     ),
-    "Namespace": (NAME, Column("Status", _at("status", "phase"), description="The status of the namespace"), AGE),
+    "Namespace": (NAME, Column("Status", _at("status", "phase")), AGE),
     "Event": (
         Column("Last Seen", _event_last),
         Column("Type", _at("type")),
@@ -375,7 +373,7 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "Deployment": (
         NAME,
-        Column("Ready", _deployment_ready, description="Number of the pod with ready state"),
+        Column("Ready", _deployment_ready),
         Column("Up-to-date", _at("status", "updatedReplicas", default=0)),
         Column("Available", _at("status", "availableReplicas", default=0)),
         AGE,
@@ -391,17 +389,15 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "Job": (
         NAME,
-        Column("Status", _job_status, description="Status of the job."),
+        Column("Status", _job_status),
         Column("Completions", _job_completions),
-        Column("Duration", _job_duration, description="Time required to complete the job."),
+        Column("Duration", _job_duration),
         AGE,
         *_TEMPLATE,
     ),
     "ResourceClaim": (
         NAME,
-        Column(
-            "State", claim_state, description="A summary of the current state (allocated, pending, reserved, etc.)."
-        ),
+        Column("State", claim_state),
         AGE,
     ),
     "ResourceSlice": (

@@ -1,4 +1,4 @@
-"""From stored objects to the bytes a client asked for: plain objects, Tables, or metadata only.
+"""From stored objects to the bytes a client asked for: plain objects, or Tables.
 
 Rules of this module
   1. The plain form costs no encoding: a stored body is already JSON, only kind and apiVersion are put in front.
@@ -24,7 +24,7 @@ from scheduler.validation.field_errors import Json
 
 JSON_TYPE: Final = "application/json"
 
-_TABLE_TYPES: Final = {"v1": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+_TABLE_TYPE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 class Form(Enum):
@@ -32,7 +32,6 @@ class Form(Enum):
 
     PLAIN = "plain"
     TABLE = "Table"
-    METADATA = "PartialObjectMetadata"
 
 
 def negotiate(accept: str) -> Form:
@@ -55,12 +54,10 @@ def negotiate(accept: str) -> Form:
             continue
         if form == "Table":
             return Form.TABLE
-        if form in ("PartialObjectMetadata", "PartialObjectMetadataList"):
-            return Form.METADATA
     raise ApiError(
         406,
         "NotAcceptable",
-        f"only the following media types are accepted: {JSON_TYPE}, {_TABLE_TYPES['v1']} (asked for: {accept})",
+        f"only the following media types are accepted: {JSON_TYPE}, {_TABLE_TYPE} (asked for: {accept})",
     )
 
 
@@ -68,7 +65,7 @@ class View:
     """Writes objects of one kind in one form.
 
     Args:
-        include_object: For tables, what each row carries: Metadata (default), Object or None.
+        include_object: For tables, what each row carries: Object, else its metadata.
     """
 
     def __init__(
@@ -83,11 +80,6 @@ class View:
         self.form = form
         self._include_object = include_object
         self._clock = clock
-
-    @property
-    def content_type(self) -> str:
-        """Content-Type of an answer in this form."""
-        return JSON_TYPE
 
     def one(self, stored: Stored) -> bytes:
         """One object."""
@@ -119,8 +111,6 @@ class View:
             if annotations:
                 partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
                 shown["rows"] = [{"cells": [], "object": partial}]
-        elif self.form is Form.METADATA:
-            shown = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
         else:
             shown = {
                 "kind": self.kind.kind,
@@ -134,17 +124,11 @@ class View:
         """A whole list."""
         if self.form is Form.TABLE:
             return self._table(items, metadata, header=True)
-        if self.form is Form.METADATA:
-            head, bodies = "PartialObjectMetadataList", [_partial(stored) for stored in items]
-            version = "meta.k8s.io/v1"
-        else:
-            head, version = f"{self.kind.kind}List", self.kind.api_version
-            bodies = [self._item(stored) for stored in items]
-        return b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":[%b]}\n' % (
-            head.encode(),
-            version.encode(),
+        return b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":[%b]}\n' % (
+            self.kind.kind.encode(),
+            self.kind.api_version.encode(),
             orjson.dumps(metadata),
-            b",".join(bodies),
+            b",".join(self._item(stored) for stored in items),
         )
 
     def _item(self, stored: Stored) -> bytes:
@@ -153,8 +137,6 @@ class View:
         return orjson.dumps(self.kind.from_storage(stored.copy()))
 
     def _object(self, stored: Stored) -> bytes:
-        if self.form is Form.METADATA:
-            return _partial(stored)
         return self.kind.prefix + self._item(stored)[1:]
 
     def _table(self, items: Sequence[Stored], metadata: dict[str, Json], *, header: bool) -> bytes:
@@ -163,13 +145,8 @@ class View:
         rows = []
         for stored in items:
             row: dict[str, Json] = {"cells": [column.cell(stored.obj, now) for column in columns]}
-            if self._include_object == "Metadata":
-                row["object"] = orjson.Fragment(_partial(stored))
-            elif self._include_object == "Object":
-                row["object"] = orjson.Fragment(self.kind.prefix + self._item(stored)[1:])
-            else:
-                row["object"] = None
-            rows.append(row)
+            shown = self._object(stored) if self._include_object == "Object" else _partial(stored)
+            rows.append({**row, "object": orjson.Fragment(shown)})
         table = {
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",
@@ -191,6 +168,6 @@ def _definition(column: Column) -> dict[str, Json]:
         "name": column.name,
         "type": column.type,
         "format": column.format,
-        "description": column.description,
+        "description": "",
         "priority": column.priority,
     }

@@ -26,7 +26,7 @@ from scheduler.embedded.server.list_params import ListParams
 from scheduler.embedded.server.rest import Api, matches
 from scheduler.embedded.server.statuses import ApiError, bad_request, expired, too_large_resource_version
 from scheduler.embedded.server.store import ANNOTATION_INITIAL_EVENTS_END, Change, ChangeType, ExpiredError, Stored
-from scheduler.embedded.server.views import View
+from scheduler.embedded.server.views import JSON_TYPE, View
 
 DEFAULT_TIMEOUT_S: Final = 1800.0
 """Shortest watch of a client that names no timeout; the real server draws 1 to 2 times this."""
@@ -51,7 +51,7 @@ class Watches:
         """
         watcher = _Watcher(self._api, view, namespace, params, self._bookmark_interval_s)
         first, is_over = watcher.begin()
-        response = web.StreamResponse(headers={"Content-Type": view.content_type, "Cache-Control": "no-cache, private"})
+        response = web.StreamResponse(headers={"Content-Type": JSON_TYPE, "Cache-Control": "no-cache, private"})
         response.enable_chunked_encoding()
         await response.prepare(request)
         # A client that has gone has nobody left to write to.
