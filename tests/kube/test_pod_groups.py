@@ -7,7 +7,7 @@ from scheduler.embedded.kinds.catalog import KINDS
 from scheduler.embedded.server.kinds import Kind, Registry
 from tests.kube.test_app import CLASS, RESOURCE, bound, claim, node, pod, resource_slice, running, wait_for
 
-POD_GROUP = Kind("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", True)
+POD_GROUP = Kind("scheduling.k8s.io/v1alpha2", "PodGroup")
 
 
 def member(name: str, group: str) -> dict:

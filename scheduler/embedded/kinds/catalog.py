@@ -28,32 +28,17 @@ from scheduler.embedded.kinds.workload_strategies import (
 )
 from scheduler.embedded.server.kinds import Kind, Registry, SubResource
 
-CORE: Final = ""
-APPS: Final = "apps"
-BATCH: Final = "batch"
-RESOURCE: Final = "resource.k8s.io"
-EVENTS: Final = "events.k8s.io"
-
-POD_FIELDS: Final = {
-    "spec.nodeName": "spec.nodeName",
-    "spec.restartPolicy": "spec.restartPolicy",
-    "spec.schedulerName": "spec.schedulerName",
-    "spec.serviceAccountName": "spec.serviceAccountName",
-    "spec.hostNetwork": "spec.hostNetwork",
-    "status.phase": "status.phase",
-    "status.podIP": "status.podIP",
-    "status.nominatedNodeName": "status.nominatedNodeName",
-}
-
+_POD_FIELDS: Final = (
+    *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork"),
+    *("status.phase", "status.podIP", "status.nominatedNodeName"),
+)
 _EMPTY_TEMPLATE: Final = {"metadata": {}, "spec": {"containers": None}}
 
 NAMESPACE: Final = Kind(
-    CORE,
     "v1",
     "Namespace",
-    "namespaces",
-    False,
     NamespaceStrategy(),
+    is_namespaced=False,
     short_names=("ns",),
     has_status=True,
     sub_resources={"finalize": SubResource(finalize_namespace, method="PUT", verb="update")},
@@ -61,12 +46,10 @@ NAMESPACE: Final = Kind(
     bookmark={"spec": {}, "status": {}},
 )
 NODE: Final = Kind(
-    CORE,
     "v1",
     "Node",
-    "nodes",
-    False,
     NodeStrategy(),
+    is_namespaced=False,
     short_names=("no",),
     has_status=True,
     selectable={"spec.unschedulable": "spec.unschedulable"},
@@ -76,11 +59,8 @@ NODE: Final = Kind(
     },
 )
 POD: Final = Kind(
-    CORE,
     "v1",
     "Pod",
-    "pods",
-    True,
     PodStrategy(),
     short_names=("po",),
     categories=("all",),
@@ -89,15 +69,12 @@ POD: Final = Kind(
         "binding": SubResource(bind_pod, body=("", "v1", "Binding")),
         "eviction": SubResource(evict_pod, body=("policy", "v1", "Eviction")),
     },
-    selectable=POD_FIELDS,
+    selectable={field: field for field in _POD_FIELDS},
     bookmark={"spec": {"containers": None}, "status": {}},
 )
 EVENT: Final = Kind(
-    CORE,
     "v1",
     "Event",
-    "events",
-    True,
     CoreEventStrategy(),
     short_names=("ev",),
     selectable=EVENT_FIELDS,
@@ -112,11 +89,8 @@ EVENT: Final = Kind(
     },
 )
 DEPLOYMENT: Final = Kind(
-    APPS,
-    "v1",
+    "apps/v1",
     "Deployment",
-    "deployments",
-    True,
     DeploymentStrategy(),
     short_names=("deploy",),
     categories=("all",),
@@ -124,11 +98,8 @@ DEPLOYMENT: Final = Kind(
     bookmark={"spec": {"replicas": 0, "selector": None, "template": _EMPTY_TEMPLATE, "strategy": {}}, "status": {}},
 )
 REPLICA_SET: Final = Kind(
-    APPS,
-    "v1",
+    "apps/v1",
     "ReplicaSet",
-    "replicasets",
-    True,
     ReplicaSetStrategy(),
     short_names=("rs",),
     categories=("all",),
@@ -136,11 +107,8 @@ REPLICA_SET: Final = Kind(
     bookmark={"spec": {"replicas": 0, "selector": None, "template": _EMPTY_TEMPLATE}, "status": {"replicas": 0}},
 )
 STATEFUL_SET: Final = Kind(
-    APPS,
-    "v1",
+    "apps/v1",
     "StatefulSet",
-    "statefulsets",
-    True,
     StatefulSetStrategy(),
     short_names=("sts",),
     categories=("all",),
@@ -148,11 +116,8 @@ STATEFUL_SET: Final = Kind(
     bookmark={"spec": {"selector": None, "template": _EMPTY_TEMPLATE, "updateStrategy": {}}, "status": {"replicas": 0}},
 )
 DAEMON_SET: Final = Kind(
-    APPS,
-    "v1",
+    "apps/v1",
     "DaemonSet",
-    "daemonsets",
-    True,
     DaemonSetStrategy(),
     short_names=("ds",),
     categories=("all",),
@@ -168,97 +133,67 @@ DAEMON_SET: Final = Kind(
     },
 )
 JOB: Final = Kind(
-    BATCH,
-    "v1",
+    "batch/v1",
     "Job",
-    "jobs",
-    True,
     JobStrategy(),
     categories=("all",),
     has_status=True,
     bookmark={"spec": {"template": _EMPTY_TEMPLATE}, "status": {}},
 )
 CLAIM: Final = Kind(
-    RESOURCE,
-    "v1",
+    "resource.k8s.io/v1",
     "ResourceClaim",
-    "resourceclaims",
-    True,
     ClaimStrategy(),
     has_status=True,
     bookmark={"spec": {"devices": {"requests": None}}, "status": {}},
 )
 CLAIM_TEMPLATE: Final = Kind(
-    RESOURCE,
-    "v1",
+    "resource.k8s.io/v1",
     "ResourceClaimTemplate",
-    "resourceclaimtemplates",
-    True,
     ClaimTemplateStrategy(),
     bookmark={"spec": {"metadata": {}, "spec": {"devices": {"requests": None}}}},
 )
 SLICE: Final = Kind(
-    RESOURCE,
-    "v1",
+    "resource.k8s.io/v1",
     "ResourceSlice",
-    "resourceslices",
-    False,
     SliceStrategy(),
+    is_namespaced=False,
     selectable={"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"},
     bookmark={"spec": {"driver": "", "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}}},
 )
 DEVICE_CLASS: Final = Kind(
-    RESOURCE,
-    "v1",
-    "DeviceClass",
-    "deviceclasses",
-    False,
-    DeviceClassStrategy(),
-    bookmark={"spec": {}},
+    "resource.k8s.io/v1", "DeviceClass", DeviceClassStrategy(), is_namespaced=False, bookmark={"spec": {}}
 )
 TAINT_RULE: Final = Kind(
-    RESOURCE,
-    "v1beta2",
+    "resource.k8s.io/v1beta2",
     "DeviceTaintRule",
-    "devicetaintrules",
-    False,
     DeviceTaintRuleStrategy(),
+    is_namespaced=False,
     has_status=True,
     bookmark={"spec": {"taint": {"key": "", "effect": ""}}, "status": {}},
 )
-LEASE: Final = Kind(
-    "coordination.k8s.io",
-    "v1",
-    "Lease",
-    "leases",
-    True,
-    LeaseStrategy(),
-    bookmark={"spec": {}},
-)
+LEASE: Final = Kind("coordination.k8s.io/v1", "Lease", LeaseStrategy(), bookmark={"spec": {}})
 
 KINDS: Final = (
     NAMESPACE,
     NODE,
     POD,
     EVENT,
-    Kind(CORE, "v1", "ConfigMap", "configmaps", True, short_names=("cm",)),
-    Kind(CORE, "v1", "Secret", "secrets", True, selectable={"type": "type"}),
+    Kind("v1", "ConfigMap", short_names=("cm",)),
+    Kind("v1", "Secret", selectable={"type": "type"}),
     Kind(
-        CORE,
         "v1",
         "Service",
-        "services",
-        True,
         ServiceStrategy(),
         short_names=("svc",),
         categories=("all",),
         has_status=True,
         bookmark={"spec": {}, "status": {"loadBalancer": {}}},
     ),
-    Kind(CORE, "v1", "ServiceAccount", "serviceaccounts", True, short_names=("sa",)),
-    Kind(CORE, "v1", "ReplicationController", "replicationcontrollers", True, short_names=("rc",), has_status=True),
-    Kind(CORE, "v1", "PersistentVolume", "persistentvolumes", False, short_names=("pv",), has_status=True),
-    Kind(CORE, "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, short_names=("pvc",), has_status=True),
+    Kind("v1", "ServiceAccount", short_names=("sa",)),
+    Kind("v1", "ReplicationController", short_names=("rc",), has_status=True),
+    Kind("v1", "PersistentVolume", is_namespaced=False, short_names=("pv",), has_status=True),
+    Kind("v1", "PersistentVolumeClaim", short_names=("pvc",), has_status=True),
     DEPLOYMENT,
     REPLICA_SET,
     STATEFUL_SET,
@@ -271,11 +206,8 @@ KINDS: Final = (
     TAINT_RULE,
     LEASE,
     Kind(
-        EVENTS,
-        "v1",
+        "events.k8s.io/v1",
         "Event",
-        "events",
-        True,
         EventStrategy(),
         bookmark={
             "eventTime": None,
@@ -291,11 +223,8 @@ KINDS: Final = (
         to_storage=to_core_v1,
     ),
     Kind(
-        "policy",
-        "v1",
+        "policy/v1",
         "PodDisruptionBudget",
-        "poddisruptionbudgets",
-        True,
         DisruptionBudgetStrategy(),
         short_names=("pdb",),
         has_status=True,
@@ -305,20 +234,18 @@ KINDS: Final = (
         },
     ),
     Kind(
-        "scheduling.k8s.io",
-        "v1",
+        "scheduling.k8s.io/v1",
         "PriorityClass",
-        "priorityclasses",
-        False,
         PriorityClassStrategy(),
+        is_namespaced=False,
         short_names=("pc",),
         bookmark={"value": 0},
     ),
-    Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, short_names=("sc",)),
-    Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False),
-    Kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers", False),
-    Kind("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", True),
-    Kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", False, has_status=True),
+    Kind("storage.k8s.io/v1", "StorageClass", is_namespaced=False, short_names=("sc",)),
+    Kind("storage.k8s.io/v1", "CSINode", is_namespaced=False),
+    Kind("storage.k8s.io/v1", "CSIDriver", is_namespaced=False),
+    Kind("storage.k8s.io/v1", "CSIStorageCapacity"),
+    Kind("storage.k8s.io/v1", "VolumeAttachment", is_namespaced=False, has_status=True),
 )
 
 

@@ -22,9 +22,7 @@ from scheduler.embedded.server.views import JSON_TYPE
 from scheduler.validation.field_errors import Json
 
 GIT_VERSION: Final = "v1.36.3+dra-scheduler-embedded"
-ACCESS_REVIEW: Final = Kind(
-    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", is_namespaced=False
-)
+ACCESS_REVIEW: Final = Kind("authorization.k8s.io/v1", "SelfSubjectAccessReview", is_namespaced=False)
 
 _ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")

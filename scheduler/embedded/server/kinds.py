@@ -47,6 +47,7 @@ class Kind:
     """One kind at one version.
 
     Attributes:
+        api_version: `v1` or `group/version`.
         storage: Names the kind under which objects are stored, when it is another kind's view
             (events.k8s.io/v1 Event shows the objects of core/v1 Event).
         from_storage, to_storage: Conversions of a view; both may change what they are given.
@@ -54,12 +55,10 @@ class Kind:
         bookmark: What an empty object of the kind carries besides metadata: Go writes nulls for required lists.
     """
 
-    group: str
-    version: str
+    api_version: str
     kind: str
-    plural: str
-    is_namespaced: bool
     strategy: Strategy = field(default_factory=Strategy)
+    is_namespaced: bool = True
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     has_status: bool = False
@@ -71,19 +70,26 @@ class Kind:
     to_storage: Converter | None = None
 
     @cached_property
-    def api_version(self) -> str:
-        """`v1` or `group/version`."""
-        return f"{self.group}/{self.version}" if self.group else self.version
+    def group(self) -> str:
+        """Empty for the core group."""
+        return self.api_version.rpartition("/")[0]
 
     @cached_property
-    def group_resource(self) -> str:
-        """`pods` or `resourceclaims.resource.k8s.io`, as messages print it."""
-        return qualified(self.group, self.plural)
+    def version(self) -> str:
+        return self.api_version.rpartition("/")[2]
+
+    @cached_property
+    def plural(self) -> str:
+        """The resource, by the rule of apimachinery's UnsafeGuessKindToResource; all kinds here keep to it."""
+        name = self.kind.lower()
+        if name.endswith("y"):
+            return f"{name[:-1]}ies"
+        return f"{name}es" if name.endswith("s") else f"{name}s"
 
     @cached_property
     def kind_id(self) -> str:
-        """The name the objects are stored under."""
-        return self.storage or self.group_resource
+        """The name the objects are stored under: `pods`, `resourceclaims.resource.k8s.io`."""
+        return self.storage or qualified(self.group, self.plural)
 
     @cached_property
     def prefix(self) -> bytes:
