@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import secrets
+import signal
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
 
 from scheduler.descriptors import open_standard_descriptors
-from scheduler.embedded.serve import serve
+from scheduler.embedded.cluster import EmbeddedCluster
+from scheduler.embedded.server.statuses import ApiError
+from scheduler.yaml_reading import Mapping, read_nodes
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Parse the command line and serve."""
     open_standard_descriptors()
     parser = argparse.ArgumentParser(
@@ -21,8 +29,28 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0, help="port to listen on (default: a free one)")
     parser.add_argument("--no-controllers", action="store_true", help="the API server only, nothing acts on objects")
     parser.add_argument("files", nargs="*", help="manifests to apply at the start (YAML)")
-    options = parser.parse_args(arguments)
-    return asyncio.run(serve(port=options.port, controllers=not options.no_controllers, manifests=options.files))
+    options = parser.parse_args()
+    return asyncio.run(_serve(port=options.port, controllers=not options.no_controllers, manifests=options.files))
+
+
+async def _serve(*, port: int, controllers: bool, manifests: Sequence[str]) -> int:
+    """Serve until SIGINT or SIGTERM: exit code 0; 1 when a manifest cannot be read or is refused."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with EmbeddedCluster(port=port, token=secrets.token_urlsafe(32), controllers=controllers) as cluster:
+        for manifest in manifests:
+            try:
+                text = Path(manifest).read_text(encoding="utf-8")  # noqa: ASYNC240
+                await cluster.apply([node.data for node, _ in read_nodes(text) if isinstance(node, Mapping)])
+            except (OSError, yaml.YAMLError, ApiError) as error:
+                sys.stderr.write(f"{manifest}: {error}\n")
+                return 1
+        # Whoever started us through a pipe waits for these lines.
+        print(f"API server: {cluster.url}\nexport KUBECONFIG={cluster.kubeconfig_path}", flush=True)
+        await stop.wait()
+    return 0
 
 
 if __name__ == "__main__":

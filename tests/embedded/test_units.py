@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.embedded.server.columns import human_duration
-from scheduler.embedded.server.field_managers import merge_applied, owned_paths, remove_given_up
+from scheduler.embedded.server.field_managers import merge_applied, owned_values, remove_given_up
 from scheduler.embedded.server.incoming import drop_nulls
 from scheduler.embedded.server.list_rules import rules_of_kind
 from scheduler.embedded.server.patches import apply_merge_patch, apply_strategic_merge_patch
@@ -147,7 +147,7 @@ def test_owned_paths_are_those_of_fields_v1() -> None:
         "metadata": {"name": "a", "uid": "u", "labels": {"x": "y"}, "finalizers": ["f"]},
         "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}], "nodeSelector": {"a": "b"}},
     }
-    assert owned_paths(pod, rules_of_kind("Pod")) == {
+    assert owned_values(pod, rules_of_kind("Pod")).keys() == {
         ("f:metadata", "f:labels", "f:x"),
         ("f:metadata", "f:finalizers", 'v:"f"'),
         ("f:spec", "f:containers", 'k:{"name":"c"}', "."),
@@ -168,11 +168,12 @@ def test_owned_paths_are_those_of_fields_v1() -> None:
 def test_what_is_given_up_goes_unless_others_own_it() -> None:
     rules = rules_of_kind("Pod")
     live = _containers({"name": "a", "image": "1"}, {"name": "b", "image": "1"}, {"name": "c", "image": "1"})
-    before = owned_paths(live, rules)
+    before = set(owned_values(live, rules))
     applied = _containers({"name": "a", "image": "2"})
     merged = merge_applied(live, applied, rules)
     others = {("f:spec", "f:containers", 'k:{"name":"c"}', "f:image")}
-    remove_given_up(merged, before - owned_paths(applied, rules), owned_paths(applied, rules) | others)
+    kept = set(owned_values(applied, rules))
+    remove_given_up(merged, before - kept, kept | others)
     assert [container["name"] for container in merged["spec"]["containers"]] == ["a", "c"]
 
 

@@ -17,7 +17,7 @@ from scheduler.embedded.server.field_managers import (
     encode_managers,
     find_conflicts,
     merge_applied,
-    owned_paths,
+    owned_values,
     remove_given_up,
 )
 from scheduler.embedded.server.kinds import Kind
@@ -58,7 +58,8 @@ def apply_configuration(
         raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
     configuration = _relevant(kind, configuration, sub_resource)
     rules = rules_of_kind(kind.kind)
-    paths = owned_paths(configuration, rules)
+    applied = owned_values(configuration, rules)
+    paths = set(applied)
     manager = Manager(options.manager, "Apply", sub_resource, kind.api_version, api.now(), paths)
     if api.store.get(kind.kind_id, namespace, name) is None:
         if sub_resource:
@@ -72,11 +73,11 @@ def apply_configuration(
         if client_side and manager.name == KUBECTL:
             # kubectl goes on with what it applied from the client's side, as its own migration would have it.
             try:
-                paths = owned_paths(orjson.loads(client_side), rules)
+                paths = set(owned_values(orjson.loads(client_side), rules))
             except orjson.JSONDecodeError:
                 paths = set()
             return Manager(KUBECTL, "Apply", "", kind.api_version, manager.time, paths)
-        return Manager(BEFORE_FIRST_APPLY, "Update", "", kind.api_version, manager.time, owned_paths(live, rules))
+        return Manager(BEFORE_FIRST_APPLY, "Update", "", kind.api_version, manager.time, set(owned_values(live, rules)))
 
     def change(live: Object) -> Object:
         managers = decode_managers(live)
@@ -84,7 +85,7 @@ def apply_configuration(
             managers = [owner_before(live, manager)]
         previous = next((entry for entry in managers if entry.key == manager.key), None)
         others = [entry for entry in managers if entry.key != manager.key]
-        conflicts = find_conflicts(live, configuration, paths, others)
+        conflicts = find_conflicts(owned_values(live, rules), applied, others)
         if conflicts and not force:
             raise _refusal(conflicts)
         for entry in others:

@@ -114,9 +114,9 @@ def _trie(paths: Iterable[Path]) -> dict[str, Json]:
 # -- the fields of an object -----------------------------------------------------------------------
 
 
-def owned_paths(obj: Mapping[str, Json], rules: Mapping[str, ListRule]) -> set[Path]:
-    """The leaves of an object that can be owned: all but kind, apiVersion and the server's metadata."""
-    found: set[Path] = set()
+def owned_values(obj: Mapping[str, Json], rules: Mapping[str, ListRule]) -> dict[Path, Json]:
+    """The leaves that can be owned, with their values: not kind, apiVersion and the server's metadata."""
+    found: dict[Path, Json] = {}
     for member, value in obj.items():
         if member in ("kind", "apiVersion"):
             continue
@@ -129,7 +129,7 @@ def owned_paths(obj: Mapping[str, Json], rules: Mapping[str, ListRule]) -> set[P
     return found
 
 
-def _collect(value: Json, above: Path, dotted: str, rules: Mapping[str, ListRule], found: set[Path]) -> None:
+def _collect(value: Json, above: Path, dotted: str, rules: Mapping[str, ListRule], found: dict[Path, Json]) -> None:
     rule = rules.get(dotted, _NO_RULE)
     if isinstance(value, dict) and value and not rule.is_atomic_map:
         for key, below in value.items():
@@ -137,14 +137,14 @@ def _collect(value: Json, above: Path, dotted: str, rules: Mapping[str, ListRule
     elif isinstance(value, list) and value and rule.apply_keys:
         for item in value:
             here = (*above, _item_step(item, rule))
-            found.add((*here, "."))
+            found[*here, "."] = True
             for key, below in item.items():
                 _collect(below, (*here, f"f:{key}"), f"{dotted}.{key}", rules, found)
     elif isinstance(value, list) and value and rule.is_set:
         for item in value:
-            found.add((*above, f"v:{orjson.dumps(item).decode()}"))
+            found[*above, f"v:{orjson.dumps(item).decode()}"] = item
     else:
-        found.add(above)
+        found[above] = value
 
 
 def _item_key(item: Mapping[str, Json], rule: ListRule) -> dict[str, Json]:
@@ -157,27 +157,6 @@ def _item_step(item: Mapping[str, Json], rule: ListRule) -> str:
 
 
 _ABSENT: Final = object()
-
-
-def value_at(obj: Json, path: Path) -> Json:
-    """The value at a path; a private marker that equals nothing else where there is none."""
-    value = obj
-    for step in path:
-        if step == ".":
-            return True
-        kind, _, text = step.partition(":")
-        if kind == "f":
-            if not isinstance(value, dict) or text not in value:
-                return _ABSENT
-            value = value[text]
-        elif kind == "k":
-            value = _find_item(value, orjson.loads(text))
-            if value is _ABSENT:
-                return _ABSENT
-        else:
-            wanted = orjson.loads(text)
-            return wanted if isinstance(value, list) and wanted in value else _ABSENT
-    return value
 
 
 def _find_item(items: Json, key: Mapping[str, Json]) -> Json:
@@ -239,9 +218,9 @@ def record_update(
     """Give `manager` the fields that a write changed; nothing to do before the first apply."""
     if not old["metadata"].get("managedFields"):
         return
-    before, after = owned_paths(old, rules), owned_paths(new, rules)
-    changed = {path for path in after if path not in before or value_at(old, path) != value_at(new, path)}
-    gone = before - after
+    before, after = owned_values(old, rules), owned_values(new, rules)
+    changed = {path for path, value in after.items() if before.get(path, _ABSENT) != value}
+    gone = before.keys() - after.keys()
     if not changed and not gone:
         return
     managers = decode_managers(old)
@@ -288,14 +267,14 @@ class Conflict:
 
 
 def find_conflicts(
-    live: Mapping[str, Json], applied: Mapping[str, Json], paths: set[Path], others: Iterable[Manager]
+    live: Mapping[Path, Json], applied: Mapping[Path, Json], others: Iterable[Manager]
 ) -> list[Conflict]:
     """The applied fields that another manager owns with another value."""
     return [
         Conflict(entry.name, entry.api_version, entry.operation, path)
         for entry in others
-        for path in sorted(paths & entry.paths)
-        if value_at(live, path) != value_at(applied, path)
+        for path in sorted(applied.keys() & entry.paths)
+        if live.get(path, _ABSENT) != applied[path]
     ]
 
 

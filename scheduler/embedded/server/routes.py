@@ -45,7 +45,7 @@ from scheduler.embedded.server.statuses import (
 )
 from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
-from scheduler.embedded.server.views import JSON_TYPE, Form, View, negotiate
+from scheduler.embedded.server.views import JSON_TYPE, View, wants_table
 from scheduler.embedded.server.watches import Watches
 from scheduler.validation.field_errors import Json
 
@@ -195,7 +195,8 @@ class HttpServer:
     # -- reading -----------------------------------------------------------------------------------
 
     def _view(self, kind: Kind, incoming: Incoming) -> View:
-        return View(kind, negotiate(incoming.accept), include_object=incoming.query.get("includeObject") or "Metadata")
+        includes = incoming.query.get("includeObject") == "Object"
+        return View(kind, is_table=wants_table(incoming.accept), includes_object=includes)
 
     def _get(self, target: Target, incoming: Incoming) -> web.Response:
         view = self._view(target.kind, incoming)
@@ -215,7 +216,7 @@ class HttpServer:
         try:
             view = self._view(kind, incoming)
         except ApiError:
-            view = View(kind, Form.PLAIN)  # It is written already; the answer must not say otherwise.
+            view = View(kind)  # It is written already; the answer must not say otherwise.
         return _reply(view.one(stored), status)
 
     def _check_kind(self, kind: Kind, obj: Object) -> None:
@@ -348,7 +349,7 @@ class HttpServer:
             except ApiError as error:
                 if error.code != 404:
                     raise
-        body = View(target.kind, Form.PLAIN).listing(chosen, {"resourceVersion": str(self._api.store.revision)})
+        body = View(target.kind).listing(chosen, {"resourceVersion": str(self._api.store.revision)})
         return _reply(body)
 
     # -- sub-resources and other paths -------------------------------------------------------------

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from enum import Enum
 from typing import Final
 
 import orjson
@@ -27,21 +26,14 @@ JSON_TYPE: Final = "application/json"
 _TABLE_TYPE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
-class Form(Enum):
-    """The shape of an answer."""
-
-    PLAIN = "plain"
-    TABLE = "Table"
-
-
-def negotiate(accept: str) -> Form:
-    """The first form in an Accept header that this server can write.
+def wants_table(accept: str) -> bool:
+    """Whether the first form in an Accept header that this server can write is a Table.
 
     Raises:
         ApiError: 406, none of them.
     """
     if not accept:
-        return Form.PLAIN
+        return False
     for clause in accept.split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))
         if media not in (JSON_TYPE, "*/*", "application/*"):
@@ -49,11 +41,9 @@ def negotiate(accept: str) -> Form:
         value = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)
         form = value.get("as", "")
         if not form:
-            return Form.PLAIN
-        if value.get("v") != "v1":
-            continue
-        if form == "Table":
-            return Form.TABLE
+            return False
+        if form == "Table" and value.get("v") == "v1":
+            return True
     raise ApiError(
         406,
         "NotAcceptable",
@@ -62,34 +52,34 @@ def negotiate(accept: str) -> Form:
 
 
 class View:
-    """Writes objects of one kind in one form.
+    """Writes objects of one kind, plain or as Tables.
 
     Args:
-        include_object: For tables, what each row carries: Object, else its metadata.
+        includes_object: Whether the rows of a Table carry whole objects, and not their metadata only.
     """
 
     def __init__(
         self,
         kind: Kind,
-        form: Form,
         *,
-        include_object: str = "Metadata",
+        is_table: bool = False,
+        includes_object: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.kind = kind
-        self.form = form
-        self._include_object = include_object
+        self._is_table = is_table
+        self._includes_object = includes_object
         self._clock = clock
 
     def one(self, stored: Stored) -> bytes:
         """One object."""
-        if self.form is Form.TABLE:
+        if self._is_table:
             return self._table([stored], {"resourceVersion": stored.obj["metadata"]["resourceVersion"]}, header=True)
         return self._object(stored)
 
     def event(self, kind: str, stored: Stored, *, header: bool) -> bytes:
         """One line of a watch; a Table repeats its column definitions only when `header` is set."""
-        if self.form is Form.TABLE:
+        if self._is_table:
             body = self._table([stored], {"resourceVersion": stored.obj["metadata"]["resourceVersion"]}, header=header)
         else:
             body = self._object(stored)
@@ -100,7 +90,7 @@ class View:
         metadata: dict[str, Json] = {"resourceVersion": str(revision)}
         if annotations:
             metadata["annotations"] = annotations
-        if self.form is Form.TABLE:
+        if self._is_table:
             shown: Json = {
                 "kind": "Table",
                 "apiVersion": "meta.k8s.io/v1",
@@ -122,7 +112,7 @@ class View:
 
     def listing(self, items: Sequence[Stored], metadata: dict[str, Json]) -> bytes:
         """A whole list."""
-        if self.form is Form.TABLE:
+        if self._is_table:
             return self._table(items, metadata, header=True)
         return b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":[%b]}\n' % (
             self.kind.kind.encode(),
@@ -145,7 +135,7 @@ class View:
         rows = []
         for stored in items:
             row: dict[str, Json] = {"cells": [column.cell(stored.obj, now) for column in columns]}
-            shown = self._object(stored) if self._include_object == "Object" else _partial(stored)
+            shown = self._object(stored) if self._includes_object else _partial(stored)
             rows.append({**row, "object": orjson.Fragment(shown)})
         table = {
             "kind": "Table",
