@@ -1,4 +1,4 @@
-"""Does a node match: by name, by "all nodes", or by a node selector.
+"""Does a node match: by name, by "all nodes", or by a node selector, of which each term is checked once.
 
 Source: k8s.io/component-helpers scheduling/corev1/nodeaffinity, k8s.io/apimachinery pkg/labels, and
 structured/internal/incubating/pools_incubating.go (`NodeMatches`), all 0.36.3.
@@ -6,6 +6,9 @@ structured/internal/incubating/pools_incubating.go (`NodeMatches`), all 0.36.3.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from allocator.model import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeView
@@ -13,11 +16,86 @@ from allocator.names import is_label_key, is_label_value
 
 _LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _SUPPORTED: Final = ", ".join(f'"{operator}"' for operator in _LABEL_OPERATORS)
+_ORDER: Final = ("Gt", "Lt")
 _NAME_FIELD: Final = "metadata.name"
 
 
 class NodeSelectorError(ValueError):
     """A node selector cannot be used. The API server refuses such selectors; a newer one may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One checked requirement on labels. `bound` is the number of Gt and Lt, 0 otherwise."""
+
+    key: str
+    operator: str
+    values: frozenset[str]
+    bound: int = 0
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case _:  # Gt, Lt
+                number = None if value is None else parse_int64(value)
+                if number is None:
+                    return False
+                return number > self.bound if self.operator == "Gt" else number < self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTerm:
+    """One term of a node selector, checked. It matches nothing when it is empty or has `problems`.
+
+    Attributes:
+        fields: (field, value, wanted): the field must (or must not) have the value.
+        problems: Sentences in upstream's words that begin with a path within the term.
+    """
+
+    requirements: tuple[Requirement, ...]
+    fields: tuple[tuple[str, str, bool], ...]
+    problems: tuple[str, ...]
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the node of that name and labels meets all requirements."""
+        if self.problems or not (self.requirements or self.fields):
+            return False
+        for requirement in self.requirements:
+            if not requirement.matches(labels):
+                return False
+        # A node has one selectable field; any other counts as empty.
+        return all(((name if key == _NAME_FIELD else "") == value) is wanted for key, value, wanted in self.fields)
+
+
+@lru_cache(maxsize=4096)
+def compile_term(term: NodeSelectorTerm) -> CompiledTerm:
+    """Check and prepare a term; never raises."""
+    problems = []
+    for kind, requirements, problem_of in (
+        ("matchExpressions", term.match_expressions, _label_problem),
+        ("matchFields", term.match_fields, _field_problem),
+    ):
+        for position, requirement in enumerate(requirements):
+            if problem := problem_of(requirement):
+                problems.append(f"{kind}[{position}].{problem}")
+    if problems:
+        return CompiledTerm((), (), tuple(problems))
+    return CompiledTerm(
+        tuple(
+            Requirement(key, operator, frozenset(values), (parse_int64(values[0]) or 0) if operator in _ORDER else 0)
+            for key, operator, values in term.match_expressions
+        ),
+        tuple((key, values[0], operator == "In") for key, operator, values in term.match_fields),
+        (),
+    )
 
 
 def match_node(node: NodeView, node_name: str | None, all_nodes: bool, selector: NodeSelector | None) -> bool:
@@ -38,59 +116,34 @@ def match_node(node: NodeView, node_name: str | None, all_nodes: bool, selector:
 
 def match_node_selector(selector: NodeSelector, node: NodeView) -> bool:
     """Whether the node matches one of the terms. Terms that cannot be parsed match nothing."""
-    return any(_match_term(term, node) for term in selector.terms)
+    return any(compile_term(term).matches(node.name, node.labels) for term in selector.terms)
 
 
-def _match_term(term: NodeSelectorTerm, node: NodeView) -> bool:
-    if not (term.match_expressions or term.match_fields):
-        return False
-    if any(
-        _label_problem(requirement) or not _match_label(requirement, node) for requirement in term.match_expressions
-    ):
-        return False
-    return not any(
-        _field_problem(requirement) or not _match_field(requirement, node) for requirement in term.match_fields
-    )
+def named_nodes(selector: NodeSelector) -> frozenset[str] | None:
+    """The only nodes that the selector can match; None when a term does not name nodes (`metadata.name In […]`).
 
-
-def _match_label(requirement: NodeSelectorRequirement, node: NodeView) -> bool:
-    value = node.labels.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value is not None and value in requirement.values
-        case "NotIn":
-            return value is None or value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            actual = None if value is None else parse_int64(value)
-            bound = parse_int64(requirement.values[0])
-            if actual is None or bound is None:
-                return False
-            return actual > bound if requirement.operator == "Gt" else actual < bound
-
-
-def _match_field(requirement: NodeSelectorRequirement, node: NodeView) -> bool:
-    # A node has one selectable field; any other counts as empty.
-    value = node.name if requirement.key == _NAME_FIELD else ""
-    return (value == requirement.values[0]) == (requirement.operator == "In")
+    An empty set: the terms contradict themselves, no node can match.
+    """
+    names: frozenset[str] = frozenset()
+    for term in selector.terms:
+        named = [
+            frozenset(field.values)
+            for field in term.match_fields
+            if field.key == _NAME_FIELD and field.operator == "In"
+        ]
+        if not named:
+            return None
+        names |= frozenset.intersection(*named)
+    return names if selector.terms else None
 
 
 def check_node_selector(selector: NodeSelector) -> None:
     """Raise NodeSelectorError, with upstream's text, when any term cannot be parsed."""
-    problems = []
-    for index, term in enumerate(selector.terms):
-        path = f"nodeSelectorTerms[{index}]"
-        for kind, requirements, problem_of in (
-            ("matchExpressions", term.match_expressions, _label_problem),
-            ("matchFields", term.match_fields, _field_problem),
-        ):
-            for position, requirement in enumerate(requirements):
-                problem = problem_of(requirement)
-                if problem:
-                    problems.append(f"{path}.{kind}[{position}].{problem}")
+    problems = [
+        f"nodeSelectorTerms[{index}].{problem}"
+        for index, term in enumerate(selector.terms)
+        for problem in compile_term(term).problems
+    ]
     if problems:
         text = problems[0] if len(problems) == 1 else "[" + ", ".join(dict.fromkeys(problems)) + "]"
         raise NodeSelectorError(f"failed to parse node selector {_go_string(selector)}: {text}")
@@ -108,7 +161,7 @@ def _label_problem(requirement: NodeSelectorRequirement) -> str:
         return "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
     if operator in ("Exists", "DoesNotExist") and values:
         return f"values: Invalid value: {_go_list(values)}: values set must be empty for exists and does not exist"
-    if operator in ("Gt", "Lt"):
+    if operator in _ORDER:
         if len(values) != 1:
             return f"values: Invalid value: {_go_list(values)}: for 'Gt', 'Lt' operators, exactly one value is required"
         if parse_int64(values[0]) is None:

@@ -33,7 +33,7 @@ from allocator import Features
 from allocator.names import is_dns_subdomain
 from scheduler.core.settings import CoreSettings
 from scheduler.model.api_rules import FIELD_BY_GATE
-from scheduler.model.selector_text import SelectorTextError, TextSelector, parse_label_selector, parse_slice_selector
+from scheduler.model.label_selectors import SelectorTextError, TextSelector, parse_label_selector, parse_slice_selector
 from scheduler.model.unsupported_fields import FIELDS
 from scheduler.yaml_reading import Mapping as MappingNode
 from scheduler.yaml_reading import Node, Sequence, compose

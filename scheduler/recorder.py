@@ -30,7 +30,7 @@ from scheduler.core.machine import Machine
 from scheduler.core.recording import Entry, Recording, RecordingError, Replay, decode_entry
 from scheduler.core.settings import CoreSettings
 from scheduler.framework.api import Profile
-from scheduler.model.selector_text import SelectorTextError, parse_label_selector, parse_slice_selector
+from scheduler.model.label_selectors import SelectorTextError, parse_label_selector, parse_slice_selector
 from scheduler.plugins import default_plugins
 
 log: Final = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 def _check_selector(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    from scheduler.model.selector_text import SelectorTextError, parse_label_selector, parse_slice_selector
+    from scheduler.model.label_selectors import SelectorTextError, parse_label_selector, parse_slice_selector
 
     if text is not None:
         try:

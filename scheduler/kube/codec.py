@@ -59,9 +59,9 @@ from scheduler.model import pod_group
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
+from scheduler.model.label_selectors import TextSelector, selects_slice
 from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodMeta, PodResourceClaim, Record
 from scheduler.model.pod_group import PodGroup
-from scheduler.model.selector_text import TextSelector, selects_slice
 
 
 class _WireConsumer(Record, frozen=True):

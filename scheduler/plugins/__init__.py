@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.framework.api import Plugin
-from scheduler.model.selector_text import TextSelector
+from scheduler.model.label_selectors import TextSelector
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_name import NodeName

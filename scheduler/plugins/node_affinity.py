@@ -24,15 +24,15 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Node, Pod
-from scheduler.model.objects import NodeAffinity as NodeAffinityTerms
-from scheduler.model.selectors import (
+from scheduler.model.node_selectors import (
     PreferredTerms,
     RequiredNodeAffinity,
     compile_preferred_terms,
     required_node_affinity,
     required_node_names,
 )
+from scheduler.model.objects import Node, Pod
+from scheduler.model.objects import NodeAffinity as NodeAffinityTerms
 from scheduler.plugins.normalize import normalize
 
 NAME: Final = "NodeAffinity"

@@ -14,9 +14,9 @@ from typing import Final
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.label_selectors import TextSelector
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
-from scheduler.model.selector_text import TextSelector
 
 NAME: Final = "OwnNodes"
 

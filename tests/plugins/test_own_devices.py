@@ -7,7 +7,7 @@ import pytest
 from scheduler.core.inputs import SliceDeleted, SliceObserved
 from scheduler.kube.codec import Codec
 from scheduler.model.keys import ClaimKey
-from scheduler.model.selector_text import SelectorTextError, parse_label_selector, parse_slice_selector
+from scheduler.model.label_selectors import SelectorTextError, parse_label_selector, parse_slice_selector
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig

@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.framework import api
 from scheduler.framework.api import FilterPlugin, PostFilterPlugin, PreEnqueuePlugin, PreFilterPlugin, ScorePlugin
-from scheduler.model.selector_text import parse_label_selector
+from scheduler.model.label_selectors import parse_label_selector
 from scheduler.plugins import default_plugins
 from scheduler.plugins.dynamic_resources import DynamicResources
 

@@ -19,8 +19,8 @@ from scheduler.embedded.kinds.catalog import DAEMON_SET, NODE, POD, STATEFUL_SET
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.store import Change, Stored
 from scheduler.embedded.server.strategy import Object
+from scheduler.model.node_selectors import required_node_affinity
 from scheduler.model.objects import Node, Pod
-from scheduler.model.selectors import required_node_affinity
 from scheduler.model.taints import find_untolerated
 from scheduler.validation.field_errors import Json
 

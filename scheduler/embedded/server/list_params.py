@@ -12,7 +12,7 @@ from typing import Final
 from scheduler.embedded.server.kinds import Kind
 from scheduler.embedded.server.selectors import ObjectPredicate, parse_field_selector
 from scheduler.embedded.server.statuses import bad_request, invalid_object
-from scheduler.model.selector_text import SelectorTextError, TextSelector, parse_label_selector
+from scheduler.model.label_selectors import SelectorTextError, TextSelector, parse_label_selector
 from scheduler.validation.field_errors import FieldError, forbidden, not_supported
 
 EXACT: Final = "Exact"

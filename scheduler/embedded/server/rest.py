@@ -36,7 +36,7 @@ from scheduler.embedded.server.statuses import (
 )
 from scheduler.embedded.server.store import Store, Stored
 from scheduler.embedded.server.strategy import Object, keep_field
-from scheduler.model.selector_text import TextSelector
+from scheduler.model.label_selectors import TextSelector
 from scheduler.model.timestamps import format_rfc3339
 from scheduler.validation.field_errors import FieldError, Json, forbidden, invalid
 from scheduler.validation.names import validate_metadata

@@ -4,7 +4,7 @@ Rules of this module
   1. A selector that cannot be parsed, or a field that is not selectable, is a 400 that names it.
   2. A parsed selector is a predicate over one object; it never looks at another object.
 
-Not here: label selectors (`scheduler.model.selector_text`).
+Not here: label selectors (`scheduler.model.label_selectors`).
 
 Source: k8s.io/apimachinery v0.36.3 pkg/fields/selector.go.
 """

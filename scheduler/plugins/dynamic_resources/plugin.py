@@ -71,7 +71,7 @@ from scheduler.plugins.dynamic_resources.pod_claims import (
     PodClaims,
     group_of_claim,
     is_usable_on,
-    named_nodes,
+    nodes_named_by,
     walk_claims,
 )
 from scheduler.plugins.dynamic_resources.pre_bind import (
@@ -125,8 +125,8 @@ class DynamicResources:
             return PreFilterResult(claims)
         cycle.put(claims)
         cycle.put(NodeSearch(claims, self.budget_steps, self.slices))
-        possible_nodes = named_nodes(claims.claims)
-        return PRE_FILTERED if possible_nodes is None else PreFilterResult(SUCCESS, possible_nodes=possible_nodes)
+        named = nodes_named_by(claims.claims)
+        return PRE_FILTERED if named is None else PreFilterResult(SUCCESS, possible_nodes=named)
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         """The specs to allocate; of allocated claims which, where they can be used, and how much they please.

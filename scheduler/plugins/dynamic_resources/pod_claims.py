@@ -19,7 +19,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from allocator import Allocation, Claim, NodeSelector, NodeView, match_node_selector
+from allocator import Allocation, Claim, NodeView, match_node_selector
+from allocator.node_match import named_nodes
 from scheduler.framework.api import ClusterView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, NodeName
@@ -91,26 +92,15 @@ def claim_names(pod: Pod) -> dict[str, str]:
     return names
 
 
-def named_nodes(claims: Iterable[ResourceClaim]) -> frozenset[NodeName] | None:
+def nodes_named_by(claims: Iterable[ResourceClaim]) -> frozenset[NodeName] | None:
     """The only nodes on which the allocated ones of these claims can all be used; None when they do not name nodes."""
-    common: frozenset[NodeName] | None = None
+    common: frozenset[str] | None = None
     for claim in claims:
         selector = claim.allocation.node_selector if claim.allocation is not None else None
-        names = _names_of(selector) if selector is not None else None
+        names = named_nodes(selector) if selector is not None else None
         if names is not None:
             common = names if common is None else common & names
-    return common
-
-
-def _names_of(selector: NodeSelector) -> frozenset[NodeName] | None:
-    """Nodes that one of the terms names; None when a term names none."""
-    names: set[NodeName] = set()
-    for term in selector.terms:
-        named = [field.values for field in term.match_fields if field.key == "metadata.name" and field.operator == "In"]
-        if not named:
-            return None
-        names.update(NodeName(value) for values in named for value in values)
-    return frozenset(names)
+    return frozenset(map(NodeName, common)) if common is not None else None
 
 
 def group_of_claim(pod: Pod, key: ClaimKey, view: ClusterView) -> PodGroup | None:

@@ -1,11 +1,11 @@
-"""Selectors as people type them: `pool=gpu,zone in (a, b),!spot`, as `kubectl get -l` reads them.
+"""Label selectors: as people type them, `pool=gpu,zone in (a, b),!spot`, and as objects of the API.
 
-Rules of this module
+Rules of this module, for texts
   1. All terms must hold. `=` and `==` are the same; `!=` and `notin` also hold where the key is absent.
   2. What cannot be read is refused with the place and what was expected; an empty selector is refused, since "all" is
      what leaving it out means.
 
-Not here: LabelSelector objects of API specs (`selectors`).
+Not here: node selectors of pods (`node_selectors`).
 
 Source: k8s.io/apimachinery v0.36.3 pkg/labels/selector.go.
 """
@@ -13,15 +13,17 @@ Source: k8s.io/apimachinery v0.36.3 pkg/labels/selector.go.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from allocator import ResourceSlice
-from allocator.node_match import parse_int64
-from scheduler.model.selectors import Requirement, label_problems
+import allocator
+from allocator.names import is_label_key, is_label_value
+from allocator.node_match import Requirement, compile_term, parse_int64
+from scheduler.model.objects import NodeSelectorRequirement, Record
 
 _ORDER: Final = {">": "Gt", "<": "Lt"}
+_NAME: Final = "at most 63 characters of letters, digits, '-', '_' or '.', first and last a letter or digit"
 SLICE_KEYS: Final = ("driver", "pool")
 _TERM: Final = re.compile(
     r"""\s*(?:
@@ -52,7 +54,7 @@ class TextSelector:
 def parse_label_selector(text: str) -> TextSelector:
     """A selector of labels. Raises SelectorTextError."""
     selector = _parse(text)
-    problems = [problem for one in selector.requirements for problem in label_problems(one.key, sorted(one.values))]
+    problems = [problem for one in selector.requirements for problem in _label_problems(one)]
     if problems:
         raise SelectorTextError("; ".join(problems))
     return selector
@@ -67,8 +69,25 @@ def parse_slice_selector(text: str) -> TextSelector:
     return selector
 
 
-def selects_slice(selector: TextSelector, slice_: ResourceSlice) -> bool:
+def selects_slice(selector: TextSelector, slice_: allocator.ResourceSlice) -> bool:
     return selector.matches({"driver": slice_.driver, "pool": slice_.pool})
+
+
+class LabelSelector(Record, frozen=True):
+    """metav1.LabelSelector: all of `match_labels` and all of `match_expressions` must hold."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[NodeSelectorRequirement, ...] | None = None
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether all requirements hold; also where there are none. Never where one of them cannot be read."""
+        requirements = [allocator.NodeSelectorRequirement(k, "In", (v,)) for k, v in (self.match_labels or {}).items()]
+        for one in self.match_expressions or ():
+            if one.operator in _ORDER.values():
+                return False  # for nodes only
+            requirements.append(allocator.NodeSelectorRequirement(one.key, one.operator, one.values or ()))
+        term = allocator.NodeSelectorTerm(tuple(requirements), ())
+        return not requirements or compile_term(term).matches("", labels)
 
 
 def _parse(text: str) -> TextSelector:
@@ -104,3 +123,11 @@ def _requirement(found: re.Match[str]) -> Requirement:
             raise SelectorTextError(f"{key}{found['operator']}{value}: it takes a whole number")
         return Requirement(key, _ORDER[found["operator"]], frozenset({value}), bound)
     return Requirement(key, "NotIn" if found["operator"] == "!=" else "In", frozenset({value}))
+
+
+def _label_problems(one: Requirement) -> Iterator[str]:
+    if not is_label_key(one.key):
+        yield f'"{one.key}": not a label key: an optional DNS prefix and "/", then {_NAME}'
+    for value in sorted(one.values):
+        if not is_label_value(value):
+            yield f'"{value}": not a label value: {_NAME}'
