@@ -13,8 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from cel.cache import SelectorCache as SelectorCache
-    from cel.cache import compile_cached as compile_cached
     from cel.checker.environments import Environment as Environment
     from cel.errors import CelError as CelError
     from cel.errors import CompileError as CompileError
@@ -45,11 +43,9 @@ _MODULES: Final = {
     "Quantity": "quantity",
     "ReadSet": "evaluator.readset",
     "Selector": "program",
-    "SelectorCache": "cache",
     "Semver": "semver",
     "UnsupportedAttribute": "library.device",
     "answer_with_work": "work",
-    "compile_cached": "cache",
     "compile_in_stages": "program",
     "compile_selector": "program",
     "decode_attribute": "library.device",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-_ESCAPES: Final = {
+ESCAPES: Final = {
     "\a": "\\a",
     "\b": "\\b",
     "\f": "\\f",
@@ -29,8 +29,8 @@ def quote(text: str) -> str:
 
 
 def _quoted_character(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
+    if character in ESCAPES:
+        return ESCAPES[character]
     code = ord(character)
     if character.isprintable():
         return character
@@ -54,6 +54,12 @@ def format_double(value: float) -> str:
     if exponent < -4 or exponent >= 6:
         mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
         return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    return sign + _positional(digits, exponent)
+
+
+def shortest_decimal(value: float) -> str:
+    """Shortest text that reads back the same, without an exponent."""
+    sign, digits, exponent = shortest_digits(value)
     return sign + _positional(digits, exponent)
 
 

@@ -22,7 +22,6 @@ from cel.library.device import DeviceView
 from cel.library.values import EFFORT, EFFORT_LIMIT, WORK, begin
 from cel.program import Selector
 
-UNIT_NS: Final = 40
 ANSWER_WORK: Final = 15
 CHARACTER_WORK: Final = 2
 COMPILE_WORK: Final = 1_000

@@ -331,10 +331,11 @@ class _Estimator:
         """What the libraries say about this overload; None for the default, 1."""
         if overload == "dra_includes_dyn_dyn":
             return CallCost(CostEstimate(0, _MOST_LIST_VALUES))
+        operands = args if target is None else [target, *args]
         if (by_overload := BY_OVERLOAD.get(overload)) is not None:
-            return by_overload(overload, target, args)
+            return by_overload(operands)
         if (by_function := BY_FUNCTION.get(node.function)) is not None:
-            estimated = by_function(overload, target, args)
+            estimated = by_function(operands)
             if estimated is not None:
                 return estimated
         if overload == "matches" and self.minor < 37:
@@ -342,7 +343,7 @@ class _Estimator:
         if overload in ("add_string", "add_bytes", "add_list"):
             self.join_entries(node, args[0].expr, args[1].expr)
         if (standard := STANDARD.get(overload)) is not None:
-            return standard(overload, target, args)
+            return standard(operands)
         return None
 
 

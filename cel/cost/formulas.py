@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from cel.checker.declarations import BYTES_KIND, OPAQUE_KIND, STRING_KIND, STRUCT_KIND, Type
+from cel.checker.declarations import BYTES_KIND, DURATION, OPAQUE_KIND, STRING_KIND, STRUCT_KIND, TIMESTAMP, Type
 from cel.cost.units import (
     LIST_BASE,
     MAXIMUM,
@@ -41,8 +41,23 @@ from cel.parser.syntax import Literal
 _FORMAT_SIZE: Final = 64
 _FORMAT_REGEX_SIZE: Final = 128
 
-Formula: TypeAlias = Callable[[str, Operand | None, list[Operand]], CallCost | None]
-"""(overload id, receiver, arguments) -> cost and size of the result, or None for "not this form"."""
+Formula: TypeAlias = Callable[[list[Operand]], CallCost | None]
+"""Operands, the receiver first -> cost and size of the result, or None for "not this form"."""
+
+
+def _constant(cost: int) -> Formula:
+    return lambda operands: CallCost(CostEstimate(cost, cost))
+
+
+def _proportional(factor: float, position: int = 0, *, is_kept: bool = False) -> Formula:
+    """By the length of an operand, which the result may have too."""
+
+    def formula(operands: list[Operand]) -> CallCost | None:
+        size = operands[position].known_size()
+        return CallCost(scaled(size, factor), size if is_kept else None)
+
+    return formula
+
 
 # Formulas by overload: cel-go's lists and sets libraries.
 
@@ -61,112 +76,48 @@ def _square(size: Size) -> Size:
     return Size(*times(size, size))
 
 
-def _slice(_overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    assert target is not None
-    start = _whole_number(args[0], 0)
-    end = _whole_number(args[1], target.known_size().max)
+def _slice(operands: list[Operand]) -> CallCost | None:
+    start = _whole_number(operands[1], 0)
+    end = _whole_number(operands[2], operands[0].known_size().max)
     size = (end - start) & MAXIMUM
     return _allocating(1, Size(size, size))
 
 
-def _range(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    size = _whole_number(args[0], MAXIMUM)
+def _range(operands: list[Operand]) -> CallCost | None:
+    size = _whole_number(operands[0], MAXIMUM)
     return _allocating(1, Size(size, size))
 
 
-def _reverse(_overload: str, target: Operand | None, _args: list[Operand]) -> CallCost | None:
-    assert target is not None
-    return _allocating(1, target.known_size())
+def _flatten(operands: list[Operand]) -> CallCost | None:
+    depth = _whole_number(operands[1], MAXIMUM) if len(operands) > 1 else 1
+    return _allocating(float(depth), operands[0].known_size())
 
 
-def _flatten(_overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    assert target is not None
-    return _allocating(float(_whole_number(args[0], MAXIMUM) if args else 1), target.known_size())
-
-
-def _distinct(_overload: str, target: Operand | None, _args: list[Operand]) -> CallCost | None:
-    assert target is not None
-    return _allocating(2.0, _square(target.known_size()))
-
-
-def _sort(factor: float, *, by_keys: bool) -> Formula:
-    def formula(_overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-        sorted_by = args[0] if by_keys else target
-        assert sorted_by is not None
-        return _allocating(factor, _square(sorted_by.known_size()))
-
-    return formula
+def _quadratic(factor: float, position: int = 0) -> Formula:
+    return lambda operands: _allocating(factor, _square(operands[position].known_size()))
 
 
 def _sets(factor: float) -> Formula:
-    def formula(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-        product = times(args[0].known_size(), args[1].known_size())
+    def formula(operands: list[Operand]) -> CallCost | None:
+        product = times(operands[0].known_size(), operands[1].known_size())
         return CallCost(plus(scaled(product, factor), ONE))
 
     return formula
 
 
-BY_OVERLOAD: Final[dict[str, Formula]] = {
-    "list_slice": _slice,
-    "list_flatten": _flatten,
-    "list_flatten_int": _flatten,
-    "lists_range": _range,
-    "list_reverse": _reverse,
-    "list_distinct": _distinct,
-    "list_sets_contains_list": _sets(1),
-    "list_sets_intersects_list": _sets(1),
-    "list_sets_equivalent_list": _sets(2),
-} | {
-    f"list_{name}_{function}": _sort(
-        2.0 + (STRING_FACTOR if name in ("string", "bytes") else 0.0), by_keys=function != "sort"
-    )
-    for name in (
-        "int",
-        "uint",
-        "double",
-        "bool",
-        "google.protobuf.Duration",
-        "google.protobuf.Timestamp",
-        "string",
-        "bytes",
-    )
-    for function in ("sort", "sortByAssociatedKeys")
-}
+_ADDRESS: Final = Size(4, 16)
+"""Bytes of an IP address."""
 
 
-# Formulas by function: Kubernetes' libraries.
+def _contains_address(*, is_block: bool, is_text: bool) -> Formula:
+    cost = scaled(sum_sizes(_ADDRESS, _ADDRESS), STRING_FACTOR)
+    if is_block:
+        cost = plus(plus(cost, scaled(_ADDRESS, STRING_FACTOR)), ONE)
 
-
-def _constant(cost: int) -> Formula:
-    def formula(_overload: str, _target: Operand | None, _args: list[Operand]) -> CallCost | None:
-        return CallCost(CostEstimate(cost, cost))
+    def formula(operands: list[Operand]) -> CallCost | None:
+        return CallCost(plus(cost, scaled(operands[1].known_size(), STRING_FACTOR)) if is_text else cost)
 
     return formula
-
-
-def _argument(factor: float, *, sized: bool = False) -> Formula:
-    """Proportional to the first argument."""
-
-    def formula(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-        if not args:
-            return None
-        size = args[0].known_size()
-        return CallCost(scaled(size, factor), size if sized else None)
-
-    return formula
-
-
-def _transform(_overload: str, target: Operand | None, _args: list[Operand]) -> CallCost | None:
-    if target is None:
-        return None
-    size = target.known_size()
-    return CallCost(scaled(size, STRING_FACTOR), size)
-
-
-def _selector(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    size = args[0].known_size()
-    requirements = scaled(scaled(size, 0.5), float(LIST_BASE + STRUCT_BASE))
-    return CallCost(plus(plus(CostEstimate(LIST_BASE, LIST_BASE), scaled(size, STRING_FACTOR)), requirements))
 
 
 def _element(target: Operand) -> tuple[Type, Size] | None:
@@ -178,26 +129,55 @@ def _element(target: Operand) -> tuple[Type, Size] | None:
     return target.type.parameters[0], UNKNOWN if declared is None else declared
 
 
-def _traverse(overload: str, target: Operand | None, _args: list[Operand]) -> CallCost | None:
-    if target is None:
-        return None
-    size = target.known_size()
+def _traverse(operands: list[Operand]) -> CallCost | None:
+    size = operands[0].known_size()
+    element = _element(operands[0])
+    if element is None:
+        return CallCost(scaled(size, STRING_FACTOR))
     each = ONE
-    element = _element(target)
-    if element is not None:
-        type_, element_size = element
-        if type_.kind in (STRING_KIND, BYTES_KIND):
-            each = plus(each, scaled(element_size, STRING_FACTOR))
-        return CallCost(times(size, each))
-    if overload == "list_includes_dyn_dyn":
-        return CallCost(times(size, each))
-    return CallCost(scaled(size, STRING_FACTOR))
+    if element[0].kind in (STRING_KIND, BYTES_KIND):
+        each = plus(each, scaled(element[1], STRING_FACTOR))
+    return CallCost(times(size, each))
 
 
-def _replace(_overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    if target is None or len(args) < 2:
-        return None
-    size, old, new = target.known_size(), args[0].known_size(), args[1].known_size()
+def _includes(operands: list[Operand]) -> CallCost | None:
+    return _traverse(operands) if operands[0].type.parameters else CallCost(times(operands[0].known_size(), ONE))
+
+
+BY_OVERLOAD: Final[dict[str, Formula]] = {
+    "list_slice": _slice,
+    "list_flatten": _flatten,
+    "list_flatten_int": _flatten,
+    "lists_range": _range,
+    "list_reverse": lambda operands: _allocating(1, operands[0].known_size()),
+    "list_distinct": _quadratic(2.0),
+    "list_includes_dyn_dyn": _includes,
+    "list_sets_contains_list": _sets(1),
+    "list_sets_intersects_list": _sets(1),
+    "list_sets_equivalent_list": _sets(2),
+    "cidr_ip": _constant(1),
+    "cidr_contains_ip_ip": _contains_address(is_block=False, is_text=False),
+    "cidr_contains_ip_string": _contains_address(is_block=False, is_text=True),
+    "cidr_contains_cidr": _contains_address(is_block=True, is_text=False),
+    "cidr_contains_cidr_string": _contains_address(is_block=True, is_text=True),
+}
+for _name in ("int", "uint", "double", "bool", DURATION.name, TIMESTAMP.name, "string", "bytes"):
+    _factor = 2.0 + (STRING_FACTOR if _name in ("string", "bytes") else 0.0)
+    BY_OVERLOAD[f"list_{_name}_sort"] = _quadratic(_factor)
+    BY_OVERLOAD[f"list_{_name}_sortByAssociatedKeys"] = _quadratic(_factor, 1)
+
+
+# Formulas by function: Kubernetes' libraries.
+
+
+def _selector(operands: list[Operand]) -> CallCost | None:
+    size = operands[1].known_size()
+    requirements = scaled(scaled(size, 0.5), float(LIST_BASE + STRUCT_BASE))
+    return CallCost(plus(plus(CostEstimate(LIST_BASE, LIST_BASE), scaled(size, STRING_FACTOR)), requirements))
+
+
+def _replace(operands: list[Operand]) -> CallCost | None:
+    size, old, new = (operand.known_size() for operand in operands[:3])
     most, kept_most = _replacements(size.max, old.min, is_shorter=new.max <= old.min)
     least, kept_least = _replacements(size.min, old.max, is_shorter=old.max <= new.min)
     result = Size(saturate(saturate(least * new.min) + kept_least), saturate(saturate(most * new.max) + kept_most))
@@ -213,61 +193,38 @@ def _replacements(length: int, old: int, *, is_shorter: bool) -> tuple[int, int]
     return math.ceil(float(length) / float(old)), 0
 
 
-def _split(_overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    if target is None:
-        return None
-    size = target.known_size()
+def _split(operands: list[Operand]) -> CallCost | None:
+    size = operands[0].known_size()
     most = size.max
-    if len(args) > 1 and type(limit := args[1].expr) is Literal and type(limit.value) is int:
+    if len(operands) > 2 and type(limit := operands[2].expr) is Literal and type(limit.value) is int:
         most = limit.value & MAXIMUM
     return CallCost(scaled(size, 2 * STRING_FACTOR), Size(0, most))
 
 
-def _join(_overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    if target is None:
-        return None
-    count = target.known_size()
+def _join(operands: list[Operand]) -> CallCost | None:
+    count = operands[0].known_size()
     size = Size(0, 0)
-    if (element := _element(target)) is not None:
+    if (element := _element(operands[0])) is not None:
         size = Size(*times(count, element[1]))
-    if args:
+    if len(operands) > 1:
         separators = Size(max(count.min - 1, 0), max(count.max - 1, 0))
-        size = sum_sizes(size, Size(*times(args[0].known_size(), separators)))
+        size = sum_sizes(size, Size(*times(operands[1].known_size(), separators)))
     return CallCost(scaled(size, STRING_FACTOR), size)
 
 
-def _regex_cost(text: Size, pattern: Size) -> CostEstimate:
-    return times(scaled(sum_sizes(text, Size(1, 1)), STRING_FACTOR), scaled(pattern, REGEX_FACTOR))
+def _matches(operands: list[Operand]) -> CallCost | None:
+    text = scaled(sum_sizes(operands[0].known_size(), Size(1, 1)), STRING_FACTOR)
+    return CallCost(times(text, scaled(operands[1].known_size(), REGEX_FACTOR)))
 
 
-def _find(_overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    if target is None or not args:
-        return None
-    size = target.known_size()
-    return CallCost(_regex_cost(size, args[0].known_size()), Size(0, size.max))
+def _find(operands: list[Operand]) -> CallCost | None:
+    matched = _matches(operands)
+    assert matched is not None
+    return CallCost(matched.cost, Size(0, operands[0].known_size().max))
 
 
-def _ip(overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    if overload == "cidr_ip":
-        return CallCost(ONE)
-    return CallCost(scaled(args[0].known_size(), STRING_FACTOR)) if args else None
-
-
-_ADDRESS: Final = Size(4, 16)
-"""Bytes of an IP address."""
-
-
-def _contains_address(overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    cost = scaled(sum_sizes(_ADDRESS, _ADDRESS), STRING_FACTOR)
-    if overload.startswith("cidr_contains_cidr"):
-        cost = plus(plus(cost, scaled(_ADDRESS, STRING_FACTOR)), ONE)
-    if overload.endswith("_string"):
-        cost = plus(cost, scaled(args[0].known_size(), STRING_FACTOR))
-    return CallCost(cost)
-
-
-def _validate(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    cost = scaled(args[0].known_size(), STRING_FACTOR)
+def _validate(operands: list[Operand]) -> CallCost | None:
+    cost = scaled(operands[1].known_size(), STRING_FACTOR)
     return CallCost(scaled(cost, _FORMAT_REGEX_SIZE * REGEX_FACTOR))
 
 
@@ -286,8 +243,8 @@ _CHEAP_TO_EQUATE: Final = frozenset(
 )
 
 
-def _equals(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    left, right = args
+def _equals(operands: list[Operand]) -> CallCost | None:
+    left, right = operands
     if left.type.name != right.type.name or left.type.kind not in (OPAQUE_KIND, STRUCT_KIND):
         return None
     name = left.type.name
@@ -305,92 +262,68 @@ BY_FUNCTION: Final[dict[str, Formula]] = {
     "check": _constant(350_000),
     "fieldSelector": _selector,
     "labelSelector": _selector,
-    "url": _argument(STRING_FACTOR, sized=True),
+    "url": _proportional(STRING_FACTOR, is_kept=True),
     "replace": _replace,
     "split": _split,
     "join": _join,
     "find": _find,
     "findAll": _find,
-    "ip": _ip,
-    "ip.isCanonical": _argument(2 * STRING_FACTOR),
-    "containsIP": _contains_address,
-    "containsCIDR": _contains_address,
+    "ip.isCanonical": _proportional(2 * STRING_FACTOR),
     "validate": _validate,
     syntax.EQUALS: _equals,
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), _traverse),
+    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _proportional(STRING_FACTOR, is_kept=True)),
+    **dict.fromkeys(
+        ("ip", "cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _proportional(STRING_FACTOR)
+    ),
 }
-BY_FUNCTION.update(dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), _traverse))
-BY_FUNCTION.update(dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _transform))
-BY_FUNCTION.update(
-    dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _argument(STRING_FACTOR))
-)
 
 
 # Formulas by overload: the standard library.
 
 
-def _format(_overload: str, target: Operand | None, _args: list[Operand]) -> CallCost | None:
-    assert target is not None
-    return CallCost(scaled(target.known_size(), STRING_FACTOR))
-
-
-def _to_bytes(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    size = args[0].known_size()
+def _to_bytes(operands: list[Operand]) -> CallCost | None:
+    size = operands[0].known_size()
     return CallCost(scaled(size, STRING_FACTOR), Size(size.min, size.max * 4 & MAXIMUM))
 
 
-def _to_text(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    size = args[0].known_size()
+def _to_text(operands: list[Operand]) -> CallCost | None:
+    size = operands[0].known_size()
     return CallCost(scaled(size, STRING_FACTOR), Size(size.min // 4, size.max))
 
 
-def _quote(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    size = args[0].known_size()
+def _quote(operands: list[Operand]) -> CallCost | None:
+    size = operands[0].known_size()
     return CallCost(scaled(size, STRING_FACTOR), Size(size.min + 2 & MAXIMUM, size.max * 2 + 2 & MAXIMUM))
 
 
-def _affix(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    return CallCost(scaled(args[0].known_size(), STRING_FACTOR))
+def _contains(operands: list[Operand]) -> CallCost | None:
+    text, part = (scaled(operand.known_size(), STRING_FACTOR) for operand in operands)
+    return CallCost(times(text, part))
 
 
-def _in_list(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    return CallCost(scaled(args[1].known_size(), 1))
-
-
-def _matches(_overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    if target is not None:
-        return CallCost(_regex_cost(target.known_size(), args[0].known_size()))
-    return CallCost(_regex_cost(args[0].known_size(), args[1].known_size()))
-
-
-def _contains(_overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    assert target is not None
-    return CallCost(times(scaled(target.known_size(), STRING_FACTOR), scaled(args[0].known_size(), STRING_FACTOR)))
-
-
-def _concatenate(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    size = sum_sizes(args[0].known_size(), args[1].known_size())
+def _concatenate(operands: list[Operand]) -> CallCost | None:
+    size = sum_sizes(operands[0].known_size(), operands[1].known_size())
     return CallCost(scaled(size, STRING_FACTOR), size)
 
 
-def _append(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    concatenated = _concatenate(overload, target, args)
-    assert concatenated is not None
-    return CallCost(ONE, concatenated.size)
+def _append(operands: list[Operand]) -> CallCost | None:
+    return CallCost(ONE, sum_sizes(operands[0].known_size(), operands[1].known_size()))
 
 
-def _compare(_overload: str, _target: Operand | None, args: list[Operand]) -> CallCost | None:
-    shorter = min(args[0].known_size().max, args[1].known_size().max)
+def _compare(operands: list[Operand]) -> CallCost | None:
+    shorter = min(operands[0].known_size().max, operands[1].known_size().max)
     return CallCost(scaled(Size(1 if shorter > 0 else 0, shorter), STRING_FACTOR))
 
 
 STANDARD: Final[dict[str, Formula]] = {
-    "string_format": _format,
+    "string_format": _proportional(STRING_FACTOR),
     "string_to_bytes": _to_bytes,
     "bytes_to_string": _to_text,
     "strings_quote": _quote,
-    "starts_with_string": _affix,
-    "ends_with_string": _affix,
-    "in_list": _in_list,
+    "starts_with_string": _proportional(STRING_FACTOR, 1),
+    "ends_with_string": _proportional(STRING_FACTOR, 1),
+    "in_list": _proportional(1, 1),
     "matches": _matches,
     "matches_string": _matches,
     "contains_string": _contains,

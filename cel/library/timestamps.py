@@ -6,11 +6,12 @@ timestamp.go and duration.go, and common/stdlib (`timestampGet*`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
 from cel.errors import EvaluationError
-from cel.gotext import quote, shortest_digits
+from cel.gotext import quote, shortest_decimal
 from cel.integers import INT_MAX
 from cel.library.values import MAX_UNIX_SECONDS, MIN_UNIX_SECONDS, Duration, Timestamp, spend
 
@@ -92,8 +93,6 @@ def parse_timestamp(text: str) -> Timestamp:
     Raises:
         ValueError: when it is none, or outside of years 1..9999 (then "timestamp overflow").
     """
-    import re  # noqa: PLC0415 - few selectors have times, and `re` is 5 ms of import
-
     match = re.fullmatch(
         r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))",
         text,
@@ -131,13 +130,7 @@ def format_timestamp(moment: Timestamp) -> str:
 
 def format_duration(span: Duration) -> str:
     """Seconds as the shortest decimal, and `s`: `90s`, `0.000000001s`."""
-    seconds = seconds_of(span)
-    sign, digits, exponent = shortest_digits(seconds)
-    if exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{digits}s"
-    whole = digits[: exponent + 1].ljust(exponent + 1, "0")
-    fraction = digits[exponent + 1 :]
-    return f"{sign}{whole}.{fraction}s" if fraction else f"{sign}{whole}s"
+    return f"{shortest_decimal(seconds_of(span))}s"
 
 
 def go_duration(span: Duration) -> str:
@@ -182,23 +175,6 @@ def _in_units(span: Duration, unit: int) -> float:
     whole, rest = divmod(abs(span.nanos), unit)
     value = float(whole) + float(rest) / unit
     return -value if span.nanos < 0 else value
-
-
-def duration_hours(span: Duration) -> int:
-    return int(_in_units(span, 3600 * _SECOND))
-
-
-def duration_minutes(span: Duration) -> int:
-    return int(_in_units(span, 60 * _SECOND))
-
-
-def duration_seconds(span: Duration) -> int:
-    return int(_in_units(span, _SECOND))
-
-
-def duration_milliseconds(span: Duration) -> int:
-    millis = abs(span.nanos) // 10**6
-    return -millis if span.nanos < 0 else millis
 
 
 # --- calendar
@@ -274,63 +250,38 @@ def _local(moment: Timestamp, zone: str) -> tuple[int, int]:
     return divmod(seconds + _zone_offset(seconds, zone), 86400)
 
 
-def full_year(moment: Timestamp, zone: str = "") -> int:
-    return _date(_local(moment, zone)[0])[0]
-
-
-def month(moment: Timestamp, zone: str = "") -> int:
-    """0..11."""
-    return _date(_local(moment, zone)[0])[1] - 1
-
-
-def day_of_year(moment: Timestamp, zone: str = "") -> int:
-    """0..365."""
+def _day_of_year(moment: Timestamp, zone: str = "") -> int:
     days = _local(moment, zone)[0]
     return days - _days_from_1970(_date(days)[0], 1, 1)
 
 
-def day_of_month(moment: Timestamp, zone: str = "") -> int:
-    """0..30."""
-    return _date(_local(moment, zone)[0])[2] - 1
-
-
-def date(moment: Timestamp, zone: str = "") -> int:
-    """1..31."""
-    return _date(_local(moment, zone)[0])[2]
-
-
-def day_of_week(moment: Timestamp, zone: str = "") -> int:
-    """0 (Sunday) .. 6."""
-    return (_local(moment, zone)[0] + 4) % 7
-
-
-def hours(moment: Timestamp, zone: str = "") -> int:
-    return _local(moment, zone)[1] // 3600
-
-
-def minutes(moment: Timestamp, zone: str = "") -> int:
-    return _local(moment, zone)[1] // 60 % 60
-
-
-def seconds(moment: Timestamp, zone: str = "") -> int:
-    return _local(moment, zone)[1] % 60
-
-
-def milliseconds(moment: Timestamp, zone: str = "") -> int:
+def _milliseconds(moment: Timestamp, zone: str = "") -> int:
     _local(moment, zone)  # a bad zone is an error here, too
     return moment.nanos % _SECOND // 10**6
 
 
 GETTERS: Final[dict[str, tuple[Callable[..., int], Callable[[Any], int] | None]]] = {
-    "getFullYear": (full_year, None),
-    "getMonth": (month, None),
-    "getDayOfYear": (day_of_year, None),
-    "getDayOfMonth": (day_of_month, None),
-    "getDate": (date, None),
-    "getDayOfWeek": (day_of_week, None),
-    "getHours": (hours, duration_hours),
-    "getMinutes": (minutes, duration_minutes),
-    "getSeconds": (seconds, duration_seconds),
-    "getMilliseconds": (milliseconds, duration_milliseconds),
+    "getFullYear": (lambda moment, zone="": _date(_local(moment, zone)[0])[0], None),
+    "getMonth": (lambda moment, zone="": _date(_local(moment, zone)[0])[1] - 1, None),
+    "getDayOfYear": (_day_of_year, None),
+    "getDayOfMonth": (lambda moment, zone="": _date(_local(moment, zone)[0])[2] - 1, None),
+    "getDate": (lambda moment, zone="": _date(_local(moment, zone)[0])[2], None),
+    "getDayOfWeek": (lambda moment, zone="": (_local(moment, zone)[0] + 4) % 7, None),
+    "getHours": (
+        lambda moment, zone="": _local(moment, zone)[1] // 3600,
+        lambda span: int(_in_units(span, 3600 * _SECOND)),
+    ),
+    "getMinutes": (
+        lambda moment, zone="": _local(moment, zone)[1] // 60 % 60,
+        lambda span: int(_in_units(span, 60 * _SECOND)),
+    ),
+    "getSeconds": (
+        lambda moment, zone="": _local(moment, zone)[1] % 60,
+        lambda span: int(_in_units(span, _SECOND)),
+    ),
+    "getMilliseconds": (_milliseconds, lambda span: abs(span.nanos) // 10**6 * (-1 if span.nanos < 0 else 1)),
 }
-"""By CEL function: the getter of a timestamp (with zone), and of a duration where there is one."""
+"""By CEL function: the getter of a timestamp (with zone), and of a duration where there is one.
+
+Months, days of the month and of the year count from 0, `getDate` from 1; Sunday is 0.
+"""

@@ -24,7 +24,6 @@ _PATH: Final = _UNRESERVED | frozenset("$&+,/:;=@")
 _USER: Final = _UNRESERVED | frozenset("$&+,;=")
 _HOST: Final = _UNRESERVED | frozenset("!$&'()*+,;=:[]<>\"")
 _FRAGMENT: Final = _UNRESERVED | frozenset("$&+,/:;=?@!()*")
-_QUERY: Final = _UNRESERVED
 _VALID_PATH: Final = _PATH | frozenset("!$&'()*+,;=:@[]%")
 _VALID_FRAGMENT: Final = _FRAGMENT | frozenset("!$&'()*+,;=:@[]%")
 _VALID_USER: Final = _ALNUM | frozenset("-._:~!$&'()*+,;=%@")

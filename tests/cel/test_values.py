@@ -249,22 +249,26 @@ def test_impossible_timestamps(text: str) -> None:
         timestamps.parse_timestamp(text)
 
 
+def of_time(getter: str, moment: Timestamp, zone: str = "") -> int:
+    return timestamps.GETTERS[getter][0](moment, zone)
+
+
 @given(st.datetimes(timezones=st.just(datetime.UTC)))
 def test_calendar_agrees_with_datetime(moment: datetime.datetime) -> None:
     delta = moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     seconds = delta.days * 86400 + delta.seconds
     stamp = Timestamp(seconds * 10**9 + delta.microseconds * 1000)
     fields = (
-        timestamps.full_year(stamp),
-        timestamps.month(stamp) + 1,
-        timestamps.date(stamp),
-        timestamps.hours(stamp),
-        timestamps.minutes(stamp),
-        timestamps.seconds(stamp),
+        of_time("getFullYear", stamp),
+        of_time("getMonth", stamp) + 1,
+        of_time("getDate", stamp),
+        of_time("getHours", stamp),
+        of_time("getMinutes", stamp),
+        of_time("getSeconds", stamp),
     )
     assert fields == (moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second)
-    assert timestamps.day_of_year(stamp) + 1 == moment.timetuple().tm_yday
-    assert timestamps.day_of_week(stamp) == moment.isoweekday() % 7
+    assert of_time("getDayOfYear", stamp) + 1 == moment.timetuple().tm_yday
+    assert of_time("getDayOfWeek", stamp) == moment.isoweekday() % 7
     assert timestamps.parse_timestamp(timestamps.format_timestamp(stamp)) == stamp
 
 
@@ -296,10 +300,10 @@ def test_impossible_durations(text: str) -> None:
     [("", 0), ("UTC", 0), ("+05:30", 5), ("-02:30", 21), ("Asia/Kolkata", 5), ("America/New_York", 19)],
 )
 def test_time_zones(zone: str, hour: int) -> None:
-    assert timestamps.hours(Timestamp(0), zone) == hour
+    assert of_time("getHours", Timestamp(0), zone) == hour
 
 
 @pytest.mark.parametrize("zone", ["Nowhere/City", "../etc/passwd", "a:b", ":", "+1"])
 def test_unknown_time_zones_are_errors(zone: str) -> None:
     with pytest.raises(EvaluationError):
-        timestamps.hours(Timestamp(0), zone)
+        of_time("getHours", Timestamp(0), zone)

@@ -211,16 +211,3 @@ def test_a_read_set_of_shared_bindings_is_found_in_linear_time() -> None:
     text = "".join(f"cel.bind(v{i}, v{i - 1} && v{i - 1}, " for i in range(1, 100)).replace("v0", expression)
     reads = cel.compile_selector(f"{text}v99{')' * 99}").reads
     assert reads.attributes == {(D, "healthy")}
-
-
-def test_the_cache_keeps_selectors_and_errors_and_forgets_the_oldest() -> None:
-    cache = cel.SelectorCache(2)
-    first = cache.compile("true")
-    error = cache.compile("nope")
-    assert isinstance(error, cel.CompileError)
-    assert cache.compile("nope") is error
-    assert cache.compile("true") is first
-    cache.compile("false")
-    assert len(cache) == 2
-    assert cache.compile("true") is first
-    assert cache.compile("nope") is not error
