@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -14,6 +13,7 @@ from typing import Final, NamedTuple
 import cel
 from cel.checker import environments
 from cel.library import regex
+from scheduler import garbage_collector
 
 D: Final = "gpu.example.com"
 A: Final = f'device.attributes["{D}"]'
@@ -481,9 +481,7 @@ def measure(expression: str, rounds: int) -> Taken:
 
 def report(rounds: int, limit_ms: float, piece_limit_ms: float, only: str = "") -> int:
     """Print every family that takes longer than a limit, and the longest of the others; the number of the former."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)  # as a scheduler does
+    garbage_collector.settle()  # as a scheduler does
     rows = []
     for name, expression in FAMILIES.items():
         assert len(expression.encode()) <= LENGTH_MAX, name

@@ -10,11 +10,11 @@ ever deleted, so what grows is what the cluster has, and what is remembered, whi
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
 from pathlib import Path
 
 from benchmarks.deciding import NullShell
+from scheduler import garbage_collector
 from scheduler.core.inputs import ClassObserved, NodeObserved, RelistFinished, SliceObserved
 from scheduler.core.machine import KINDS
 from tests import builders
@@ -47,10 +47,7 @@ def main() -> int:
     args = parser.parse_args()
     shell = NullShell()
     see_cluster(shell, args.nodes, args.devices)
-    # As the app does: what is there stays, and the rest is looked at less often than usual.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    garbage_collector.settle()  # as the app does
     print(f"{args.nodes} nodes, {args.nodes * args.devices} devices: {resident_mb()} MB resident", flush=True)
     inventory, feasibility = shell.machine.store.inventory, shell.machine.feasibility
     largest = 0

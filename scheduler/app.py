@@ -21,6 +21,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+from scheduler import garbage_collector
 from scheduler.config import Config, ProfileConfig
 from scheduler.core.machine import Machine
 from scheduler.framework.decisions import Decision
@@ -365,12 +366,7 @@ class SchedulerApp:
         counts = ", ".join(f"{reflector.stats.objects} {reflector.kind.name}" for reflector in running.reflectors)
         log.info("caches filled in %.2f s: %s", self._loop.time() - begun_s, counts)
         if self.config.tune_gc:
-            # What was just read stays: out of the collector's sight; the rest is looked at less often than usual.
-            gc.collect()
-            gc.freeze()
-            # A collection takes 0.2 us for each new object, and everything waits for it: 1 and 4 ms at most.
-            gc.set_threshold(5_000, 4, 5_000)
-            gc.enable()
+            garbage_collector.settle()
 
     def _observed(self) -> Observed | None:
         """What `Metrics` reads when it is scraped."""
