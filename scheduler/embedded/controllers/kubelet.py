@@ -19,6 +19,7 @@ from typing import Final
 
 from scheduler.embedded.controllers.reactors import Key
 from scheduler.embedded.kinds.catalog import CLAIM, EVENT, LEASE, NODE, POD
+from scheduler.embedded.kinds.events import pod_event
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
 from scheduler.embedded.kinds.sub_resources import set_condition
 from scheduler.embedded.server.discovery import GIT_VERSION
@@ -41,10 +42,6 @@ class Kubelet:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._pods_by_claim: dict[tuple[str, str], set[str]] = {}
-        self._claims_by_pod: dict[tuple[str, str], set[str]] = {}
-        self._pods_by_node: dict[str, set[tuple[str, str]]] = {}
-        self._node_by_pod: dict[tuple[str, str], str] = {}
         self._said: dict[tuple[str, str], set[str]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -61,8 +58,10 @@ class Kubelet:
         elif kind_id == NODE.kind_id:
             yield Key(kind_id, "", current.name)
         elif kind_id == CLAIM.kind_id:
-            for pod in tuple(self._pods_by_claim.get((current.namespace, current.name), ())):
-                yield Key(POD.kind_id, current.namespace, pod)
+            # A pod that waits for the claim can go on when the claim is reserved for it.
+            for consumer in (current.obj.get("status") or {}).get("reservedFor") or ():
+                if consumer.get("resource") == "pods":
+                    yield Key(POD.kind_id, current.namespace, consumer["name"])
 
     def look(self, key: Key) -> None:
         if key.kind_id == NODE.kind_id:
@@ -75,8 +74,9 @@ class Kubelet:
     def _look_at_node(self, name: str) -> None:
         stored = self._api.store.get(NODE.kind_id, "", name)
         if stored is None:
-            for namespace, pod in tuple(self._pods_by_node.get(name, ())):
-                self._end(namespace, pod)  # What the pod garbage collector does.
+            for pod in self._api.store.listed(POD.kind_id):
+                if pod.obj["spec"].get("nodeName") == name:
+                    self._end(pod.namespace, pod.name)  # What the pod garbage collector does.
             return
         conditions = (stored.obj.get("status") or {}).get("conditions") or ()
         if not any(condition.get("type") == "Ready" for condition in conditions):
@@ -108,14 +108,12 @@ class Kubelet:
     def _look_at_pod(self, namespace: str, name: str) -> None:
         stored = self._api.store.get(POD.kind_id, namespace, name)
         if stored is None:
-            self._forget(namespace, name)
+            self._said.pop((namespace, name), None)
             return
         pod = stored.obj
         node = pod["spec"].get("nodeName")
         if not node:
             return
-        self._pods_by_node.setdefault(node, set()).add((namespace, name))
-        self._node_by_pod[namespace, name] = node
         if pod["metadata"].get("deletionTimestamp"):
             if pod["metadata"].get("deletionGracePeriodSeconds") or not pod["metadata"].get("finalizers"):
                 self._end(namespace, name)
@@ -131,18 +129,6 @@ class Kubelet:
             return
         self._api.update(POD, namespace, name, self._running_pod, sub_resource="status", options=_OPTIONS)
         self._end_later(pod, namespace, name)
-
-    def _forget(self, namespace: str, name: str) -> None:
-        pod = (namespace, name)
-        self._said.pop(pod, None)
-        node = self._node_by_pod.pop(pod, None)
-        if node is not None:
-            self._pods_by_node[node].discard(pod)
-        for claim_name in self._claims_by_pod.pop(pod, ()):
-            pods = self._pods_by_claim[namespace, claim_name]
-            pods.discard(name)
-            if not pods:
-                del self._pods_by_claim[namespace, claim_name]
 
     def _end(self, namespace: str, name: str) -> None:
         self._api.delete(POD, namespace, name, _NOW)
@@ -167,8 +153,6 @@ class Kubelet:
         if extended:
             names.append(extended)
         for claim_name in names:
-            self._pods_by_claim.setdefault((namespace, claim_name), set()).add(name)
-            self._claims_by_pod.setdefault((namespace, name), set()).add(claim_name)
             problem = self._claim_problem(namespace, claim_name, name, uid)
             if problem:
                 return problem
@@ -187,25 +171,13 @@ class Kubelet:
         return ""
 
     def _complain(self, pod: Mapping[str, Json], namespace: str, name: str, problem: str) -> None:
-        uid = pod["metadata"]["uid"]
         said = self._said.setdefault((namespace, name), set())
         if problem in said:
             return
         said.add(problem)
-        now = self._api.now()
-        event: Object = {
-            "metadata": {"generateName": f"{name}."},
-            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid},
-            "type": "Warning",
-            "reason": "FailedPrepareDynamicResources",
-            "message": f"Failed to prepare dynamic resources: {problem}",
-            "source": {"component": "kubelet", "host": pod["spec"]["nodeName"]},
-            "reportingComponent": "kubelet",
-            "reportingInstance": pod["spec"]["nodeName"],
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
+        text = f"Failed to prepare dynamic resources: {problem}"
+        reason, node = "FailedPrepareDynamicResources", pod["spec"]["nodeName"]
+        event = pod_event(pod["metadata"], "Warning", reason, text, now=self._api.now(), component="kubelet", host=node)
         self._api.create(EVENT, namespace, event, _OPTIONS)
 
     def _running_pod(self, pod: Object) -> Object:

@@ -19,6 +19,7 @@ from typing import Any, Final
 import aiohttp
 import orjson
 
+from scheduler.embedded.kinds.events import pod_event
 from scheduler.model.timestamps import format_rfc3339
 
 _LOG: Final = logging.getLogger("scheduler.embedded.controllers.work_queue")
@@ -172,19 +173,7 @@ class Requests:
         """An event about a pod; best effort."""
         metadata = pod["metadata"]
         now = format_rfc3339(datetime.now(UTC).timestamp())
-        target = {"apiVersion": "v1", "kind": "Pod", **{k: metadata[k] for k in ("namespace", "name", "uid")}}
-        event = {
-            "metadata": {"generateName": f"{metadata['name']}."},
-            "involvedObject": target,
-            "type": type_,
-            "reason": reason,
-            "message": message,
-            "source": {"component": component},
-            "reportingComponent": component,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
+        event = pod_event(metadata, type_, reason, message, now=now, component=component)
         try:
             await self.send("POST", f"/api/v1/namespaces/{metadata['namespace']}/events", event)
         except (RequestError, aiohttp.ClientError, TimeoutError) as error:

@@ -7,12 +7,10 @@ from typing import Final
 from scheduler.embedded.kinds.claims import ClaimStrategy, ClaimTemplateStrategy
 from scheduler.embedded.kinds.core_strategies import (
     NODE_INFO,
-    DisruptionBudgetStrategy,
     LeaseStrategy,
     NamespaceStrategy,
     NodeStrategy,
     PriorityClassStrategy,
-    ServiceStrategy,
 )
 from scheduler.embedded.kinds.events import SELECTABLE as EVENT_FIELDS
 from scheduler.embedded.kinds.events import CoreEventStrategy, EventStrategy, to_core_v1, to_events_v1
@@ -184,7 +182,6 @@ KINDS: Final = (
     Kind(
         "v1",
         "Service",
-        ServiceStrategy(),
         short_names=("svc",),
         categories=("all",),
         has_status=True,
@@ -225,7 +222,6 @@ KINDS: Final = (
     Kind(
         "policy/v1",
         "PodDisruptionBudget",
-        DisruptionBudgetStrategy(),
         short_names=("pdb",),
         has_status=True,
         bookmark={

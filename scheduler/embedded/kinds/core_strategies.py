@@ -1,13 +1,11 @@
-"""Nodes, namespaces, services and the small kinds: what they get on their way in.
+"""Nodes, namespaces and the small kinds: what they get on their way in.
 
-Source: k8s.io/kubernetes v1.36.3 pkg/registry/core/{node,namespace,service}/strategy.go,
+Source: k8s.io/kubernetes v1.36.3 pkg/registry/core/{node,namespace}/strategy.go,
 pkg/apis/core/v1/defaults.go, pkg/registry/{coordination,scheduling}.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import zlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -29,7 +27,6 @@ NODE_INFO: Final = (
     "operatingSystem",
     "architecture",
 )
-_SERVICE_NETWORK: Final = int(ipaddress.IPv4Address("10.96.0.0"))
 
 
 class NodeStrategy(Strategy):
@@ -79,29 +76,6 @@ class NamespaceStrategy(Strategy):
         new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = new["metadata"]["name"]
 
 
-class ServiceStrategy(Strategy):
-    """core/v1 Service. Its address is made from its UID: nothing here routes traffic."""
-
-    name_rule = staticmethod(dns_label)
-
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
-        spec = obj.setdefault("spec", {})
-        set_default(spec, "type", "ClusterIP")
-        set_default(spec, "sessionAffinity", "None")
-        set_default(spec, "internalTrafficPolicy", "Cluster")
-        uid = obj["metadata"]["uid"]
-        set_default(
-            spec, "clusterIP", str(ipaddress.IPv4Address(_SERVICE_NETWORK + zlib.crc32(uid.encode()) % 65_000 + 1))
-        )
-        set_default(spec, "clusterIPs", [spec["clusterIP"]])
-        set_default(spec, "ipFamilies", ["IPv4"])
-        set_default(spec, "ipFamilyPolicy", "SingleStack")
-        for port in spec.get("ports") or ():
-            set_default(port, "protocol", "TCP")
-            set_default(port, "targetPort", port.get("port"))
-        obj["status"] = {"loadBalancer": {}}
-
-
 class LeaseStrategy(Strategy):
     """coordination.k8s.io/v1 Lease: must be updated with a resourceVersion.
 
@@ -139,12 +113,3 @@ class PriorityClassStrategy(Strategy):
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
         changed = [field for field in ("value", "preemptionPolicy") if new.get(field) != old.get(field)]
         return [forbidden(field, "may not be changed in an update.") for field in changed]
-
-
-class DisruptionBudgetStrategy(Strategy):
-    """policy/v1 PodDisruptionBudget; its status is not computed here."""
-
-    bumps_generation = True
-
-    def default(self, obj: Object, cluster: ClusterView) -> None:
-        obj.setdefault("spec", {})

@@ -16,9 +16,8 @@ from scheduler.model.api_rules import NOTE_LENGTH_MAX
 from scheduler.validation.field_errors import FieldError, Json, invalid, required
 from scheduler.validation.names import check_text, label_key
 
-REPORTING_INSTANCE_LENGTH_MAX: Final = 128
-ACTION_LENGTH_MAX: Final = 128
-REASON_LENGTH_MAX: Final = 128
+_LENGTH_MAX: Final = 128
+"""Bytes of an event's instance, action and reason."""
 
 _RENAMED: Final = (
     # stored (core/v1), shown in events.k8s.io/v1
@@ -85,16 +84,12 @@ class CoreEventStrategy(Strategy):
         if not controller:
             errors.append(required(self.controller_field))
         errors += check_text(label_key, controller, self.controller_field)
-        for field, limit in (
-            ("reportingInstance", REPORTING_INSTANCE_LENGTH_MAX),
-            ("action", ACTION_LENGTH_MAX),
-            ("reason", REASON_LENGTH_MAX),
-        ):
+        for field in ("reportingInstance", "action", "reason"):
             value = event.get(field) or ""
             if not value:
                 errors.append(required(field))
-            elif len(value.encode()) > limit:
-                errors.append(invalid(field, "", f"can have at most {limit} characters"))
+            elif len(value.encode()) > _LENGTH_MAX:
+                errors.append(invalid(field, "", f"can have at most {_LENGTH_MAX} characters"))
         if len((event.get("message") or "").encode()) > NOTE_LENGTH_MAX:
             errors.append(invalid("message", "", f"can have at most {NOTE_LENGTH_MAX} characters"))
         return errors
@@ -144,6 +139,23 @@ def _check_series(event: Mapping[str, Json]) -> list[FieldError]:
     if not series.get("lastObservedTime"):
         errors.append(required("series.lastObservedTime"))
     return errors
+
+
+def pod_event(
+    pod: Mapping[str, Json], type_: str, reason: str, message: str, *, now: str, component: str, host: str = ""
+) -> Object:
+    """A core/v1 Event about a pod, given by its metadata."""
+    about = {"apiVersion": "v1", "kind": "Pod", **{field: pod[field] for field in ("namespace", "name", "uid")}}
+    where = {"host": host} if host else {}
+    return {
+        "metadata": {"generateName": f"{pod['name']}."},
+        "involvedObject": about,
+        **{"type": type_, "reason": reason, "message": message},
+        "source": {"component": component, **where},
+        "reportingComponent": component,
+        **({"reportingInstance": host} if host else {}),
+        **{"firstTimestamp": now, "lastTimestamp": now, "count": 1},
+    }
 
 
 def to_events_v1(stored: Object) -> Object:

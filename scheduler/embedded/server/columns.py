@@ -200,43 +200,6 @@ def _node_info(field: str) -> Cell:
 # -- workloads -------------------------------------------------------------------------------------
 
 
-def _containers(field: str) -> Cell:
-    def cell(obj: Mapping[str, Json], now: datetime) -> str:
-        spec = obj["spec"].get("template", {}).get("spec", {})
-        return ",".join(container.get(field, "") for container in spec.get("containers") or ())
-
-    return cell
-
-
-def format_selector(selector: Mapping[str, Json] | None) -> str:
-    """A LabelSelector as text."""
-    if not selector:
-        return _NONE
-    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for term in selector.get("matchExpressions") or ():
-        key, values = term.get("key"), ",".join(sorted(term.get("values") or ()))
-        parts.append(
-            {
-                "In": f"{key} in ({values})",
-                "NotIn": f"{key} notin ({values})",
-                "Exists": f"{key}",
-                "DoesNotExist": f"!{key}",
-            }.get(term.get("operator"), f"{key} ? {values}")
-        )
-    return ",".join(parts) or _NONE
-
-
-def _selector(obj: Mapping[str, Json], now: datetime) -> str:
-    return format_selector(obj["spec"].get("selector"))
-
-
-_TEMPLATE: Final = (
-    Column("Containers", _containers("name"), priority=1),
-    Column("Images", _containers("image"), priority=1),
-    Column("Selector", _selector, priority=1),
-)
-
-
 def _deployment_ready(obj: Mapping[str, Json], now: datetime) -> str:
     return f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 1)}"
 
@@ -264,16 +227,7 @@ def _job_duration(obj: Mapping[str, Json], now: datetime) -> str:
     return "" if start is None else human_duration(((end or now) - start).total_seconds())
 
 
-# -- services, events, devices ---------------------------------------------------------------------
-
-
-def _ports(obj: Mapping[str, Json], now: datetime) -> str:
-    ports = obj["spec"].get("ports") or ()
-    return ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports) or _NONE
-
-
-def _service_selector(obj: Mapping[str, Json], now: datetime) -> str:
-    return ",".join(f"{key}={value}" for key, value in sorted((obj["spec"].get("selector") or {}).items())) or _NONE
+# -- events, devices -------------------------------------------------------------------------------
 
 
 def _event_first(obj: Mapping[str, Json], now: datetime) -> str:
@@ -314,10 +268,6 @@ def claim_state(obj: Mapping[str, Json], now: datetime) -> str:
     else:
         states += ["allocated", "reserved"] if status.get("reservedFor") else ["allocated"]
     return ",".join(states)
-
-
-def _data_count(obj: Mapping[str, Json], now: datetime) -> str:
-    return str(len(obj.get("data") or ()) + len(obj.get("binaryData") or ()))
 
 
 def _taint_added(obj: Mapping[str, Json], now: datetime) -> str:
@@ -361,23 +311,12 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("Count", _event_count, type="integer", priority=1),
         Column("Name", _name, priority=1, format="name"),
     ),
-    "ConfigMap": (NAME, Column("Data", _data_count), AGE),
-    "Service": (
-        NAME,
-        Column("Type", _at("spec", "type")),
-        Column("Cluster-IP", _at("spec", "clusterIP", default=_NONE)),
-        Column("External-IP", lambda obj, now: _NONE),
-        Column("Port(s)", _ports),
-        AGE,
-        Column("Selector", _service_selector, priority=1),
-    ),
     "Deployment": (
         NAME,
         Column("Ready", _deployment_ready),
         Column("Up-to-date", _at("status", "updatedReplicas", default=0)),
         Column("Available", _at("status", "availableReplicas", default=0)),
         AGE,
-        *_TEMPLATE,
     ),
     "ReplicaSet": (
         NAME,
@@ -385,7 +324,6 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("Current", _at("status", "replicas", default=0), type="integer"),
         Column("Ready", _at("status", "readyReplicas", default=0), type="integer"),
         AGE,
-        *_TEMPLATE,
     ),
     "Job": (
         NAME,
@@ -393,7 +331,6 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("Completions", _job_completions),
         Column("Duration", _job_duration),
         AGE,
-        *_TEMPLATE,
     ),
     "ResourceClaim": (
         NAME,
@@ -422,13 +359,6 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("Global-Default", _at("globalDefault", default=False), type="boolean"),
         AGE,
         Column("PreemptionPolicy", _at("preemptionPolicy"), priority=1),
-    ),
-    "PodDisruptionBudget": (
-        NAME,
-        Column("Min Available", lambda obj, now: str(obj["spec"].get("minAvailable", "N/A"))),
-        Column("Max Unavailable", lambda obj, now: str(obj["spec"].get("maxUnavailable", "N/A"))),
-        Column("Allowed Disruptions", _at("status", "disruptionsAllowed", default=0), type="integer"),
-        AGE,
     ),
 }
 
