@@ -40,7 +40,6 @@ from scheduler.embedded.server.kinds import Registry
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.routes import REQUEST_SIZE_MAX, HttpServer
 from scheduler.embedded.server.store import Store
-from scheduler.embedded.server.watches import Watches
 from scheduler.validation.field_errors import Json
 
 DEFAULT_WATCH_WINDOW: Final = 10_000
@@ -84,8 +83,7 @@ class EmbeddedCluster:
         self._registry = registry or default_registry()
         self._store = Store(watch_window=watch_window)
         self.api = Api(self._registry, self._store)
-        self._watches = Watches(self.api, bookmark_interval_s=bookmark_interval_s)
-        self._server = HttpServer(self.api, self._watches, Guard(token, host))
+        self._server = HttpServer(self.api, bookmark_interval_s=bookmark_interval_s, guard=Guard(token, host))
         self._runner: web.ServerRunner | None = None
         self._protocol_server: web.Server | None = None
         self._folder: Path | None = None

@@ -33,7 +33,6 @@ from scheduler.embedded.server.rest import Api, WriteOptions
 from scheduler.embedded.server.routes import HttpServer
 from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.store import Change, Store, Stored
-from scheduler.embedded.server.watches import Watches
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
 from scheduler.model.pod_claims import generate_name, owning_pod
 
@@ -104,7 +103,7 @@ class OfflineCluster:
         self.api: Final = Api(default_registry(), Store(watch_window=_WINDOW), clock=self._clock, seed=0)
         self.changes: list[tuple[str, Change]] = []
         self.loaded: Final = Loaded()
-        self._server: Final = HttpServer(self.api, Watches(self.api, bookmark_interval_s=60.0))
+        self._server: Final = HttpServer(self.api, bookmark_interval_s=60.0)
         self._workloads: Final[tuple[Reactor, ...]] = (
             Workloads(self.api),
             SetWorkloads(self.api, waits_for_ready=False),

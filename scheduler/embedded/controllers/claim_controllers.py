@@ -26,7 +26,7 @@ from typing import Any, Final
 import kopf
 import orjson
 
-from scheduler.embedded.controllers.work_queue import Key, Obj, RequestError, Requests, WaitError, WorkQueue
+from scheduler.embedded.controllers.work_queue import ClientController, Key, Obj, RequestError, WaitError
 from scheduler.model.api_rules import FINALIZER, POD_CLAIM_NAME_ANNOTATION, RESERVED_FOR_MAX
 from scheduler.model.pod_claims import (
     claim_names,
@@ -51,17 +51,11 @@ _WORKERS: Final = 4
 _DELETED_UIDS_MAX: Final = 500
 
 
-class ClaimController:
-    """The controller's state; `register` puts it into a kopf registry.
-
-    Args:
-        server: Base URL of the API.
-        token: What it wants.
-    """
+class ClaimController(ClientController):
+    """The controller's state; `register` puts it into a kopf registry."""
 
     def __init__(self, server: str, token: str | None = None) -> None:
-        self._requests = Requests(server, token)
-        self._queue = WorkQueue(self._sync, workers_count=_WORKERS)
+        super().__init__(server, token, workers_count=_WORKERS)
         self._templates: Mapping[Any, Any] = {}
         self._pod_index: Mapping[Any, Any] = {}
         self._claim_index: Mapping[Any, Any] = {}
@@ -73,14 +67,7 @@ class ClaimController:
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Put the controller's indexes and handlers into a private registry."""
-
-        @kopf.on.startup(registry=registry, id="claims-start")
-        async def start(**_: Any) -> None:
-            self.start()
-
-        @kopf.on.cleanup(registry=registry, id="claims-stop")
-        async def stop(**_: Any) -> None:
-            await self.close()
+        self.register_life(registry)
 
         def index_pod(name: str | None, namespace: str | None, body: kopf.Body, **_: Any) -> dict[Any, Obj]:
             pod = dict(body)
@@ -181,24 +168,9 @@ class ClaimController:
             del self._generated[key]
         self._said = {entry for entry in self._said if entry[0] != uid}
 
-    # -- the queue ---------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Start the workers, in the running loop."""
-        self._requests.open()
-        self._queue.start()
-
-    async def close(self) -> None:
-        """Stop the workers."""
-        await self._queue.close()
-        await self._requests.close()
-
-    async def _sync(self, key: Key) -> None:
+    async def sync(self, key: Key) -> None:
         kind, namespace, name = key
-        if kind == "pod":
-            await self.sync_pod(namespace, name)
-        else:
-            await self.sync_claim(namespace, name)
+        await (self.sync_pod if kind == "pod" else self.sync_claim)(namespace, name)
 
     def _indexed(self, index: Mapping[Any, Any], namespace: str, name: str) -> Obj | None:
         for found in index.get((namespace, name), ()):

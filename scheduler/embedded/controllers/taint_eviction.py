@@ -23,10 +23,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import kopf
+from msgspec import convert
 
-from allocator.model import Taint, Toleration
 from allocator.taints import tolerates
-from scheduler.embedded.controllers.work_queue import Key, Obj, RequestError, Requests, WorkQueue
+from scheduler.embedded.controllers.work_queue import ClientController, Key, Obj, RequestError
+from scheduler.model.objects import Taint, Toleration
 from scheduler.model.pod_claims import claim_names_of_references, is_owned_by
 from scheduler.model.timestamps import format_rfc3339, parse_rfc3339
 
@@ -67,21 +68,14 @@ def tolerated_for(taint: Obj, tolerations: Iterable[Obj]) -> float | None:
     """Seconds for which an allocated device's taint is tolerated: 0 when it is not, None for ever."""
     seconds: list[float] = []
     for toleration in tolerations:
-        if toleration.get("effect") != NO_EXECUTE or not tolerates(_toleration(toleration), _taint(taint)):
+        if toleration.get("effect") != NO_EXECUTE or not tolerates(
+            convert(toleration, Toleration), convert(taint, Taint)
+        ):
             continue
         if toleration.get("tolerationSeconds") is None:
             return None
         seconds.append(max(0, toleration["tolerationSeconds"]))
     return min(seconds, default=0)
-
-
-def _toleration(toleration: Obj) -> Toleration:
-    key, operator, value, effect = (toleration.get(field) or "" for field in ("key", "operator", "value", "effect"))
-    return Toleration(key, operator, value, effect, toleration.get("tolerationSeconds"))
-
-
-def _taint(taint: Obj) -> Taint:
-    return Taint(taint["key"], taint.get("value") or "", taint["effect"], None)
 
 
 def rule_matches(rule: Obj, driver: str, pool: str, device: str) -> bool:
@@ -102,17 +96,11 @@ def has_no_execute(slice_: Obj) -> bool:
     )
 
 
-class TaintEvictionController:
-    """The controller's state; `register` puts it into the kopf registry of a `ClaimController`, whose indexes it uses.
-
-    Args:
-        server: Base URL of the API.
-        token: What it wants.
-    """
+class TaintEvictionController(ClientController):
+    """The controller's state; it uses the indexes of the `ClaimController` in whose kopf registry it is put."""
 
     def __init__(self, server: str, token: str | None = None) -> None:
-        self._requests = Requests(server, token)
-        self._queue = WorkQueue(self._sync, workers_count=_WORKERS)
+        super().__init__(server, token, workers_count=_WORKERS)
         self._pods: Mapping[Any, Any] = {}
         self._claims: Mapping[Any, Any] = {}
         self._slices: Mapping[Any, Any] = {}
@@ -125,17 +113,7 @@ class TaintEvictionController:
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Put the controller's indexes and handlers into a private registry."""
-
-        @kopf.on.startup(registry=registry, id="evictions-start")
-        async def start(**_: Any) -> None:
-            self._requests.open()
-            self._queue.start()
-
-        @kopf.on.cleanup(registry=registry, id="evictions-stop")
-        async def stop(**_: Any) -> None:
-            await self._queue.close()
-            await self._requests.close()
-
+        self.register_life(registry)
         slices, rules = (
             ("resource.k8s.io", "v1", "resourceslices"),
             ("resource.k8s.io", "v1beta2", "devicetaintrules"),
@@ -215,7 +193,7 @@ class TaintEvictionController:
                 if pod["spec"].get("nodeName"):
                     yield pod
 
-    async def _sync(self, key: Key) -> None:
+    async def sync(self, key: Key) -> None:
         kind, namespace, name = key
         if kind == "pod":
             await self.sync_pod(namespace, name)

@@ -1,4 +1,4 @@
-"""What the controllers of the claim process share: a queue of keys with workers, and requests to the API.
+"""What the controllers of the claim process share: a queue of keys with workers, requests to the API, start and end.
 
 Rules of this module
   1. One key is never worked on twice at the same time; a key that becomes due meanwhile is worked on again.
@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import aiohttp
+import kopf
 import orjson
 
 from scheduler.embedded.kinds.events import pod_event
@@ -178,3 +179,34 @@ class Requests:
             await self.send("POST", f"/api/v1/namespaces/{metadata['namespace']}/events", event)
         except (RequestError, aiohttp.ClientError, TimeoutError) as error:
             _LOG.info("event for pod %s/%s: %s", metadata["namespace"], metadata["name"], error)
+
+
+class ClientController:
+    """A controller that is a client of the API: its requests, and the queue that calls `sync` with what is due.
+
+    Args:
+        server: Base URL of the API.
+        token: What it wants.
+        workers_count: Keys worked on at once.
+    """
+
+    def __init__(self, server: str, token: str | None, *, workers_count: int) -> None:
+        self._requests = Requests(server, token)
+        self._queue = WorkQueue(self.sync, workers_count=workers_count)
+
+    async def sync(self, key: Key) -> None:
+        """Do what a key needs."""
+        raise NotImplementedError
+
+    def register_life(self, registry: kopf.OperatorRegistry) -> None:
+        """Have kopf start and stop the workers."""
+
+        @kopf.on.startup(registry=registry, id=f"{type(self).__name__}-start")
+        async def start(**_: Any) -> None:
+            self._requests.open()
+            self._queue.start()
+
+        @kopf.on.cleanup(registry=registry, id=f"{type(self).__name__}-stop")
+        async def stop(**_: Any) -> None:
+            await self._queue.close()
+            await self._requests.close()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from scheduler.embedded.server.selectors import read_path
 from scheduler.model.timestamps import parse_rfc3339
 from scheduler.validation.field_errors import Json
 
@@ -83,14 +84,12 @@ def _age(obj: Mapping[str, Json], now: datetime) -> str:
     return _since(obj["metadata"].get("creationTimestamp"), now)
 
 
-def _at(*steps: str, default: Json = "") -> Cell:
-    """A cell that shows the value at a path, or the default."""
+def _at(path: str, default: Json = "") -> Cell:
+    """A cell that shows the value at a dotted path, or the default."""
 
     def cell(obj: Mapping[str, Json], now: datetime) -> Json:
-        value: Json = obj
-        for step in steps:
-            value = value.get(step) if isinstance(value, Mapping) else None
-        return default if value is None else value
+        value = read_path(obj, path)
+        return default if value in (None, "") else value
 
     return cell
 
@@ -190,13 +189,6 @@ def _node_address(kind: str) -> Cell:
     return cell
 
 
-def _node_info(field: str) -> Cell:
-    def cell(obj: Mapping[str, Json], now: datetime) -> str:
-        return ((obj.get("status") or {}).get("nodeInfo") or {}).get(field) or _UNKNOWN
-
-    return cell
-
-
 # -- workloads -------------------------------------------------------------------------------------
 
 
@@ -282,8 +274,8 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("Restarts", _pod_restarts),
         AGE,
         Column("IP", _pod_ip, priority=1),
-        Column("Node", _at("spec", "nodeName", default=_NONE), priority=1),
-        Column("Nominated Node", _at("status", "nominatedNodeName", default=_NONE), priority=1),
+        Column("Node", _at("spec.nodeName", default=_NONE), priority=1),
+        Column("Nominated Node", _at("status.nominatedNodeName", default=_NONE), priority=1),
         Column("Readiness Gates", _readiness_gates, priority=1),
     ),
     "Node": (
@@ -291,20 +283,20 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("Status", _node_status),
         Column("Roles", _node_roles),
         AGE,
-        Column("Version", _at("status", "nodeInfo", "kubeletVersion")),
+        Column("Version", _at("status.nodeInfo.kubeletVersion")),
         Column("Internal-IP", _node_address("InternalIP"), priority=1),
         Column("External-IP", _node_address("ExternalIP"), priority=1),
-        Column("OS-Image", _node_info("osImage"), priority=1),
-        Column("Kernel-Version", _node_info("kernelVersion"), priority=1),
-        Column("Container-Runtime", _node_info("containerRuntimeVersion"), priority=1),
+        Column("OS-Image", _at("status.nodeInfo.osImage", default=_UNKNOWN), priority=1),
+        Column("Kernel-Version", _at("status.nodeInfo.kernelVersion", default=_UNKNOWN), priority=1),
+        Column("Container-Runtime", _at("status.nodeInfo.containerRuntimeVersion", default=_UNKNOWN), priority=1),
     ),
-    "Namespace": (NAME, Column("Status", _at("status", "phase")), AGE),
+    "Namespace": (NAME, Column("Status", _at("status.phase")), AGE),
     "Event": (
         Column("Last Seen", _event_last),
         Column("Type", _at("type")),
         Column("Reason", _at("reason")),
         Column("Object", _event_object),
-        Column("Subobject", _at("involvedObject", "fieldPath"), priority=1),
+        Column("Subobject", _at("involvedObject.fieldPath"), priority=1),
         Column("Source", _event_source, priority=1),
         Column("Message", _at("message")),
         Column("First Seen", _event_first, priority=1),
@@ -314,15 +306,15 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
     "Deployment": (
         NAME,
         Column("Ready", _deployment_ready),
-        Column("Up-to-date", _at("status", "updatedReplicas", default=0)),
-        Column("Available", _at("status", "availableReplicas", default=0)),
+        Column("Up-to-date", _at("status.updatedReplicas", default=0)),
+        Column("Available", _at("status.availableReplicas", default=0)),
         AGE,
     ),
     "ReplicaSet": (
         NAME,
-        Column("Desired", _at("spec", "replicas", default=1), type="integer"),
-        Column("Current", _at("status", "replicas", default=0), type="integer"),
-        Column("Ready", _at("status", "readyReplicas", default=0), type="integer"),
+        Column("Desired", _at("spec.replicas", default=1), type="integer"),
+        Column("Current", _at("status.replicas", default=0), type="integer"),
+        Column("Ready", _at("status.readyReplicas", default=0), type="integer"),
         AGE,
     ),
     "Job": (
@@ -339,20 +331,20 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "ResourceSlice": (
         NAME,
-        Column("Node", _at("spec", "nodeName")),
-        Column("Driver", _at("spec", "driver")),
-        Column("Pool", _at("spec", "pool", "name")),
+        Column("Node", _at("spec.nodeName")),
+        Column("Driver", _at("spec.driver")),
+        Column("Pool", _at("spec.pool.name")),
         AGE,
     ),
     "DeviceTaintRule": (
         NAME,
-        Column("Key", _at("spec", "taint", "key")),
-        Column("Value", _at("spec", "taint", "value")),
-        Column("Effect", _at("spec", "taint", "effect")),
+        Column("Key", _at("spec.taint.key")),
+        Column("Value", _at("spec.taint.value")),
+        Column("Effect", _at("spec.taint.effect")),
         Column("TimeAdded", _taint_added),
         AGE,
     ),
-    "Lease": (NAME, Column("Holder", _at("spec", "holderIdentity")), AGE),
+    "Lease": (NAME, Column("Holder", _at("spec.holderIdentity")), AGE),
     "PriorityClass": (
         NAME,
         Column("Value", _at("value", default=0), type="integer"),

@@ -46,7 +46,7 @@ from scheduler.embedded.server.statuses import (
 from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.embedded.server.views import JSON_TYPE, View, wants_table
-from scheduler.embedded.server.watches import Watches
+from scheduler.embedded.server.watches import Watch
 from scheduler.validation.field_errors import Json
 
 REQUEST_SIZE_MAX: Final = 3 * 1024 * 1024
@@ -79,13 +79,13 @@ class HttpServer:
     """Answers requests; `handle` is what an aiohttp low-level server calls.
 
     Args:
-        watches: Where watch requests go.
+        bookmark_interval_s: Seconds between the bookmarks of an idle watch.
         guard: Asked before everything else; None: nobody is kept out.
     """
 
-    def __init__(self, api: Api, watches: Watches, guard: Guard | None = None) -> None:
+    def __init__(self, api: Api, *, bookmark_interval_s: float, guard: Guard | None = None) -> None:
         self._api = api
-        self._watches = watches
+        self._bookmark_interval_s = bookmark_interval_s
         self._guard = guard
         self.lists = Lists(api)
 
@@ -208,7 +208,8 @@ class HttpServer:
 
     async def _watch(self, request: web.BaseRequest, target: Target, incoming: Incoming) -> web.StreamResponse:
         params = parse_list_params(incoming.query, target.kind)
-        return await self._watches.serve(request, self._view(target.kind, incoming), target.namespace, params)
+        view, interval_s = self._view(target.kind, incoming), self._bookmark_interval_s
+        return await Watch(self._api, view, target.namespace, params, bookmark_interval_s=interval_s).serve(request)
 
     # -- writing -----------------------------------------------------------------------------------
 

@@ -34,40 +34,10 @@ DEFAULT_TIMEOUT_S: Final = 1800.0
 _BOOKMARK_BEFORE_END_S: Final = 2.0
 
 
-class Watches:
-    """Answers WATCH requests."""
+class Watch:
+    """One watch, from its request to its end."""
 
-    def __init__(self, api: Api, *, bookmark_interval_s: float) -> None:
-        self._api = api
-        self._bookmark_interval_s = bookmark_interval_s
-
-    async def serve(
-        self, request: web.BaseRequest, view: View, namespace: str, params: ListParams
-    ) -> web.StreamResponse:
-        """Answer a watch until its timeout or its client ends it.
-
-        Raises:
-            ApiError: before the first byte, for a resource version this server has not reached.
-        """
-        watcher = _Watcher(self._api, view, namespace, params, self._bookmark_interval_s)
-        first, is_over = watcher.begin()
-        response = web.StreamResponse(headers={"Content-Type": JSON_TYPE, "Cache-Control": "no-cache, private"})
-        response.enable_chunked_encoding()
-        await response.prepare(request)
-        # A client that has gone has nobody left to write to.
-        with contextlib.suppress(ConnectionError):
-            if first:
-                await response.write(first)
-            if not is_over:
-                await watcher.follow(response)
-            await response.write_eof()
-        return response
-
-
-class _Watcher:
-    """The state of one watch."""
-
-    def __init__(self, api: Api, view: View, namespace: str, params: ListParams, bookmark_interval_s: float) -> None:
+    def __init__(self, api: Api, view: View, namespace: str, params: ListParams, *, bookmark_interval_s: float) -> None:
         self._api = api
         self._store = api.store
         self._view = view
@@ -78,7 +48,26 @@ class _Watcher:
         self._sent_revision = 0
         self._header_due = True
 
-    def begin(self) -> tuple[bytes, bool]:
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer until the timeout, the client or the history ends it.
+
+        Raises:
+            ApiError: before the first byte, for a resource version this server has not reached.
+        """
+        first, is_over = self._begin()
+        response = web.StreamResponse(headers={"Content-Type": JSON_TYPE, "Cache-Control": "no-cache, private"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        # A client that has gone has nobody left to write to.
+        with contextlib.suppress(ConnectionError):
+            if first:
+                await response.write(first)
+            if not is_over:
+                await self._follow(response)
+            await response.write_eof()
+        return response
+
+    def _begin(self) -> tuple[bytes, bool]:
         """The first bytes, and whether the watch is already over (an ERROR line was written)."""
         params, store = self._params, self._store
         asked = params.revision
@@ -104,7 +93,7 @@ class _Watcher:
             lines.append(self._view.bookmark(store.revision, {ANNOTATION_INITIAL_EVENTS_END: "true"}))
         return b"".join(lines), False
 
-    async def follow(self, response: web.StreamResponse) -> None:
+    async def _follow(self, response: web.StreamResponse) -> None:
         """Send changes and bookmarks until the timeout."""
         loop = asyncio.get_running_loop()
         lifetime_s = self._params.timeout_s
