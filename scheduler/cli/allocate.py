@@ -156,15 +156,12 @@ def _answer_lines(budget_steps: int, kubernetes: str) -> None:
 
 def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> tuple[list[Given], Mapping[str, bool]]:
     """The cluster's objects, then those of the files; and the cluster's feature gates."""
-    from scheduler.cli.manifests import ManifestError, read_manifests
+    from scheduler.cli.manifests import open_manifests
     from scheduler.offline import Given, is_waiting
 
     given: list[Given] = []
     gates: Mapping[str, bool] = {}
-    try:
-        written = [Given(str(document.place()), document.obj) for document in read_manifests(files)]
-    except ManifestError as error:
-        raise click.ClickException(str(error)) from error
+    written = [Given(str(document.place()), document.obj) for document in open_manifests(files)]
     if kubeconfig is not None:
         from scheduler.cli.cluster_objects import ClusterReadError, read_whole_cluster
 

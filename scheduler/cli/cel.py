@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -22,7 +22,6 @@ from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
 if TYPE_CHECKING:
     from cel.checker.environments import Environment
     from scheduler.cli.cel_inputs import PublishedDevice
-    from scheduler.cli.manifests import Document
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -203,10 +202,11 @@ def check_expression_text(expression: str, environment: Environment) -> Verdict:
 
 def _check_files(files: Sequence[str], environment: Environment) -> list[Verdict]:
     from scheduler.cli.cel_inputs import selectors_of
+    from scheduler.cli.manifests import open_manifests
     from scheduler.lint.findings import field_text
 
     verdicts = []
-    for selector in selectors_of(_read(files)):
+    for selector in selectors_of(open_manifests(files)):
         verdict = check_expression_text(selector.expression, environment)
         verdict.source = f"{selector.document.place(selector.path)}: {selector.document.name}"
         verdict.field_path = field_text(selector.path)
@@ -306,16 +306,17 @@ def _evaluate_alone(expression: str, environment: Environment, output: str) -> N
     try:
         value = encode_value(evaluate_expression(expression, environment))
     except CompileError as error:
-        if output == "json":
-            click.echo(json.dumps({"compile_error": str(error)}))
-            sys.exit(1)
-        raise click.ClickException(str(error)) from None
+        _fail("compile_error", error, output)
     except EvaluationError as error:
-        if output == "json":
-            click.echo(json.dumps({"runtime_error": str(error)}))
-            sys.exit(1)
-        raise click.ClickException(str(error)) from None
+        _fail("runtime_error", error, output)
     click.echo(json.dumps({"value": value}) if output == "json" else json.dumps(value, ensure_ascii=False))
+
+
+def _fail(which: str, error: Exception, output: str) -> NoReturn:
+    if output == "json":
+        click.echo(json.dumps({which: str(error)}))
+        sys.exit(1)
+    raise click.ClickException(str(error)) from None
 
 
 def _evaluate_on(
@@ -327,10 +328,7 @@ def _evaluate_on(
     try:
         selector = compile_selector(expression, environment)
     except CompileError as error:
-        if output == "json":
-            click.echo(json.dumps({"compile_error": str(error)}))
-            sys.exit(1)
-        raise click.ClickException(str(error)) from None
+        _fail("compile_error", error, output)
     matchers = [selector.matches]
     if engine == "celpy":
         matchers.append(_celpy_matcher(expression))
@@ -398,9 +396,10 @@ def _find_environment(version: str, kind: str, gates: dict[str, bool]) -> Enviro
 
 def _find_devices(files: Sequence[str], device_file: str | None, environment: Environment) -> list[PublishedDevice]:
     from scheduler.cli.cel_inputs import InputError, PublishedDevice, devices_of, read_device
+    from scheduler.cli.manifests import open_manifests
 
     try:
-        devices = list(devices_of(_read(files), environment))
+        devices = list(devices_of(open_manifests(files), environment))
         if device_file is not None:
             fields = _read_plain(device_file)
             name = str(fields.get("name", "")) if isinstance(fields, dict) else ""
@@ -409,15 +408,6 @@ def _find_devices(files: Sequence[str], device_file: str | None, environment: En
     except InputError as error:
         raise click.ClickException(str(error)) from None
     return devices
-
-
-def _read(files: Iterable[str]) -> list[Document]:
-    from scheduler.cli.manifests import ManifestError, read_manifests
-
-    try:
-        return read_manifests(list(files))
-    except ManifestError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _read_plain(path: str) -> object:

@@ -16,7 +16,7 @@ from cel.checker import environments
 from cel.checker.environments import Environment
 from cel.library.device import DeviceView, decode_attribute, device_view
 from cel.quantity import Quantity
-from scheduler.cli.gates import gate_named
+from scheduler.cli import gates
 from scheduler.cli.manifests import Document, FieldPath
 from scheduler.lint.context import expressions
 from scheduler.lint.modernize import modernize_structure
@@ -41,28 +41,26 @@ def parse_gates(given: object) -> dict[str, bool]:
     if given is None:
         return {}
     if isinstance(given, str):
-        pairs = [_split_gate(item) for item in given.split(",") if item.strip()]
-    elif isinstance(given, Mapping):
+        try:
+            return gates.parse_gates(given)
+        except ValueError as error:
+            raise InputError(f"gates: {error}") from None
+    if isinstance(given, Mapping):
         pairs = [(str(name), value) for name, value in given.items()]
     elif isinstance(given, list) and all(isinstance(name, str) for name in given):
         pairs = [(name, True) for name in given]
     else:
         raise InputError('gates: must be an object like {"listTypeAttributes": true} or a list of gates that are on')
-    gates: dict[str, bool] = {}
+    found: dict[str, bool] = {}
     for name, value in pairs:
         try:
-            key = gate_named(name)
+            key = gates.gate_named(name)
         except ValueError as error:
             raise InputError(f"gates: {error}") from None
         if not isinstance(value, bool):
             raise InputError(f"gates: {name} must be true or false, not {value!r}")
-        gates[key] = value
-    return gates
-
-
-def _split_gate(item: str) -> tuple[str, object]:
-    name, _, value = item.partition("=")
-    return name, {"": True, "true": True, "false": False}.get(value.strip().lower(), value)
+        found[key] = value
+    return found
 
 
 def find_environment(version: str, kind: str, gates: Mapping[str, bool]) -> Environment:

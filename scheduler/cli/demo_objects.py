@@ -44,7 +44,9 @@ class DemoObjects:
 
     @staticmethod
     def read(cluster_files: Sequence[str], extra: Sequence[str], *, nodes: int, is_empty: bool) -> DemoObjects:
-        """What the options ask for. Raises DemoError for a file that cannot be read."""
+        """What the options ask for."""
+        from scheduler.cli.manifests import open_manifests
+
         if cluster_files:
             objects = DemoObjects(f"what {' and '.join(cluster_files)} holds")
         elif is_empty:
@@ -54,9 +56,9 @@ class DemoObjects:
 
             objects = DemoObjects(f"{nodes} nodes with 8 large GPUs, 1 with 8 small ones")
             objects.built_in = fleet(large_nodes=nodes, small_nodes=1)
-        objects.infrastructure = _read(cluster_files)
+        objects.infrastructure = open_manifests(cluster_files)
         examples = [] if cluster_files or is_empty else [str(path) for path in _example_files()]
-        objects.applied = _read([*examples, *extra])
+        objects.applied = open_manifests([*examples, *extra])
         return objects
 
     @property
@@ -147,15 +149,6 @@ def _example_files() -> list[Path]:
 
 def _is_example(file: str) -> bool:
     return Path(file).parent == _example_files()[0].parent
-
-
-def _read(paths: Sequence[str]) -> list[Document]:
-    from scheduler.cli.manifests import ManifestError, read_manifests
-
-    try:
-        return read_manifests(paths)
-    except ManifestError as error:
-        raise DemoError(str(error)) from error
 
 
 def _pods_of(obj: dict[str, Any]) -> int:

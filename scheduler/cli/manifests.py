@@ -10,10 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from scheduler.cli.input_size import size_limit
-from scheduler.lint.documents import Document, FieldPath, ManifestError, Place, parse_documents
+import click
 
-__all__ = ["Document", "FieldPath", "ManifestError", "Place", "read_manifest", "read_manifests", "read_text"]
+from scheduler.cli.input_size import size_limit
+from scheduler.lint.documents import Document, ManifestError, parse_documents
+from scheduler.lint.findings import FieldPath
+
+__all__ = ["Document", "FieldPath", "ManifestError", "open_manifests", "read_manifest", "read_manifests", "read_text"]
 
 _PIECE_BYTES: Final = 1 << 20
 
@@ -25,6 +28,14 @@ def read_manifests(paths: Sequence[str | Path]) -> list[Document]:
         ManifestError: A file cannot be read, is no YAML, or holds something that is no Kubernetes object.
     """
     return [document for path in paths for document in read_manifest(path)]
+
+
+def open_manifests(paths: Sequence[str | Path]) -> list[Document]:
+    """The same for a command: what cannot be read ends it, with exit code 1."""
+    try:
+        return read_manifests(paths)
+    except ManifestError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def read_manifest(path: str | Path) -> Iterator[Document]:

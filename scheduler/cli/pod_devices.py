@@ -47,11 +47,6 @@ def is_shown(pod: ApiObject) -> bool:
     return spec.get("schedulerName") == OURS or not (spec.get("nodeName") or _is_done(pod))
 
 
-def is_settled(pod: ApiObject, notes: Notes = ()) -> bool:
-    """Whether the scheduler has had its say: see `verdict_of`."""
-    return bool(verdict_of(pod, notes))
-
-
 def verdict_of(pod: ApiObject, notes: Notes = ()) -> str:
     """What became of a pod in a few words, "" when that is not known yet.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scheduler.lint.context import Context
-from scheduler.lint.documents import FieldPath
+from scheduler.lint.findings import FieldPath
 from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.pods import PodSpec
 from scheduler.lint.published import Published
@@ -44,7 +44,7 @@ class _Names:
         self._namespaces: dict[tuple[str, str], set[str]] = {}
         for kind, there in (
             ("ResourceClaimTemplate", published.templates),
-            ("ResourceClaim", published.claims.keys() | published.allocated),
+            ("ResourceClaim", published.claims),
         ):
             for namespace, name in there:
                 self._add(kind, namespace, name)

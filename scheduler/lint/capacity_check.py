@@ -89,7 +89,7 @@ def _claims_of(pod: PodSpec, context: Context, published: Published) -> list[Cla
     for number, entry in made or (entries if pod.replicas <= 1 else ()):
         name = text(entry.get("resourceClaimName"))
         spec = claim_spec_of(pod.view, entry, context)
-        if spec is None or (name and (pod.view.namespace, name) in published.allocated):
+        if spec is None or (name and (pod.view.namespace, name) in published.allocations):
             return []
         name = name or text(entry.get("name")) or f"claim-{number}"
         try:

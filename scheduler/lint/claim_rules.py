@@ -9,12 +9,11 @@ Source: k8s.io/kubernetes pkg/apis/resource/validation/validation.go v1.36.3.
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from typing import Any
 
 from allocator import RESULTS_MAX
 from scheduler.lint.context import Context, usual_driver
-from scheduler.lint.documents import FieldPath
+from scheduler.lint.findings import FieldPath
 from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
 from scheduler.model.api_rules import PARAMETERS_LENGTH_MAX
@@ -86,14 +85,11 @@ def _claim(view: View, context: Context, path: FieldPath, spec: dict[str, Any]) 
         for index, entry in mappings(devices.get(name)):
             for number, wanted in enumerate(sequence(entry.get("requests"))):
                 if isinstance(wanted, str) and wanted not in references:
-                    close = get_close_matches(wanted, references, 1)
                     view.error(
                         "unknown-request",
                         (*path, "devices", name, index, "requests", number),
                         f"the claim has no request {wanted}",
-                        f"did you mean {close[0]}?"
-                        if close
-                        else f"it has: {', '.join(sorted(filter(None, references)))}",
+                        nearest(wanted, references) or f"it has: {', '.join(sorted(filter(None, references)))}",
                     )
     for index, entry in mappings(devices.get("config")):
         _opaque(view, (*path, "devices", "config", index, "opaque"), mapping(entry.get("opaque")))

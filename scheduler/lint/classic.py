@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from scheduler.lint.documents import FieldPath
+from scheduler.lint.findings import FieldPath
+from scheduler.lint.modernize import report_suitable_nodes
 from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, copy_plain, mapping, mappings, sequence, text
 
 VERSIONS: Final[Mapping[str, str]] = {"v1alpha1": "1.26", "v1alpha2": "1.27 to 1.30"}
@@ -122,14 +123,7 @@ class _Classic:
         view.moved(("spec", "selectors", 0, "cel", "expression"), ("driverName",))
         self.drop_structured(view)
         if "suitableNodes" in obj:
-            view.error(
-                "suitable-nodes",
-                ("suitableNodes",),
-                "a DeviceClass does not choose nodes",
-                "no equivalent: slices say which nodes reach their devices; use nodeSelector or affinity in the pods",
-                served=_served(view),
-                key=True,
-            )
+            report_suitable_nodes(view, ("suitableNodes",), _served(view))
         config = self.parameters_of(view, ("parametersRef",), obj, "ResourceClassParameters", driver)
         if config:
             spec["config"] = config

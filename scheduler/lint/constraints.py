@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from scheduler.lint.context import Context
-from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import NEVER_VALID
+from scheduler.lint.findings import NEVER_VALID, FieldPath
 from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.view import View, claim_specs, mapping, request_parts, sequence, text
 

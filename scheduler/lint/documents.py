@@ -15,15 +15,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import yaml
 
+from scheduler.lint.findings import NEVER_VALID, FieldPath, Finding, Place, Severity
 from scheduler.lint.indentation import Refused, indent, is_flat
 from scheduler.lint.punctuation import FULL_WIDTH, Change, separators, structure
 from scheduler.yaml_reading import Budget, Mapping, Node, Scalar, Sequence, read_nodes
-
-FieldPath: TypeAlias = tuple[str | int, ...]
 
 _KIND_BY_FIELD: Final = {
     "containers": "Pod",
@@ -46,18 +45,6 @@ class ManifestError(Exception):
         self.problem: Final = problem
         self.fix: Final = fix
         self.place: Final = place if isinstance(place, Place) else Place(place, 1, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where something stands; line and column count from 1."""
-
-    file: str
-    line: int
-    column: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
 
 
 class Text:
@@ -186,25 +173,20 @@ def repeated_key(document: Document, place: Place, key: str) -> str:
     return f"the field {key} is there twice; kubectl refuses that, and others take the last"
 
 
-@dataclass(frozen=True, slots=True)
-class Mended:
-    """One change of a text that was no manifest without it."""
-
-    place: Place
-    code: str
-    problem: str
-    converted: str
-    line_text: str
-
-
 @dataclass(slots=True)
 class Parsed:
-    """What a file holds. `text` is the file's, or as it was mended; `errors` are documents that cannot be read."""
+    """What a file holds.
+
+    Attributes:
+        text: The file's, or as it was mended.
+        errors: Documents that cannot be read.
+        mended: Changes of texts that were no manifests without them.
+    """
 
     text: str
     documents: list[Document] = field(default_factory=list)
     errors: list[ManifestError] = field(default_factory=list)
-    mended: list[Mended] = field(default_factory=list)
+    mended: list[Finding] = field(default_factory=list)
 
 
 def parse_all(text: str, name: str) -> Parsed:
@@ -219,7 +201,7 @@ def parse_all(text: str, name: str) -> Parsed:
         pass
     lines, changes = separators(whole.lines)
     parsed = Parsed(text)
-    _told(parsed, whole, 0, changes)
+    _add_changes(parsed, whole, 0, changes)
     budget = Budget(len(text))
     chunks = split_documents(text if not changes else "\n".join(lines) + "\n")
     pieces = []
@@ -267,15 +249,28 @@ def _mend(parsed: Parsed, whole: Text, chunk: Chunk, error: ManifestError, budge
         parsed.errors.append(error)
         return chunk.text
     parsed.documents += found
-    _told(parsed, whole, chunk.first_line, changes)
+    _add_changes(parsed, whole, chunk.first_line, changes)
     return text
 
 
-def _told(parsed: Parsed, whole: Text, first_line: int, changes: list[Change]) -> None:
+def _add_changes(parsed: Parsed, whole: Text, first_line: int, changes: list[Change]) -> None:
     for change in changes:
         number = first_line + change.line
         place = Place(whole.name, number + 1, change.column + 1)
-        parsed.mended.append(Mended(place, change.code, change.problem, change.converted, whole.lines[number]))
+        parsed.mended.append(
+            Finding(
+                change.code,
+                Severity.ERROR,
+                place,
+                "",
+                "",
+                change.problem,
+                change.converted,
+                NEVER_VALID,
+                change.converted,
+                whole.lines[number],
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

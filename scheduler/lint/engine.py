@@ -19,9 +19,9 @@ from scheduler.lint.claim_rules import check_rules, map_drivers
 from scheduler.lint.classic import is_classic, modernize_classic
 from scheduler.lint.constraints import check_constraints
 from scheduler.lint.context import Context, Settings
-from scheduler.lint.documents import Document, ManifestError, Mended, parse_all, repeated_key
+from scheduler.lint.documents import Document, ManifestError, parse_all, repeated_key
 from scheduler.lint.emit import convert_text
-from scheduler.lint.findings import NEVER_VALID, Finding, Severity
+from scheduler.lint.findings import Finding, Severity
 from scheduler.lint.gates import check_gates
 from scheduler.lint.modernize import modernize, restore_metadata
 from scheduler.lint.pods import check_pods, find_pod_specs
@@ -94,7 +94,7 @@ def lint(sources: Sequence[Source], settings: Settings = DEFAULTS, published: Pu
     for source in sources:
         parsed = parse_all(source.text, source.name)
         report.broken += (_broken(error) for error in parsed.errors)
-        report.mended += (_mended(each) for each in parsed.mended)
+        report.mended += parsed.mended
         report.texts[source.name] = parsed.text
         report.views += (View(document) for document in parsed.documents)
     for view in report.views:
@@ -198,21 +198,6 @@ def convert(
 
 def _is_refusal(finding: Finding) -> bool:
     return finding.is_error and not finding.converted
-
-
-def _mended(mended: Mended) -> Finding:
-    return Finding(
-        mended.code,
-        Severity.ERROR,
-        mended.place,
-        "",
-        "",
-        mended.problem,
-        mended.converted,
-        NEVER_VALID,
-        mended.converted,
-        mended.line_text,
-    )
 
 
 def _broken(error: ManifestError) -> Finding:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from scheduler.lint.documents import FieldPath, Place
+FieldPath: TypeAlias = tuple[str | int, ...]
 
 SHOWN_COLUMNS: Final = 200
 """Of a line, before and after a finding's place."""
@@ -22,6 +22,18 @@ class Severity(StrEnum):
 
     ERROR = "error"
     WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from scheduler.lint.context import Context
-from scheduler.lint.documents import FieldPath
+from scheduler.lint.findings import FieldPath
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts
 
 # The release since which a gate is on unless somebody turns it off.

@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import NEVER_VALID, Severity
+from scheduler.lint.findings import NEVER_VALID, FieldPath, Severity
 from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.scheduler_config import CONFIG_GROUP, modernize_config
 from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, mapping, mappings, pod_specs, text
@@ -268,14 +267,19 @@ def _lift_constraints(view: View, path: FieldPath, devices: dict[str, Any]) -> N
 def _device_class(view: View) -> None:
     spec = mapping(view.obj.get("spec"))
     if "suitableNodes" in spec:
-        view.error(
-            "suitable-nodes",
-            ("spec", "suitableNodes"),
-            "a DeviceClass does not choose nodes",
-            "no equivalent: slices say which nodes reach their devices; use nodeSelector or affinity in the pods",
-            served="1.31",
-            key=True,
-        )
+        report_suitable_nodes(view, ("spec", "suitableNodes"), "1.31")
+
+
+def report_suitable_nodes(view: View, path: FieldPath, served: str) -> None:
+    """Classes that choose nodes, as they did in classic DRA and once after it."""
+    view.error(
+        "suitable-nodes",
+        path,
+        "a DeviceClass does not choose nodes",
+        "no equivalent: slices say which nodes reach their devices; use nodeSelector or affinity in the pods",
+        served=served,
+        key=True,
+    )
 
 
 def _resource_slice(view: View) -> None:

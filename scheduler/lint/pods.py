@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 from scheduler.lint.context import Context
-from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import NEVER_VALID
+from scheduler.lint.findings import NEVER_VALID, FieldPath
+from scheduler.lint.nearest import nearest
 from scheduler.lint.view import View, mapping, mappings, pod_specs, request_parts, text
 
 _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
@@ -108,8 +107,7 @@ def _claims(pod: PodSpec) -> None:
         name = text(entry.get("name"))
         for field in entry:
             if field not in _CLAIM_FIELDS and field != "source":
-                close = get_close_matches(field, _CLAIM_FIELDS, 1)
-                fix = f"did you mean {close[0]}?" if close else f"known here: {', '.join(_CLAIM_FIELDS)}"
+                fix = nearest(field, _CLAIM_FIELDS) or f"known here: {', '.join(_CLAIM_FIELDS)}"
                 pod.view.error("unknown-field", (*here, field), f"there is no field {field} here", fix, key=True)
         given = [field for field in _CLAIM_FIELDS[1:] if entry.get(field)]
         if len(given) != 1 and "source" not in entry:
@@ -141,14 +139,12 @@ def _containers_claims(pod: PodSpec, context: Context) -> None:
             here: FieldPath = (*path, "resources", "claims", index)
             name = used.get("name")
             if not isinstance(name, str) or name not in entries:
-                close = get_close_matches(name, [each for each in entries if each], 1) if isinstance(name, str) else []
                 pod.view.error(
                     "undeclared-claim",
                     (*here, "name"),
                     f"the pod has no claim {name!r} in spec.resourceClaims; the API refuses it",
-                    f"did you mean {close[0]}?"
-                    if close
-                    else f"spec.resourceClaims: [{{name: {name}, resourceClaimTemplateName: ...}}]",
+                    nearest(text(name), list(filter(None, entries)))
+                    or f"spec.resourceClaims: [{{name: {name}, resourceClaimTemplateName: ...}}]",
                 )
                 continue
             spec = claim_spec_of(pod.view, entries[name], context)
@@ -250,7 +246,7 @@ def _preset_node(pod: PodSpec, context: Context) -> None:
     for index, entry in mappings(pod.spec.get("resourceClaims")):
         name = text(entry.get("resourceClaimName"))
         published = context.published
-        if published is not None and (pod.view.namespace, name) in published.allocated:
+        if published is not None and (pod.view.namespace, name) in published.allocations:
             continue
         pod.view.warning(
             "claim-nobody-allocates",

@@ -8,21 +8,19 @@ Not here: what fits (`capacity_check`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from allocator import (
     Allocation,
-    Claim,
     DecodeError,
     DeviceClass,
     InUse,
     ResourceSlice,
     Taint,
     decode_allocation,
-    decode_claim_spec,
     decode_class,
     decode_slice,
 )
@@ -37,12 +35,12 @@ class Published:
 
     Attributes:
         slices: With the taints that DeviceTaintRules put on their devices.
-        classes, claims: By name; claims by (namespace, name).
-        templates: Of claims, by (namespace, name).
+        classes: By name.
+        templates, claims: Namespace and name of those that are there.
         generations: The newest generation of each pool, by (driver, pool), and how many slices it has of how many.
         nodes: Node objects by name.
         allocations: Of claims, by (namespace, name); `in_use` is what they hold.
-        attributes: (which, domain) -> id -> kinds of value; `which` is `attributes` or `capacity`.
+        attributes: (which, domain) -> ids; `which` is `attributes` or `capacity`.
         gates: Feature gates of the API server; empty where they are not known.
         problems: What could not be read, one line each.
     """
@@ -50,15 +48,14 @@ class Published:
     slices: list[ResourceSlice] = field(default_factory=list)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     templates: set[tuple[str, str]] = field(default_factory=set)
-    claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
+    claims: set[tuple[str, str]] = field(default_factory=set)
     generations: dict[tuple[str, str], tuple[int, int, int]] = field(default_factory=dict)
-    allocated: set[tuple[str, str]] = field(default_factory=set)
     nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     allocations: dict[tuple[str, str], Allocation] = field(default_factory=dict)
     rules: list[DeviceTaintRule] = field(default_factory=list)
     in_use: InUse = field(default_factory=InUse)
     drivers: set[str] = field(default_factory=set)
-    attributes: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
+    attributes: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     drivers_by_domain: dict[str, set[str]] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -67,9 +64,9 @@ class Published:
         """The domains under which an attribute or capacity of this name is published."""
         return {domain for (kind, domain), names in self.attributes.items() if kind == which and name in names}
 
-    def names_in(self, which: str, domain: str) -> Mapping[str, set[str]]:
+    def names_in(self, which: str, domain: str) -> Collection[str]:
         """The names published in a domain."""
-        return self.attributes.get((which, domain), {})
+        return self.attributes.get((which, domain), ())
 
 
 def read_published(objects: Iterable[Mapping[str, Any]]) -> Published:
@@ -137,20 +134,17 @@ def _take_names(published: Published, slice_: ResourceSlice) -> None:
                 domain, slash, short = qualified.partition("/")
                 if not slash:
                     domain, short = slice_.driver, qualified
-                kinds = published.attributes.setdefault((which, domain), {}).setdefault(short, set())
-                if which == "attributes":
-                    kinds.add(device.attributes[qualified].kind)
+                published.attributes.setdefault((which, domain), set()).add(short)
                 published.drivers_by_domain.setdefault(domain, set()).add(slice_.driver)
 
 
 def _take_claim(published: Published, name: str, obj: Mapping[str, Any]) -> None:
     key = (text(mapping(obj.get("metadata")).get("namespace")) or "default", name)
+    published.claims.add(key)
     allocation = mapping(obj.get("status")).get("allocation")
     if allocation is not None:
-        published.allocated.add(key)
         published.allocations[key] = decode_allocation(allocation)
         published.in_use.add(published.allocations[key])
-    published.claims[key] = Claim(*key, decode_claim_spec(defaulted_claim_spec(mapping(obj.get("spec")))))
 
 
 def defaulted_claim_spec(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import NEVER_VALID
+from scheduler.lint.findings import NEVER_VALID, FieldPath
 from scheduler.lint.view import View, mapping, mappings, text
 
 CONFIG_GROUP: Final = "kubescheduler.config.k8s.io"

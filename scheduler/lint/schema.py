@@ -11,8 +11,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from scheduler.lint.api_fields import shape_of
-from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import Severity
+from scheduler.lint.findings import FieldPath, Severity
 from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, Scalar, Shape, type_name
 from scheduler.lint.view import V1, View, mapping, text
 

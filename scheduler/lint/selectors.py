@@ -17,8 +17,7 @@ from cel.errors import CompileError
 from cel.lint import find_traps, hint_for
 from cel.program import check_expression, compile_selector
 from scheduler.lint.context import Context, expressions
-from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import NEVER_VALID, Severity
+from scheduler.lint.findings import NEVER_VALID, FieldPath, Severity
 from scheduler.lint.mistakes import Mistake, driver_literals, find_mistakes, parses, reads, rewrite
 from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.view import View, selector_holders, text

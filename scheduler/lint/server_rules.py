@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import Finding
+from scheduler.lint.findings import FieldPath, Finding
 from scheduler.lint.view import View, mapping
 from scheduler.validation.claims import default_claim_spec, validate_claim_spec
 from scheduler.validation.field_errors import FieldError

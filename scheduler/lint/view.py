@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterator
 from typing import Any, Final, TypedDict, Unpack
 
-from scheduler.lint.documents import Document, FieldPath
-from scheduler.lint.findings import Finding, Severity, field_text
+from scheduler.lint.documents import Document
+from scheduler.lint.findings import FieldPath, Finding, Severity, field_text
 
 GROUP: Final = "resource.k8s.io"
 V1: Final = f"{GROUP}/v1"

@@ -16,8 +16,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from scheduler.lint.api_fields import kinds_in, versions_of
-from scheduler.lint.documents import FieldPath
-from scheduler.lint.findings import NEVER_VALID
+from scheduler.lint.findings import NEVER_VALID, FieldPath
 from scheduler.lint.modernize import modernize_structure
 from scheduler.lint.view import V1, View, copy_plain, mapping, mappings, pod_specs, text
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.manifests import ManifestError, Place, read_manifests
+from scheduler.cli.manifests import ManifestError, read_manifests
+from scheduler.lint.findings import Place
 
 GOOD = """\
 # a comment

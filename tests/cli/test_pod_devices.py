@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.cli.pod_devices import is_settled, is_shown, pod_rows, verdict_of
+from scheduler.cli.pod_devices import is_shown, pod_rows, verdict_of
 from scheduler.model.pod_claims import claim_names
 
 
@@ -68,12 +68,12 @@ def test_a_pending_pod_shows_why() -> None:
 
     assert row["node"] is None
     assert row["reason"] == "0/1 nodes are available: 1 Insufficient cpu."
-    assert is_settled(pod)
+    assert verdict_of(pod)
 
 
 def test_a_pod_the_scheduler_has_not_judged_is_not_settled() -> None:
-    assert not is_settled(_pod("a"))
-    assert is_settled(_pod("a", node="n1"))
+    assert not verdict_of(_pod("a"))
+    assert verdict_of(_pod("a", node="n1"))
 
 
 def test_a_claim_of_the_same_name_in_another_namespace_is_another_claim() -> None:
