@@ -28,6 +28,7 @@ _HANDLE_BUCKETS_S: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 
 _RESULT_BY_REASON: Final = {"Unschedulable": "unschedulable", "SchedulerError": "error"}
 _TROUBLES_MAX: Final = 100  # time series
 
+_Kind = Literal["counter", "gauge"]
 Values = Mapping[tuple[str, ...], float]  # by the values of the labels
 
 
@@ -70,27 +71,31 @@ class ObservedMetric(NamedTuple):
 
     name: str
     text: str
-    kind: Literal["counter", "gauge"]
+    kind: _Kind
     labels: tuple[str, ...]
     read: Callable[[Observed], Values]
 
 
-def _by_kind(read: Callable[[WatchStats], float]) -> Callable[[Observed], Values]:
-    return lambda app: {(kind,): float(read(stats)) for kind, stats in app.watches.items()}
+def _alone(name: str, text: str, kind: _Kind, read: Callable[[Observed], float]) -> ObservedMetric:
+    """A metric without labels."""
+    return ObservedMetric(name, text, kind, (), lambda app: {(): float(read(app))})
 
 
-def _since(read: Callable[[WatchStats], float | None]) -> Callable[[Observed], Values]:
+def _of_watches(name: str, text: str, read: Callable[[WatchStats], float]) -> ObservedMetric:
+    """A counter for each kind that is watched."""
+    return ObservedMetric(
+        name, text, "counter", ("kind",), lambda app: {(kind,): float(read(one)) for kind, one in app.watches.items()}
+    )
+
+
+def _since(name: str, text: str, read: Callable[[WatchStats], float | None]) -> ObservedMetric:
     """Seconds since what is read of each kind; infinite for never."""
 
     def ages(app: Observed) -> Values:
         times = {kind: read(stats) for kind, stats in app.watches.items()}
         return {(kind,): app.monotonic_s - at_s if at_s is not None else float("inf") for kind, at_s in times.items()}
 
-    return ages
-
-
-def _alone(read: Callable[[Observed], float]) -> Callable[[Observed], Values]:
-    return lambda app: {(): float(read(app))}
+    return ObservedMetric(name, text, "gauge", ("kind",), ages)
 
 
 def _remembered(app: Observed) -> Values:
@@ -107,54 +112,27 @@ def _failing(app: Observed) -> Values:
 
 
 OBSERVED: Final = (
-    ObservedMetric(
-        "dra_scheduler_watch_relists",
-        "Times a kind was listed.",
-        "counter",
-        ("kind",),
-        _by_kind(lambda stats: stats.relists),
+    _of_watches("dra_scheduler_watch_relists", "Times a kind was listed.", lambda stats: stats.relists),
+    _of_watches("dra_scheduler_watch_restarts", "Watch requests begun.", lambda stats: stats.restarts),
+    _of_watches("dra_scheduler_watch_events", "Changes received by watches.", lambda stats: stats.events),
+    _of_watches(
+        "dra_scheduler_undecodable_objects", "Objects that could not be decoded.", lambda stats: stats.undecodable
     ),
-    ObservedMetric(
-        "dra_scheduler_watch_restarts",
-        "Watch requests begun.",
-        "counter",
-        ("kind",),
-        _by_kind(lambda stats: stats.restarts),
-    ),
-    ObservedMetric(
-        "dra_scheduler_watch_events",
-        "Changes received by watches.",
-        "counter",
-        ("kind",),
-        _by_kind(lambda stats: stats.events),
-    ),
-    ObservedMetric(
-        "dra_scheduler_undecodable_objects",
-        "Objects that could not be decoded.",
-        "counter",
-        ("kind",),
-        _by_kind(lambda stats: stats.undecodable),
-    ),
-    ObservedMetric(
+    _since(
         "dra_scheduler_watch_staleness_seconds",
         "Seconds since anything was heard of a kind, a bookmark at least.",
-        "gauge",
-        ("kind",),
-        _since(lambda stats: stats.last_activity_s),
+        lambda stats: stats.last_activity_s,
     ),
-    ObservedMetric(
+    _since(
         "dra_scheduler_watch_last_sync_age_seconds",
         "Seconds since a kind was last listed completely.",
-        "gauge",
-        ("kind",),
-        _since(lambda stats: stats.last_sync_s),
+        lambda stats: stats.last_sync_s,
     ),
-    ObservedMetric(
+    _alone(
         "dra_scheduler_longest_handle_seconds",
         "Longest time the machine took for one input.",
         "gauge",
-        (),
-        _alone(lambda app: app.longest_handle_s),
+        lambda app: app.longest_handle_s,
     ),
     ObservedMetric(
         "scheduler_pending_pods",
@@ -177,12 +155,11 @@ OBSERVED: Final = (
         ("kind", "outcome"),
         lambda app: {(kind, fate.value): float(count) for (kind, fate), count in app.machine.conflicts.counts.items()},
     ),
-    ObservedMetric(
+    _alone(
         "dra_scheduler_claims_not_allocated",
         "Pods on a node that have a claim which nobody will allocate.",
         "gauge",
-        (),
-        _alone(lambda app: app.machine.stranded.count),
+        lambda app: app.machine.stranded.count,
     ),
     ObservedMetric(
         "leader_election_master_status",
@@ -191,34 +168,10 @@ OBSERVED: Final = (
         ("name",),
         lambda app: {(name,): float(is_ours) for name, is_ours in app.is_leading.items()},
     ),
-    ObservedMetric(
-        "dra_scheduler_writes_in_flight",
-        "Requests under way.",
-        "gauge",
-        (),
-        _alone(lambda app: app.writes.in_flight),
-    ),
-    ObservedMetric(
-        "dra_scheduler_writes_waiting",
-        "Decisions not sent yet.",
-        "gauge",
-        (),
-        _alone(lambda app: app.writes.waiting),
-    ),
-    ObservedMetric(
-        "dra_scheduler_inputs",
-        "Inputs handled.",
-        "counter",
-        (),
-        _alone(lambda app: app.inputs_count),
-    ),
-    ObservedMetric(
-        "dra_scheduler_events_dropped",
-        "Events not recorded.",
-        "counter",
-        (),
-        _alone(lambda app: app.events_dropped),
-    ),
+    _alone("dra_scheduler_writes_in_flight", "Requests under way.", "gauge", lambda app: app.writes.in_flight),
+    _alone("dra_scheduler_writes_waiting", "Decisions not sent yet.", "gauge", lambda app: app.writes.waiting),
+    _alone("dra_scheduler_inputs", "Inputs handled.", "counter", lambda app: app.inputs_count),
+    _alone("dra_scheduler_events_dropped", "Events not recorded.", "counter", lambda app: app.events_dropped),
     ObservedMetric(
         "dra_scheduler_request_failing_seconds",
         "Seconds for which requests of a kind have failed in a namespace, as in /readyz.",
@@ -226,12 +179,8 @@ OBSERVED: Final = (
         ("request", "namespace"),
         _failing,
     ),
-    ObservedMetric(
-        "dra_scheduler_problems",
-        "Reasons why /readyz fails; 0 when ready.",
-        "gauge",
-        (),
-        _alone(lambda app: app.problems_count),
+    _alone(
+        "dra_scheduler_problems", "Reasons why /readyz fails; 0 when ready.", "gauge", lambda app: app.problems_count
     ),
 )
 

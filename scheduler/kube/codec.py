@@ -64,13 +64,6 @@ from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodMeta, P
 from scheduler.model.pod_group import PodGroup
 
 
-class _WireConsumer(Record, frozen=True):
-    uid: str
-    name: str = ""
-    resource: str = ""
-    api_group: str = ""
-
-
 class _WireCondition(Record, frozen=True):
     type: str
     status: str = ""
@@ -87,7 +80,7 @@ class _WireDevice(Record, frozen=True):
 
 class _WireClaimStatus(Record, frozen=True):
     allocation: msgspec.Raw = msgspec.Raw()  # not `Raw | None`: msgspec decodes that to None only
-    reserved_for: tuple[_WireConsumer, ...] | None = None
+    reserved_for: tuple[Consumer, ...] | None = None
     devices: tuple[_WireDevice, ...] | None = None
 
 
@@ -206,7 +199,7 @@ class ClaimDecoder:
             spec=spec,
             allocation=allocation,
             allocation_timestamp=allocation.allocation_timestamp if allocation else None,
-            reserved_for=_consumers(status.reserved_for),
+            reserved_for=status.reserved_for or (),
             device_conditions=_device_conditions(status.devices),
             finalizers=meta.finalizers or (),
             annotations=tuple((meta.annotations or {}).items()),
@@ -215,10 +208,6 @@ class ClaimDecoder:
             creation_timestamp=meta.creation_timestamp,
             problem=problem or None,
         )
-
-
-def _consumers(wire: tuple[_WireConsumer, ...] | None) -> tuple[Consumer, ...]:
-    return tuple([Consumer(one.resource, one.name, one.uid, one.api_group) for one in wire]) if wire else ()
 
 
 def _device_conditions(wire: tuple[_WireDevice, ...] | None) -> tuple[DeviceCondition, ...]:

@@ -104,46 +104,27 @@ class Connection:
         """
         if not (self.in_cluster or self.kubeconfig is not None or self.url):
             raise CredentialsError("no API server given: a URL, a kubeconfig or a pod's service account is needed")
-        credentials = _ReadCredentials(self)
+        credentials = Credentials(self)
         await credentials.read()
         return credentials
 
 
 class Credentials:
-    """What one request needs: base address, TLS, proxy and the headers that say who asks.
+    """What one request needs: base address, TLS, proxy and the headers that say who asks; read again with reason.
 
     `generation` grows with each refresh; a request that was refused passes the generation it was sent with, so many of
     them refused at once lead to one refresh.
     """
 
-    url: str
-    origin: str = ""  # where they come from, for errors
-    tls: ssl.SSLContext | bool = True
-    server_hostname: str | None = None
-    proxy: str | None = None
-    impersonation: tuple[tuple[str, str], ...] = ()
-    generation: int = 0
-
-    def authorization(self) -> str | None:
-        """The header's value now; cheap, called for each request."""
-        raise NotImplementedError
-
-    async def refresh(self, seen_generation: int) -> bool:
-        """Get fresh credentials unless that has happened since `seen_generation`. False: there are no fresher ones."""
-        raise NotImplementedError
-
-    async def refresh_if_changed(self, seen_generation: int) -> bool:
-        """Read the files again if they say something else by now; False: they do not."""
-        return False
-
-    async def keep_current(self) -> None:
-        """Called before each request: now and then, look whether there is something newer. Never raises."""
-
-
-class _ReadCredentials(Credentials):
-    """Of any `Connection`, read from its files again when there is reason to."""
-
     def __init__(self, connection: Connection) -> None:
+        """Empty until `read`."""
+        self.url = ""
+        self.origin = ""  # where they come from, for errors
+        self.tls: ssl.SSLContext | bool = True
+        self.server_hostname: str | None = None
+        self.proxy: str | None = None
+        self.impersonation: tuple[tuple[str, str], ...] = ()
+        self.generation = 0
         self._connection = connection
         self._authorization: str | None = None
         self._expires_s: float | None = None  # since the epoch
@@ -153,9 +134,11 @@ class _ReadCredentials(Credentials):
         self._lock = asyncio.Lock()
 
     def authorization(self) -> str | None:
+        """The header's value now."""
         return self._authorization
 
     async def refresh(self, seen_generation: int) -> bool:
+        """Get fresh credentials unless that has happened since `seen_generation`. False: there are no fresher ones."""
         if not self._connection.in_cluster and self._connection.kubeconfig is None:
             return False  # a token that was given by value
         async with self._lock:
@@ -165,6 +148,7 @@ class _ReadCredentials(Credentials):
         return True
 
     async def refresh_if_changed(self, seen_generation: int) -> bool:
+        """Read the files again if they say something else by now; False: they do not."""
         async with self._lock:
             if self.generation == seen_generation:
                 if not self._reader.has_changed():
@@ -175,6 +159,7 @@ class _ReadCredentials(Credentials):
         return True
 
     async def keep_current(self) -> None:
+        """Called before each request: now and then, look whether there is something newer. Never raises."""
         now_s = time.monotonic()
         if now_s < self._recheck_at_s or self._lock.locked():
             return

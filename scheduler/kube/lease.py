@@ -39,7 +39,7 @@ import orjson
 
 from scheduler.kube.clock import Moment, encode_micro_time, most_elapsed_s, read_clocks
 from scheduler.kube.reporting import Reporter
-from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, Unknown
+from scheduler.kube.requests import Accepted, ApiClient, Outcome, Rejected, Unknown, text_of
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class Lease:
         if isinstance(outcome, Accepted):
             log.info("released the lease %s", self.name)
         else:
-            log.warning("the lease %s could not be released: %s", self.name, _say(outcome))
+            log.warning("the lease %s could not be released: %s", self.name, text_of(outcome))
 
     # -- one attempt --
 
@@ -256,7 +256,7 @@ class Lease:
     def _take(self, outcome: Outcome) -> bool:
         """The Lease in an answer becomes what we know; whether there was one."""
         if not isinstance(outcome, Accepted):
-            self.failure = _say(outcome)
+            self.failure = text_of(outcome)
             return False
         try:
             stored = orjson.loads(outcome.body)
@@ -390,13 +390,3 @@ def _text(record: _Object, field: str) -> str:
 def _number(record: _Object, field: str) -> int:
     value = record.get(field)
     return value if isinstance(value, int) else 0
-
-
-def _say(outcome: Outcome) -> str:
-    match outcome:
-        case Rejected():
-            return f"{outcome.message} (HTTP {outcome.code})" if outcome.code else outcome.message
-        case Conflicted() | Unknown():
-            return outcome.message
-        case Accepted():
-            return f"HTTP {outcome.code}"

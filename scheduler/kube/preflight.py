@@ -19,7 +19,7 @@ import orjson
 from scheduler.kube.codec import RESOURCE_API
 from scheduler.kube.lease import LEASE_API
 from scheduler.kube.permissions import LEASES, OPTIONAL, PERMISSIONS, Permission
-from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, Unknown
+from scheduler.kube.requests import Accepted, ApiClient, Outcome, Rejected, Unknown, text_of
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ async def check(
         if (problem := _problem(served, client)) is not None:
             raise problem
         raise PreflightError(
-            f"the API server ({version.git_version}) does not serve resource.k8s.io/v1: {_say(served)}; "
+            f"the API server ({version.git_version}) does not serve resource.k8s.io/v1: {text_of(served)}; "
             "enable it with --runtime-config=resource.k8s.io/v1=true"
         )
     missing, warnings = await _missing_permissions(client, permissions, numbers)
@@ -93,7 +93,7 @@ async def check(
         served = await client.send("GET", LEASE_API)
         if not isinstance(served, Accepted):
             raise PreflightError(
-                f"the API server ({version.git_version}) does not serve leases.coordination.k8s.io: {_say(served)}; "
+                f"the API server ({version.git_version}) does not serve leases.coordination.k8s.io: {text_of(served)}; "
                 "without leader election, --leader-elect=false, see to it that no second scheduler has this name"
             )
         missing += await _missing_for_leases(client, lease_namespace)
@@ -106,7 +106,7 @@ async def _server_version(client: ApiClient) -> _Version:
     outcome = await client.send("GET", "/version")
     if not isinstance(outcome, Accepted):
         raise _problem(outcome, client) or PreflightError(
-            f"GET /version: this does not look like a Kubernetes API server: {_say(outcome)}"
+            f"GET /version: this does not look like a Kubernetes API server: {text_of(outcome)}"
         )
     try:
         return msgspec.json.decode(outcome.body, type=_Version)
@@ -119,11 +119,11 @@ def _problem(outcome: Outcome, client: ApiClient) -> PreflightError | None:
     whose = f" of {client.origin}" if client.origin else ""
     match outcome:
         case Unknown() | Rejected(code=0 | HTTPStatus.TOO_MANY_REQUESTS):
-            return PreflightError(f"the API server does not answer: {_say(outcome)}", is_unanswered=True)
+            return PreflightError(f"the API server does not answer: {text_of(outcome)}", is_unanswered=True)
         case Rejected(code=HTTPStatus.UNAUTHORIZED):
-            return PreflightError(f"the API server does not accept the credentials{whose}: {_say(outcome)}")
+            return PreflightError(f"the API server does not accept the credentials{whose}: {text_of(outcome)}")
         case Rejected(code=HTTPStatus.FORBIDDEN):
-            return PreflightError(f"the API server refuses what the credentials{whose} ask for: {_say(outcome)}")
+            return PreflightError(f"the API server refuses what the credentials{whose} ask for: {text_of(outcome)}")
         case _:
             return None
 
@@ -183,15 +183,5 @@ async def _is_allowed(client: ApiClient, permission: Permission, verb: str, name
             return None
     if isinstance(outcome, Rejected) and outcome.code in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
         return None
-    log.warning("cannot check %s %s: %s", verb, permission.resource, _say(outcome))
+    log.warning("cannot check %s %s: %s", verb, permission.resource, text_of(outcome))
     return None
-
-
-def _say(outcome: Outcome) -> str:
-    match outcome:
-        case Rejected():
-            return f"{outcome.message} (HTTP {outcome.code})" if outcome.code else outcome.message
-        case Conflicted() | Unknown():
-            return outcome.message
-        case Accepted():
-            return f"HTTP {outcome.code}"

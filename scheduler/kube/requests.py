@@ -24,6 +24,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
@@ -78,6 +79,17 @@ class Unknown:
 
 
 Outcome: TypeAlias = Accepted | Conflicted | Rejected | Unknown
+
+
+def text_of(outcome: Outcome) -> str:
+    """What became of a request, for people."""
+    match outcome:
+        case Rejected():
+            return f"{outcome.message} (HTTP {outcome.code})" if outcome.code else outcome.message
+        case Conflicted() | Unknown():
+            return outcome.message
+        case Accepted():
+            return f"HTTP {outcome.code}"
 
 
 _NOT_SENT: Final = Rejected(0, "NotLeading", "not sent: this scheduler does not hold its lease", is_retriable=True)
@@ -325,17 +337,18 @@ class ApiClient:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         await self._credentials.keep_current()
         generation = self._credentials.generation
+        send = partial(self._open, method, path, body, content_type, timeout, accept=accept)
         try:
-            response = await self._open(method, path, body, content_type, timeout, accept=accept)
+            response = await send()
         except aiohttp.ClientConnectorCertificateError:
             if not await self._credentials.refresh_if_changed(generation):
                 raise
             generation = self._credentials.generation
-            response = await self._open(method, path, body, content_type, timeout, accept=accept)
+            response = await send()
         try:
             if response.status == HTTPStatus.UNAUTHORIZED and await self._credentials.refresh(generation):
                 response.release()
-                response = await self._open(method, path, body, content_type, timeout, accept=accept)
+                response = await send()
             yield response
         finally:
             # Gives the connection back when the reply was read to its end, closes it otherwise.

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from msgspec import Struct
-
 from allocator import Allocation, ClaimSpec
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
-from scheduler.model.objects import OwnerReference
+from scheduler.model.objects import OwnerReference, Record
 
 
-class Consumer(Struct, frozen=True):
+class Consumer(Record, frozen=True):
     """One entry of `status.reservedFor`. Pods have an empty `api_group` and resource "pods"."""
 
-    resource: str
-    name: str
-    uid: str
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
     api_group: str = ""
 
     @property

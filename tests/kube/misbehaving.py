@@ -17,7 +17,7 @@ from typing import Any
 from aiohttp import web
 
 from scheduler.core.inputs import Input, RelistFinished
-from scheduler.kube.credentials import Credentials
+from scheduler.kube.credentials import Connection, Credentials
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -285,6 +285,7 @@ class RotatingToken(Credentials):
     """Credentials whose token changes when they are refreshed."""
 
     def __init__(self, url: str, *tokens: str) -> None:
+        super().__init__(Connection(url=url))
         self.url = url
         self.tokens = list(tokens)
         self.refreshes = 0
