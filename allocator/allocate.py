@@ -17,7 +17,8 @@ from allocator.question import Question
 from allocator.remembered import is_plain, keep_answer, keep_picks, known_picks, last_answer
 from allocator.requests import Picks
 from allocator.result import build_allocations
-from allocator.search import ExhaustedError, Search
+from allocator.search import Search
+from allocator.search_state import ExhaustedError
 
 ASK_WORK: Final = 120
 SLOT_WORK: Final = 40

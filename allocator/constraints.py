@@ -18,6 +18,7 @@ from collections.abc import Hashable
 from typing import Any, Final, TypeAlias
 
 from allocator.attribute_index import NOTHING, AttributeIndex
+from allocator.features import Features
 from allocator.journal import Journal
 from allocator.masks import positions_of
 from allocator.model import Constraint
@@ -125,9 +126,10 @@ def in_reach(state: ConstraintState, candidates: int, need: int) -> int:
     return candidates if need <= 1 or state.index.values_among(candidates).bit_count() >= need else 0
 
 
-def constraint_state(constraint: Constraint, pools: NodePools, *, lists: bool, is_137: bool) -> ConstraintState:
+def constraint_state(constraint: Constraint, pools: NodePools, features: Features) -> ConstraintState:
     """The state of a constraint that counts no device yet."""
+    lists = features.list_type_attributes
     if constraint.match_attribute is not None:
         return MatchState(pools.attribute(constraint.match_attribute), lists)
     assert constraint.distinct_attribute is not None
-    return DistinctState(pools.attribute(constraint.distinct_attribute), lists, is_137)
+    return DistinctState(pools.attribute(constraint.distinct_attribute), lists, features.is_137)

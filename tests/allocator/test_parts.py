@@ -45,7 +45,8 @@ from allocator.features import ALL_SHORTCUTS, Shortcuts
 from allocator.matching import can_match
 from allocator.model import DeviceCapacity, RequestPolicy, Taint, Toleration, ValidRange
 from allocator.problem import Problem
-from allocator.search import ExhaustedError, Search
+from allocator.search import Search
+from allocator.search_state import ExhaustedError
 from allocator.taints import prevent_allocation, tolerates
 from cel.quantity import Quantity
 from tests.allocator.build import NODE, answer, asks, case, claim, device, device_class, first_of, picked, pool, request
@@ -79,14 +80,16 @@ def test_a_search_without_solution_restores_everything(shortcuts: Any) -> None:
         except (AllocationError, ExhaustedError):
             continue
         checked += search.steps > 3
-        assert search._journal.mark() == 0
-        assert (search._picked, search._picked_of_claim, search._results) == (0, fresh._picked_of_claim, fresh._results)
-        assert not search._shares.counts
-        assert not search._shares.used
-        assert search._shares.shared == 0
-        assert not any(itertools.chain.from_iterable(search._counters.used.values()))
-        assert [[state.state() for state in states] for states in search._states] == [
-            [state.state() for state in states] for states in fresh._states
+        picked, untouched = search.state.picked, fresh.state.picked
+        assert picked._journal.mark() == 0
+        assert (picked.devices, picked.devices_of_claim) == (0, untouched.devices_of_claim)
+        assert picked.results == untouched.results
+        assert not picked.shares.counts
+        assert not picked.shares.used
+        assert picked.shares.shared == 0
+        assert not any(itertools.chain.from_iterable(picked.counters.used.values()))
+        assert [[state.state() for state in states] for states in picked.states] == [
+            [state.state() for state in states] for states in untouched.states
         ]
     assert checked > 15
 
