@@ -164,9 +164,9 @@ class Invariants:
     def _queue_problems(self) -> Iterator[str]:
         for queued in self._queue.all():
             waits = queued.place in (Place.UNSCHEDULABLE, Place.GATED)
-            if waits and not self._queue.can_be_woken(queued):
+            if waits and not self._queue.waiting.can_be_woken(queued):
                 yield f"pod {queued.pod.key} waits and nothing can wake it"
-        for group in self._queue.groups():
+        for group in self._queue.waiting.groups():
             if not group.members and group.leader is None:
                 yield f"group {group.shape} is empty"
             if group.members and group.first() is None:

@@ -114,7 +114,7 @@ class Machine:
         view = CoreView(self.store, self.overlay, new_uid)
         ground = Ground(self.store, self.overlay, self.outbox, self.timers, settings, view)
         self.feasibility: Final = Feasibility(ground)
-        self.queue: Final = SchedulingQueue(self.runners, settings, view, has_place=self.places.may_take)
+        self.queue: Final = SchedulingQueue(ground, self.runners, self.places.may_take)
         conditions = PodConditions(ground)
         self.troubles: Final = Troubles(ground, self.bindings, conditions)
         self.writes: Final = ClaimWrites(ground, self.troubles, freed=self._claim_freed)

@@ -19,8 +19,9 @@ from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.ground import Ground
+from scheduler.core.helpful_changes import node_changes, pod_changes
 from scheduler.core.repartitioned_pools import RepartitionedPools
-from scheduler.core.scheduling_queue import SchedulingQueue, pod_changes
+from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.stranded_claims import StrandedClaims
 from scheduler.core.troubles import Troubles
 from scheduler.framework.api import Action, Resource
@@ -211,17 +212,3 @@ class Observations:
 
     def _change(self, resource: Resource, action: Action, old: object | None, new: object | None) -> None:
         self._queue.change(resource, action, old, new, self._timers.now_ms)
-
-
-def node_changes(old: Node | None, node: Node) -> Action | None:
-    """Which changes of a node can make a pod schedulable; None when there is none of them."""
-    if old is None:
-        return Action.ADD
-    action = Action(0)
-    if old.status.allocatable != node.status.allocatable:
-        action |= Action.UPDATE_NODE_ALLOCATABLE
-    if old.metadata.labels != node.metadata.labels:
-        action |= Action.UPDATE_NODE_LABEL
-    if old.spec != node.spec:
-        action |= Action.UPDATE_NODE_TAINT  # cordoning too: upstream turns it into a taint
-    return action or None

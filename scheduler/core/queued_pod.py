@@ -97,20 +97,15 @@ class ShapeGroup:
 
     def first(self) -> QueuedPod | None:
         """The member to wake first."""
-        while self.order:
-            queued = self.order[0].queued
-            if queued.ticket == self.order[0].ticket and queued.uid in self.members:
-                return queued
-            heapq.heappop(self.order)
-        return None
+        return first_of(self.order)
 
 
 class Entry(NamedTuple):
     """A place in a heap."""
 
-    rank: int  # minus priority, or the time to be ready
+    rank: int  # minus priority, the time to be ready, or how much it took
     order: int  # its turn, or since when it waits
-    ticket: int
+    ticket: int  # grows with every move, so among equals the one that came first
     queued: QueuedPod
 
 

@@ -35,13 +35,15 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
+from scheduler.core.ground import Ground
+from scheduler.core.helpful_changes import pod_changes
 from scheduler.core.queued_pod import Entry, Place, QueuedPod, ShapeGroup, first_of
 from scheduler.core.search_lanes import SearchLanes
-from scheduler.core.settings import CoreSettings
 from scheduler.core.turns import Turns
-from scheduler.framework.api import Action, ClusterEvent, ClusterView, Plugin, Resource, TargetedHints
+from scheduler.core.waiting_pods import WaitingPods, Waker
+from scheduler.framework.api import Action, ClusterEvent, Resource
 from scheduler.framework.runner import Runner, Shape
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
@@ -53,32 +55,16 @@ _STEPS_PER_REST_MS: Final = 62  # a step takes about 4 us; the rest is four time
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _GATED, _IN_FLIGHT = Place
 
 
-class _Waker(NamedTuple):
-    """A plugin that some change of a kind of object may wake pods for."""
-
-    actions: Action
-    key: tuple[str, str]  # scheduler name and plugin name
-    runner: Runner
-    plugin: Plugin
-    targeted: TargetedHints | None
-
-
 class SchedulingQueue:
     """Pods of ours that are not bound yet."""
 
-    def __init__(
-        self,
-        runners: Mapping[str, Runner],
-        settings: CoreSettings,
-        view: ClusterView,
-        *,
-        has_place: Callable[[str], bool] = lambda _: True,
-    ) -> None:
-        """Begin empty. `has_place` tells whether a namespace may have one more request under way."""
-        self._settings: Final = settings
+    def __init__(self, ground: Ground, runners: Mapping[str, Runner], has_place: Callable[[str], bool]) -> None:
+        """Begin empty. `has_place` says whether a namespace may have one more request under way."""
+        self._settings: Final = ground.settings
+        self._view: Final = ground.view
         self._has_place: Final = has_place
-        self._view: Final = view
         self._pods: Final[dict[PodUid, QueuedPod]] = {}
+        self.waiting: Final = WaitingPods(runners, ground.view)
         self._active: Final[list[Entry]] = []
         self._backoff: Final[list[Entry]] = []
         self._error_backoff: Final[list[Entry]] = []
@@ -88,18 +74,6 @@ class SchedulingQueue:
         self._turns: Final = Turns()
         self._waiting_leaders: Final[dict[PodUid, QueuedPod]] = {}  # passed by, as all they lead
         self._ticket = 0
-        self._groups: Final[dict[Shape, ShapeGroup]] = {}
-        # Waiting pods by the plugin that rejected them: one by one, and as groups of the same shape.
-        self._single_by_plugin: Final[dict[tuple[str, str], dict[PodUid, QueuedPod]]] = {}
-        self._groups_by_plugin: Final[dict[tuple[str, str], dict[Shape, ShapeGroup]]] = {}
-        self._wakes: Final[dict[Resource, list[_Waker]]] = {}
-        for runner in runners.values():
-            for plugin in runner.plugins.values():
-                targeted = plugin if isinstance(plugin, TargetedHints) else None
-                for resource, action in plugin.wakes_on:
-                    waker = _Waker(action, (runner.scheduler_name, plugin.name), runner, plugin, targeted)
-                    self._wakes.setdefault(resource, []).append(waker)
-        self._wakers_by_change: Final[dict[tuple[Resource, Action], tuple[_Waker, ...]]] = {}
         self._flush_ms = 0
         self._now_ms = 0  # of the last tick
         # Gated pods that were not told why yet, with the time to do so; entries with an old ticket are void.
@@ -117,24 +91,12 @@ class SchedulingQueue:
     def all(self) -> Iterable[QueuedPod]:
         return self._pods.values()
 
-    def groups(self) -> Iterable[ShapeGroup]:
-        return self._groups.values()
-
     def counts(self) -> dict[str, int]:
         """Pods by place, for metrics."""
         counts = {place.value: 0 for place in Place}
         for queued in self._pods.values():
             counts[queued.place.value] += 1
         return counts
-
-    def can_be_woken(self, queued: QueuedPod) -> bool:
-        """Whether some index leads to this waiting pod (for `invariants`)."""
-        group = queued.group
-        if group is not None and queued.uid in group.members:
-            keys = self._group_keys(group, queued.rejecters)
-            return bool(keys) and all(self._groups_by_plugin.get(key, {}).get(group.shape) is group for key in keys)
-        keys = [(queued.runner.scheduler_name, name) for name in queued.rejecters]
-        return bool(keys) and all(self._single_by_plugin.get(key, {}).get(queued.uid) is queued for key in keys)
 
     # Coming and going
 
@@ -153,8 +115,8 @@ class SchedulingQueue:
             return
         if action is not None:
             event = ClusterEvent(Resource.POD, action, old, pod)
-            for waker in self._wakers(Resource.POD, action):
-                if self._is_helped(queued, waker, event):
+            for waker in self.waiting.wakers(Resource.POD, action):
+                if self.waiting.is_helped(queued, waker, event):
                     self._wake(queued, now_ms)
                     return
         if action is not None or old.spec != pod.spec:
@@ -238,22 +200,9 @@ class SchedulingQueue:
         self._place(queued, _UNSCHEDULABLE, now_ms)
         rest_ms = rest_ms if rest_ms > self._settings.backoff_ms_max else 0
         if shape is None:
-            self._index_single(queued)
-            return rest_ms
-        group = self._groups.get(shape)
-        if group is None:
-            group = self._groups[shape] = ShapeGroup(shape, rejecters)
-            self._index_group(group, rejecters)
-        elif not rejecters <= group.rejecters:
-            self._index_group(group, rejecters - group.rejecters)
-            group.rejecters |= rejecters
-        group.checked_ms = now_ms
-        if group.leader is queued:
-            group.leader = None
-        queued.group = group
-        group.members[queued.uid] = queued
-        group.namespaces[queued.namespace] += 1
-        heapq.heappush(group.order, Entry(-queued.priority, queued.since_ms, queued.ticket, queued))
+            self.waiting.add(queued)
+        else:
+            self.waiting.add_to_group(queued, shape, now_ms)
         return rest_ms
 
     def failed(self, queued: QueuedPod, now_ms: int, delay_ms: int | None = None, *, steps: int | None = None) -> None:
@@ -316,53 +265,34 @@ class SchedulingQueue:
 
     def change(self, resource: Resource, action: Action, old: object | None, new: object | None, now_ms: int) -> None:
         """Wake the pods that this change could help."""
-        if not (self._groups or self._single_by_plugin):
+        if not self.waiting:
             return
         event = ClusterEvent(resource, action, old, new)
-        for waker in self._wakers(event.resource, event.action):
-            singles = self._single_by_plugin.get(waker.key)
-            if waker.targeted is not None and (singles or self._groups):
-                concerned = waker.runner.concerned(waker.targeted, event, self._view)
-                if concerned is not None:
-                    for uid in concerned:
-                        self._change_for(uid, waker, event, now_ms)
-                    continue
-            groups = self._groups_by_plugin.get(waker.key)
-            for queued in tuple(singles.values()) if singles else ():
+        for waker in self.waiting.wakers(resource, action):
+            concerned = self.waiting.concerned(waker, event)
+            if concerned is not None:
+                for uid in concerned:
+                    self._change_for(uid, waker, event, now_ms)
+                continue
+            for queued in self.waiting.rejected_by(waker):
                 if waker.runner.is_helped(waker.plugin, queued.pod, event, self._view):
                     self._wake(queued, now_ms)
-            for group in tuple(groups.values()) if groups else ():
+            for group in self.waiting.groups_rejected_by(waker):
                 first = group.first() if group.leader is None else None
                 if first is not None and waker.runner.is_helped(waker.plugin, first.pod, event, self._view):
                     self._lead(group, first, now_ms)
 
-    def _wakers(self, resource: Resource, action: Action) -> tuple[_Waker, ...]:
-        """The plugins that such a change may wake pods for. Looked for once: intersecting flags is slow."""
-        wakers = self._wakers_by_change.get((resource, action))
-        if wakers is None:
-            wakers = tuple(waker for waker in self._wakes.get(resource, ()) if waker.actions & action)
-            self._wakers_by_change[resource, action] = wakers
-        return wakers
-
-    def _change_for(self, uid: PodUid, waker: _Waker, event: ClusterEvent, now_ms: int) -> None:
+    def _change_for(self, uid: PodUid, waker: Waker, event: ClusterEvent, now_ms: int) -> None:
         """A change that concerns this very pod."""
         queued = self._pods.get(uid)
         if queued is None or not (queued.place is _UNSCHEDULABLE or queued.place is _GATED):
             return
         if waker.key[0] != queued.runner.scheduler_name:
             return
-        if self._is_helped(queued, waker, event):
+        if self.waiting.is_helped(queued, waker, event):
             self._wake(queued, now_ms)
         else:
             self._leave_group(queued, now_ms)
-
-    def _is_helped(self, queued: QueuedPod, waker: _Waker, event: ClusterEvent) -> bool:
-        """Whether the plugin rejected this pod and thinks that `event` could help it."""
-        return (
-            waker.key[0] == queued.runner.scheduler_name
-            and waker.key[1] in queued.all_rejecters
-            and waker.runner.is_helped(waker.plugin, queued.pod, event, self._view)
-        )
 
     def _leave_group(self, queued: QueuedPod, now_ms: int) -> None:
         """The pod may have another shape now, so what a leader finds out holds for it no more."""
@@ -375,7 +305,7 @@ class SchedulingQueue:
         queued.rejecters = queued.all_rejecters
         self._displace(queued)
         self._place(queued, _UNSCHEDULABLE, now_ms)
-        self._index_single(queued)
+        self.waiting.add(queued)
 
     # Time
 
@@ -386,7 +316,7 @@ class SchedulingQueue:
             deadlines.append(searching_ms)
         if self._gated:
             deadlines.append(self._gated[0][0])
-        if self._groups or self._single_by_plugin:
+        if self.waiting:
             deadlines.append(self._flush_ms + self._settings.flush_interval_ms)
         return min(deadlines, default=None)
 
@@ -407,11 +337,10 @@ class SchedulingQueue:
             return
         self._flush_ms = now_ms
         latest = now_ms - self._settings.unschedulable_ms_max
-        waiting = {uid: queued for singles in self._single_by_plugin.values() for uid, queued in singles.items()}
-        for queued in waiting.values():
+        for queued in self.waiting.alone():
             if queued.since_ms <= latest:
                 self._wake(queued, now_ms)
-        for group in tuple(self._groups.values()):
+        for group in tuple(self.waiting.groups()):
             first = group.first() if group.leader is None and group.checked_ms <= latest else None
             if first is not None:
                 self._lead(group, first, now_ms)
@@ -432,7 +361,7 @@ class SchedulingQueue:
         if status.is_rejection:
             queued.rejecters = frozenset({status.plugin})
             self._place(queued, _GATED, now_ms)
-            self._index_single(queued)
+            self.waiting.add(queued)
             self._gated.append((now_ms + self._settings.gated_ms_silent, queued.ticket, queued))
         else:
             queued.is_error = True
@@ -470,24 +399,14 @@ class SchedulingQueue:
         if following is not None:
             self._lead(group, following, now_ms)
         else:
-            self._forget_group(group)
+            self.waiting.forget(group)
 
     def _displace(self, queued: QueuedPod) -> None:
         """Take the pod out of the place it is in. A leader still leads."""
         queued.ticket = self._next_ticket()
         place = queued.place
         if place is _UNSCHEDULABLE or place is _GATED:
-            group = queued.group
-            if group is not None and queued.uid in group.members:
-                del group.members[queued.uid]
-                group.namespaces[queued.namespace] -= 1
-                if not group.namespaces[queued.namespace]:
-                    del group.namespaces[queued.namespace]
-                queued.group = None
-                if not group.members and group.leader is None:
-                    self._forget_group(group)
-            else:
-                self._unindex_single(queued)
+            self.waiting.remove(queued)
         queued.place = _IN_FLIGHT
 
     def _place(self, queued: QueuedPod, place: Place, now_ms: int) -> None:
@@ -574,59 +493,6 @@ class SchedulingQueue:
             if queued.place is _ACTIVE and not self._has_place(queued.namespace):
                 self._let_another_lead(queued)
 
-    # Indexes
-
-    def _index_single(self, queued: QueuedPod) -> None:
-        for name in queued.rejecters:
-            key = (queued.runner.scheduler_name, name)
-            self._single_by_plugin.setdefault(key, {})[queued.uid] = queued
-
-    def _unindex_single(self, queued: QueuedPod) -> None:
-        for name in queued.rejecters:
-            key = (queued.runner.scheduler_name, name)
-            singles = self._single_by_plugin[key]
-            del singles[queued.uid]
-            if not singles:
-                del self._single_by_plugin[key]
-
-    def _index_group(self, group: ShapeGroup, rejecters: frozenset[str]) -> None:
-        for key in self._group_keys(group, rejecters):
-            self._groups_by_plugin.setdefault(key, {})[group.shape] = group
-
-    def _forget_group(self, group: ShapeGroup) -> None:
-        self._groups.pop(group.shape, None)
-        for key in self._group_keys(group, group.rejecters):
-            groups = self._groups_by_plugin.get(key)
-            if groups is not None:
-                groups.pop(group.shape, None)
-                if not groups:
-                    del self._groups_by_plugin[key]
-
-    @staticmethod
-    def _group_keys(group: ShapeGroup, rejecters: frozenset[str]) -> list[tuple[str, str]]:
-        return [(group.shape.scheduler_name, name) for name in rejecters]
-
     def _next_ticket(self) -> int:
         self._ticket += 1
         return self._ticket
-
-
-def pod_changes(old: Pod, new: Pod) -> Action | None:
-    """Which changes of a pod can make it schedulable; None when there is none of them."""
-    action = Action(0)
-    if old.metadata.labels != new.metadata.labels:
-        action |= Action.UPDATE_POD_LABEL
-    if old.spec != new.spec:
-        if old.spec.scheduling_gates and not new.spec.scheduling_gates:
-            action |= Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
-        if old.spec.tolerations != new.spec.tolerations:
-            action |= Action.UPDATE_POD_TOLERATION
-        if old.spec.containers != new.spec.containers or old.spec.resources != new.spec.resources:
-            action |= Action.UPDATE_POD_SCALE_DOWN
-    was, now = old.status, new.status
-    if (
-        was.resource_claim_statuses != now.resource_claim_statuses
-        or was.extended_resource_claim_status != now.extended_resource_claim_status
-    ):
-        action |= Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM
-    return action or None

@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
-if TYPE_CHECKING:
-    from scheduler.core.queued_pod import QueuedPod
+from scheduler.core.queued_pod import Entry, QueuedPod, first_of
 
 _CREDIT_MAX_STEPS: Final = 500_000
 """About 2 s of searching."""
@@ -39,34 +38,16 @@ _ALWAYS_STEPS: Final = 20_000
 """About 80 ms."""
 
 
-class _Waiting(NamedTuple):
-    """A pod's place in its lane."""
-
-    level: int
-    since_ms: int
-    order: int
-    ticket: int
-    queued: QueuedPod
-
-
 class _Lane:
     """One namespace. `turn` grows with what it spends; `credit` is what it may spend, as of `as_of_ms`."""
 
     __slots__ = ("as_of_ms", "credit", "heap", "turn")
 
     def __init__(self, turn: int, now_ms: int) -> None:
-        self.heap: Final[list[_Waiting]] = []
+        self.heap: Final[list[Entry]] = []
         self.turn = turn
         self.credit = _CREDIT_MAX_STEPS
         self.as_of_ms = now_ms
-
-    def first(self) -> QueuedPod | None:
-        heap = self.heap
-        while heap:
-            if heap[0].ticket == heap[0].queued.ticket:
-                return heap[0].queued
-            heapq.heappop(heap)
-        return None
 
     def credit_at(self, now_ms: int) -> int:
         return min(_CREDIT_MAX_STEPS, self.credit + _CREDIT_STEPS_PER_MS * max(0, now_ms - self.as_of_ms))
@@ -88,7 +69,6 @@ class SearchLanes:
         self._paced_ms = 0
         self._tried_ms: Final[dict[str, int]] = {}  # the last two namespaces of which an active pod was tried
         self.by_namespace: Final[dict[str, _Lane]] = {}
-        self._order = 0
 
     def push(self, queued: QueuedPod, now_ms: int, *, level: int) -> None:
         """Put a pod at the end of its namespace's lane, among those of the same `level`."""
@@ -101,19 +81,18 @@ class SearchLanes:
         elif not lane.heap:
             # It may not save up turns while it has nothing to do.
             lane.turn = max(lane.turn, min(other.turn for other in self.by_namespace.values()))
-        self._order += 1
-        heapq.heappush(lane.heap, _Waiting(level, queued.search_since_ms, self._order, queued.ticket, queued))
+        heapq.heappush(lane.heap, Entry(level, queued.search_since_ms, queued.ticket, queued))
 
     def has(self, namespace: str) -> bool:
         """Whether a pod of this namespace waits here."""
         lane = self.by_namespace.get(namespace)
-        return lane is not None and lane.first() is not None
+        return lane is not None and first_of(lane.heap) is not None
 
     def first(self, now_ms: int) -> QueuedPod | None:
         """The pod to try next, None while no lane may spend."""
         ready: tuple[int, str, QueuedPod] | None = None
         for namespace, lane in self.by_namespace.items():
-            queued = lane.first()
+            queued = first_of(lane.heap)
             if queued is not None and self._ready_ms(namespace, lane, queued, now_ms) <= now_ms:
                 one = (lane.turn, namespace, queued)
                 if ready is None or one[:2] < ready[:2]:
@@ -126,7 +105,7 @@ class SearchLanes:
             (
                 ready_ms
                 for namespace, lane in self.by_namespace.items()
-                if (queued := lane.first()) is not None
+                if (queued := first_of(lane.heap)) is not None
                 and (ready_ms := self._ready_ms(namespace, lane, queued, now_ms)) < _NEVER_MS
             ),
             default=None,
@@ -162,5 +141,5 @@ class SearchLanes:
 
     def _forget_idle(self, now_ms: int) -> None:
         for namespace, lane in tuple(self.by_namespace.items()):
-            if lane.first() is None and lane.credit_at(now_ms) == _CREDIT_MAX_STEPS:
+            if first_of(lane.heap) is None and lane.credit_at(now_ms) == _CREDIT_MAX_STEPS:
                 del self.by_namespace[namespace]

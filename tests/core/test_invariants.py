@@ -35,7 +35,7 @@ def _lose_a_pod(rig):
 
 
 def _forget_who_waits(rig):
-    rig.machine.queue._groups_by_plugin.clear()
+    rig.machine.queue.waiting._groups_by_plugin.clear()
 
 
 def _empty_an_index(rig):
@@ -85,7 +85,7 @@ def _two_places(rig):
 
 
 def _lead_from_afar(rig):
-    (group,) = rig.machine.queue.groups()
+    (group,) = rig.machine.queue.waiting.groups()
     group.leader = rig.machine.queue.find(builders.pod("q").uid)
 
 
