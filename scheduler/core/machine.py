@@ -230,13 +230,13 @@ class Machine:
             case TaintRuleDeleted(rule_name, revision):
                 observed.taint_rule_deleted(rule_name, revision)
             case PodGroupObserved(group, revision):
-                self.store.observe_pod_group(group, revision)
+                self.store.pod_groups.observe(group.key, revision, group)
             case PodGroupDeleted(group_key, revision):
-                self.store.delete_pod_group(group_key, revision)
+                self.store.pod_groups.delete(group_key, revision)
             case NamespaceObserved(namespace):
-                self.store.observe_namespace(namespace)
+                self.store.namespaces.observe(namespace.metadata.name, namespace.metadata.revision, namespace)
             case NamespaceDeleted(namespace_name, revision):
-                self.store.delete_namespace(namespace_name, revision)
+                self.store.namespaces.delete(namespace_name, revision)
             case RelistFinished(kind):
                 self._unlisted.discard(kind)
                 if not self._unlisted:

@@ -20,6 +20,7 @@ from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.ground import Ground
 from scheduler.core.helpful_changes import node_changes, pod_changes
+from scheduler.core.newest_objects import UNCHANGED
 from scheduler.core.repartitioned_pools import RepartitionedPools
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.stranded_claims import StrandedClaims
@@ -67,11 +68,11 @@ class Observations:
     # Pods
 
     def pod_observed(self, pod: Pod) -> None:
-        replaced = self._store.pod_replaced_by(pod)
+        replaced = self._store.pods.replaced_by(pod.uid, pod.metadata.revision, pod)
         if replaced is not None:
-            self.pod_deleted(replaced.uid, pod.metadata.revision)
+            self.pod_deleted(replaced, pod.metadata.revision)
         old = self._store.observe_pod(pod)
-        if isinstance(old, bool):
+        if old is UNCHANGED:
             return
         if pod.node_name is not None:
             self._bound_pod_observed(old, pod)
@@ -127,7 +128,7 @@ class Observations:
 
     def node_observed(self, node: Node) -> None:
         old = self._store.observe_node(node)
-        if isinstance(old, bool):
+        if old is UNCHANGED:
             return
         action = node_changes(old, node)
         if action is not None:
@@ -140,7 +141,7 @@ class Observations:
 
     def slice_observed(self, slice_: ResourceSlice, revision: int) -> None:
         old = self._store.observe_slice(slice_, revision)
-        if not isinstance(old, bool):
+        if old is not UNCHANGED:
             new = self._store.inventory.slices[slice_.name]
             self._repartitioned.slice_changed(old, new)
             self._change(Resource.SLICE, Action.ADD if old is None else Action.UPDATE, old, new)
@@ -163,7 +164,7 @@ class Observations:
 
     def class_observed(self, device_class: DeviceClass, revision: int) -> None:
         old = self._store.observe_class(device_class, revision)
-        if not isinstance(old, bool):
+        if old is not UNCHANGED:
             self._change(Resource.CLASS, Action.ADD if old is None else Action.UPDATE, old, device_class)
 
     def class_deleted(self, name: str, revision: int) -> None:
@@ -174,13 +175,14 @@ class Observations:
     # Claims
 
     def claim_observed(self, claim: ResourceClaim) -> None:
-        if self._store.has_seen_claim(claim):
+        uid, revision = claim.uid, claim.revision
+        if self._store.claims.has_observed(uid, revision):
             return
-        replaced = self._store.claim_replaced_by(claim)
+        replaced = self._store.claims.replaced_by(uid, revision, claim)
         if replaced is not None:
-            self.claim_deleted(replaced.uid, claim.revision)
+            self.claim_deleted(replaced, revision)
         old = self._store.observe_claim(claim)
-        if isinstance(old, bool):
+        if old is UNCHANGED:
             return
         is_foreign = self._overlay.observe(claim)
         self._writes.observed(claim)

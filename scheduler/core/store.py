@@ -16,18 +16,19 @@ named nodes touches all nodes.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from allocator import ClaimSpec, DeviceClass, Features, Inventory, PoolId, ResourceSlice
 from scheduler.core.change_log import ChangeLog
+from scheduler.core.newest_objects import UNCHANGED, NewestObjects, ObjectsByUid, Unchanged
 from scheduler.core.tainted_slices import Put, TaintedSlices
 from scheduler.core.versions import Versions
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Node, NodeAllocatableClaim, Pod
 from scheduler.model.pod_group import PodGroup
@@ -43,16 +44,15 @@ class Store:
         self.tainted: Final = TaintedSlices(self.inventory)
         self.changes: Final = ChangeLog()
         self.node_infos: Final[dict[NodeName, NodeInfo]] = {}
-        self.pods: Final[dict[PodUid, Pod]] = {}
-        self.claims: Final[dict[ClaimUid, ResourceClaim]] = {}
-        self.namespaces: Final[dict[str, Namespace]] = {}
-        self.pod_groups: Final[dict[PodGroupKey, PodGroup]] = {}
+        self.pods: Final[ObjectsByUid[PodUid, Pod]] = ObjectsByUid()
+        self.claims: Final[ObjectsByUid[ClaimUid, ResourceClaim]] = ObjectsByUid()
+        self.claim: Final[Callable[[ClaimKey], ResourceClaim | None]] = self.claims.by_key
+        self.namespaces: Final[NewestObjects[str, Namespace]] = NewestObjects()
+        self.pod_groups: Final[NewestObjects[PodGroupKey, PodGroup]] = NewestObjects(may_return=True)
         self.assumed: Final[dict[PodUid, NodeName]] = {}
         # What the claims of assumed pods take of their nodes, for those that take anything.
         self.assumed_claims: Final[dict[PodUid, tuple[NodeAllocatableClaim, ...]]] = {}
         self._wanting: Final[dict[ClaimSpec, int]] = {}
-        self._pod_uid_by_key: Final[dict[PodKey, PodUid]] = {}
-        self._claim_uid_by_key: Final[dict[ClaimKey, ClaimUid]] = {}
         self._pods_by_claim: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
         self._claims_by_pod: Final[dict[PodUid, tuple[ClaimKey, ...]]] = {}
         self._counted_on: Final[dict[PodUid, NodeName]] = {}
@@ -61,38 +61,20 @@ class Store:
         self._node_order_now: tuple[NodeName, ...] | None = ()
         self._nodes_by_domain: Final[dict[str, dict[str, dict[NodeName, None]]]] = {}
         self._generation = 0
-        self._pod_versions: Final[Versions[PodUid]] = Versions(is_final=True)
-        self._claim_versions: Final[Versions[ClaimUid]] = Versions(is_final=True)
         self._node_versions: Final[Versions[NodeName]] = Versions()
         self._slice_versions: Final[Versions[str]] = Versions()
         self._class_versions: Final[Versions[str]] = Versions()
-        self._taint_rule_versions: Final[Versions[str]] = Versions()
-        self._pod_group_versions: Final[Versions[PodGroupKey]] = Versions()
-        self._namespace_versions: Final[Versions[str]] = Versions()
+        self._taint_rule_versions: Final[Versions[str]] = Versions(may_return=True)
 
     # Pods
 
-    def pod_by_key(self, key: PodKey) -> Pod | None:
-        uid = self._pod_uid_by_key.get(key)
-        return self.pods[uid] if uid is not None else None
-
-    def observe_pod(self, pod: Pod) -> Pod | bool | None:
-        """The state this one replaces, None for a new pod, False when this is nothing new.
-
-        The caller first deletes the pod of `pod_replaced_by`.
-        """
+    def observe_pod(self, pod: Pod) -> Pod | Unchanged | None:
+        """What `ObjectsByUid.observe` says."""
         uid = pod.uid
-        revision = pod.metadata.revision
-        old = self.pods.get(uid)
+        old = self.pods.observe(uid, pod.metadata.revision, pod)
+        if old is UNCHANGED:
+            return old
         if old is None:
-            namesake = self._pod_uid_by_key.get(pod.key)
-            if namesake is not None and self.pods[namesake].metadata.revision > revision:
-                return False
-        if not self._pod_versions.observe(uid, revision):
-            return False
-        self.pods[uid] = pod
-        if old is None:
-            self._pod_uid_by_key[pod.key] = uid
             self._link_claims(pod)
         elif old.status.resource_claim_statuses != pod.status.resource_claim_statuses:
             self._unlink_claims(uid)
@@ -103,27 +85,14 @@ class Store:
         self._count(uid)
         return old
 
-    def pod_replaced_by(self, pod: Pod) -> Pod | None:
-        """The pod of the same name and another uid that cannot exist any more, given that `pod` was observed."""
-        if pod.uid in self.pods:
-            return None  # its name is its own
-        uid = self._pod_uid_by_key.get(pod.key)
-        if uid is None:
-            return None
-        known = self.pods[uid]
-        return known if known.metadata.revision < pod.metadata.revision else None
-
     def delete_pod(self, uid: PodUid, revision: int) -> Pod | None:
         """The last state of the pod, None when it was not known or the deletion is older than what is."""
-        if not self._pod_versions.delete(uid, revision):
-            return None
-        pod = self.pods.pop(uid)
-        self.assumed.pop(uid, None)
-        self.assumed_claims.pop(uid, None)
-        if self._pod_uid_by_key.get(pod.key) == uid:
-            del self._pod_uid_by_key[pod.key]
-        self._unlink_claims(uid)
-        self._count(uid)
+        pod = self.pods.delete(uid, revision)
+        if pod is not None:
+            self.assumed.pop(uid, None)
+            self.assumed_claims.pop(uid, None)
+            self._unlink_claims(uid)
+            self._count(uid)
         return pod
 
     def assume(self, uid: PodUid, node: NodeName, claims: tuple[NodeAllocatableClaim, ...] = ()) -> None:
@@ -217,11 +186,11 @@ class Store:
             self._node_order_now = tuple(self._node_order)
         return self._node_order_now
 
-    def observe_node(self, node: Node) -> Node | bool | None:
-        """The state this one replaces, None for a new node, False when no plugin can see a difference."""
+    def observe_node(self, node: Node) -> Node | Unchanged | None:
+        """The state this one replaces, None for a new node, UNCHANGED also when no plugin can see a difference."""
         name = node.name
         if not self._node_versions.observe(name, node.metadata.revision):
-            return False
+            return UNCHANGED
         info = self.node_infos.get(name)
         if info is None:
             info = self.node_infos[name] = NodeInfo(node)
@@ -242,7 +211,7 @@ class Store:
             and before.annotations == after.annotations
             and before.uid == after.uid
         ):
-            return False
+            return UNCHANGED
         for key in self._nodes_by_domain:
             if old.labels.get(key) != node.labels.get(key):
                 self._leave_domain(key, old)
@@ -292,41 +261,23 @@ class Store:
 
     # Claims
 
-    def claim(self, key: ClaimKey) -> ResourceClaim | None:
-        uid = self._claim_uid_by_key.get(key)
-        return self.claims[uid] if uid is not None else None
-
-    def claim_replaced_by(self, claim: ResourceClaim) -> ResourceClaim | None:
-        """The claim of the same name and another uid that cannot exist any more, given that `claim` was observed."""
-        if claim.uid in self.claims:
-            return None  # its name is its own
-        uid = self._claim_uid_by_key.get(claim.key)
-        if uid is None:
-            return None
-        known = self.claims[uid]
-        return known if known.revision < claim.revision else None
-
-    def observe_claim(self, claim: ResourceClaim) -> ResourceClaim | bool | None:
-        """The state this one replaces, None for a new claim, False when this is nothing new.
-
-        The caller first deletes the claim of `claim_replaced_by`.
-        """
-        uid = claim.uid
-        old = self.claims.get(uid)
-        if old is None:
-            namesake = self._claim_uid_by_key.get(claim.key)
-            if namesake is not None and self.claims[namesake].revision > claim.revision:
-                return False
-        if not self._claim_versions.observe(uid, claim.revision):
-            return False
-        self.claims[uid] = claim
-        if old is None:
-            self._claim_uid_by_key[claim.key] = uid
+    def observe_claim(self, claim: ResourceClaim) -> ResourceClaim | Unchanged | None:
+        """What `ObjectsByUid.observe` says."""
+        old = self.claims.observe(claim.uid, claim.revision, claim)
+        if old is UNCHANGED:
+            return old
         if old is None or old.spec is not claim.spec or (old.allocation is None) is not (claim.allocation is None):
             self._want(claim, 1)
             if old is not None:
                 self._want(old, -1)
         return old
+
+    def delete_claim(self, uid: ClaimUid, revision: int) -> ResourceClaim | None:
+        """The last state of the claim, None when it was not known or the deletion is older than what is."""
+        claim = self.claims.delete(uid, revision)
+        if claim is not None:
+            self._want(claim, -1)
+        return claim
 
     def _want(self, claim: ResourceClaim, change: int) -> None:
         """Count the claims of a spec that still want devices; when it is none, what is remembered for it may go."""
@@ -340,27 +291,12 @@ class Store:
             self._wanting.pop(spec, None)
             self.inventory.plans.retire(spec)
 
-    def has_seen_claim(self, claim: ResourceClaim) -> bool:
-        """Whether this state, or a newer one, is known: each of our writes is told twice, by answer and by watch."""
-        known = self.claims.get(claim.uid)
-        return known is not None and claim.revision <= known.revision
-
-    def delete_claim(self, uid: ClaimUid, revision: int) -> ResourceClaim | None:
-        """The last state of the claim, None when it was not known or the deletion is older than what is."""
-        if not self._claim_versions.delete(uid, revision):
-            return None
-        claim = self.claims.pop(uid)
-        if self._claim_uid_by_key.get(claim.key) == uid:
-            del self._claim_uid_by_key[claim.key]
-        self._want(claim, -1)
-        return claim
-
     # Slices and classes
 
-    def observe_slice(self, slice_: ResourceSlice, revision: int) -> ResourceSlice | bool | None:
-        """The state this one replaces, None for a new slice, False when this is nothing new. Tainted by rules."""
+    def observe_slice(self, slice_: ResourceSlice, revision: int) -> ResourceSlice | Unchanged | None:
+        """The state this one replaces, None for a new slice. Tainted by rules."""
         if not self._slice_versions.observe(slice_.name, revision):
-            return False
+            return UNCHANGED
         old = self.inventory.slices.get(slice_.name)
         self._touch_named(self.tainted.put_slice(slice_))
         return old
@@ -380,9 +316,8 @@ class Store:
         return self._touch_tainted(self.tainted.put_rule(rule))
 
     def delete_taint_rule(self, name: str, revision: int) -> list[tuple[ResourceSlice, ResourceSlice]]:
-        """The slices, before and after, that lose the rule's taint. Revision 0: the rule may come back as it was."""
-        versions = self._taint_rule_versions
-        if not (versions.delete(name, revision) if revision else versions.withdraw(name)):
+        """The slices, before and after, that lose the rule's taint."""
+        if not self._taint_rule_versions.delete(name, revision):
             return []
         return self._touch_tainted(self.tainted.remove_rule(name))
 
@@ -424,10 +359,10 @@ class Store:
             if info is not None:
                 self._touch(info)
 
-    def observe_class(self, device_class: DeviceClass, revision: int) -> DeviceClass | bool | None:
-        """The state this one replaces, None for a new class, False when this is nothing new."""
+    def observe_class(self, device_class: DeviceClass, revision: int) -> DeviceClass | Unchanged | None:
+        """The state this one replaces, None for a new class."""
         if not self._class_versions.observe(device_class.name, revision):
-            return False
+            return UNCHANGED
         old = self.inventory.classes.get(device_class.name)
         self.inventory.put_class(device_class)
         self._touch_named(None)
@@ -441,28 +376,6 @@ class Store:
         self.inventory.remove_class(name)
         self._touch_named(None)
         return old
-
-    # Namespaces
-
-    def observe_namespace(self, namespace: Namespace) -> None:
-        if self._namespace_versions.observe(namespace.metadata.name, namespace.metadata.revision):
-            self.namespaces[namespace.metadata.name] = namespace
-
-    def delete_namespace(self, name: str, revision: int) -> None:
-        if self._namespace_versions.delete(name, revision):
-            del self.namespaces[name]
-
-    # PodGroups
-
-    def observe_pod_group(self, group: PodGroup, revision: int) -> None:
-        if self._pod_group_versions.observe(group.key, revision):
-            self.pod_groups[group.key] = group
-
-    def delete_pod_group(self, key: PodGroupKey, revision: int) -> None:
-        """Revision 0: the API server serves no groups any more; the group may come back as it was."""
-        versions = self._pod_group_versions
-        if versions.delete(key, revision) if revision else versions.withdraw(key):
-            del self.pod_groups[key]
 
     # For `invariants`
 

@@ -184,7 +184,7 @@ class Troubles:
         name = _object(decision)
         if isinstance(name, ClaimKey):
             return self._store.users_of(name)
-        pod = self._store.pod_by_key(name)
+        pod = self._store.pods.by_key(name)
         return () if pod is None else (pod.uid,)
 
     def forget(self, name: _Object) -> None:

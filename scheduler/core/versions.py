@@ -5,7 +5,8 @@ Rules of this module
   2. A deletion at revision r ends everything observed up to r, also what arrives later. It does not end what was
      observed after r: it came from a list older than that.
   3. Revision 0 of a deletion means unknown: it ends all that was observed so far; with `is_final` (keys that are never
-     used again, uids) also whatever is still to come.
+     used again, uids) also whatever is still to come; with `may_return` (kinds that a server may stop serving) nothing
+     is said about what it stores, so an object may come back as it was.
 
 Memory: one number per live object, and the `_TOMBSTONES_MAX` latest deletions.
 
@@ -26,10 +27,15 @@ _FOR_EVER: Final = 2**63
 class Versions(Generic[Key]):
     """Newest known revision of each object of one kind."""
 
-    def __init__(self, *, is_final: bool = False) -> None:
+    def __init__(self, *, is_final: bool = False, may_return: bool = False) -> None:
         self._is_final: Final = is_final
+        self._may_return: Final = may_return
         self._revision_by_key: Final[dict[Key, int]] = {}
         self._tombstones: Final[OrderedDict[Key, int]] = OrderedDict()
+
+    def newest(self, key: Key) -> int | None:
+        """The revision of what is known of `key`."""
+        return self._revision_by_key.get(key)
 
     def observe(self, key: Key, revision: int) -> bool:
         """Whether an observation says something new; if so it counts from now on."""
@@ -53,14 +59,10 @@ class Versions(Generic[Key]):
             self._bury(key, revision)
         elif self._is_final:
             self._bury(key, _FOR_EVER)
-        elif known is not None:
+        elif known is not None and not self._may_return:
             self._bury(key, known)
         self._revision_by_key.pop(key, None)
         return known is not None
-
-    def withdraw(self, key: Key) -> bool:
-        """Whether anything was known of `key`, which counts no more but was not deleted: it may come back as it was."""
-        return self._revision_by_key.pop(key, None) is not None
 
     def _bury(self, key: Key, revision: int) -> None:
         self._tombstones[key] = max(revision, self._tombstones.pop(key, 0))

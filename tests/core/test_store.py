@@ -6,6 +6,7 @@ import pytest
 
 from allocator import Features
 from scheduler.core.claim_overlay import ClaimOverlay
+from scheduler.core.newest_objects import UNCHANGED
 from scheduler.core.store import Store, claims_of
 from scheduler.framework.api import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
@@ -33,21 +34,22 @@ def test_an_older_pod_changes_nothing(store):
     new = builders.pod("p", node="a")
     old = builders.pod("p", revision=1)
     store.observe_pod(new)
-    assert store.observe_pod(old) is False
+    assert store.observe_pod(old) is UNCHANGED
     assert store.pods[new.uid] is new
 
 
 def test_a_pod_of_the_same_name_that_is_older_is_not_believed(store):
     store.observe_pod(builders.pod("p", uid="new"))
-    assert store.observe_pod(builders.pod("p", uid="old", revision=1)) is False
+    assert store.observe_pod(builders.pod("p", uid="old", revision=1)) is UNCHANGED
     assert list(store.pods) == ["new"]
 
 
 def test_a_pod_of_the_same_name_that_is_newer_replaces_the_one_before(store):
     old = builders.pod("p", uid="old")
     store.observe_pod(old)
-    assert store.pod_replaced_by(builders.pod("p", uid="new")) is old
-    assert store.pod_replaced_by(old) is None
+    new = builders.pod("p", uid="new")
+    assert store.pods.replaced_by(new.uid, new.metadata.revision, new) == "old"
+    assert store.pods.replaced_by(old.uid, old.metadata.revision, old) is None
 
 
 def test_a_pod_counts_on_its_node_until_it_is_gone_or_finished(store):

@@ -32,6 +32,13 @@ def test_a_uid_deleted_at_an_unknown_revision_never_comes_back():
     assert [_apply(versions, report) for report in ("add 5", "delete 0", "add 99")] == [True, True, False]
 
 
+def test_what_a_server_stopped_serving_may_return_as_it_was():
+    versions: Versions[str] = Versions(may_return=True)
+    assert [_apply(versions, report) for report in ("add 5", "delete 0", "add 5", "delete 6", "add 6")] == [
+        *(True, True, True, True, False)
+    ]
+
+
 def test_the_end_does_not_depend_on_the_order_of_reports():
     """Whatever order reports with revisions come in: what is known at last is what the newest one says."""
     reports = ["add 1", "add 2", "delete 3", "add 4"]
