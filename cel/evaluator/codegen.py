@@ -51,7 +51,7 @@ from cel.evaluator.codegen_parts import (
 )
 from cel.evaluator.effort import CALL_EFFORT, ITERATION_EFFORT, NODE_EFFORT
 from cel.library.stdlib import Implementation
-from cel.library.values import COST_EFFORT, EFFORT_LIMIT, MISSING, begin, make_map
+from cel.library.values import COST_EFFORT, EFFORT_LIMIT, MISSING, AbortedError, begin, make_map
 from cel.parser.syntax import (
     ADD,
     CONDITIONAL,
@@ -255,7 +255,7 @@ class Generator:
             pairs.append((key.constant, value.constant))
         try:
             constant = make_map(pairs)
-        except EvaluationError:
+        except (EvaluationError, AbortedError):
             raise Unsupported from None  # a key that is none: the exact evaluator says it when it gets there
         return Code(self.constant(constant), "map", constant)
 
@@ -494,7 +494,7 @@ class Generator:
 
         try:
             return quantity(values[0]) if node.function == "quantity" else semver(*values)
-        except EvaluationError:
+        except (EvaluationError, AbortedError):
             return MISSING
 
     def constant_call(self, node: Call, scope: Scope, depth: int) -> Code | None:

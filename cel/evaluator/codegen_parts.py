@@ -31,7 +31,6 @@ from cel.library.values import (
     MAP_CLASSES,
     MISSING,
     NONE,
-    AbortedError,
     Optional,
     contains,
     equal,
@@ -124,8 +123,6 @@ def _exactly_one(answers: Any) -> bool:
 def _not_equal(left: Any, right: Any) -> bool:
     try:
         return not equal(left, right)
-    except AbortedError:
-        raise
     except EvaluationError:
         return True
 

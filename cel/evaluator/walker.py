@@ -160,7 +160,7 @@ class Plan:
         """What an evaluation costs, also one that fails."""
         begin()
         frame = Frame(variables, self._planner.slots)
-        with suppress(EvaluationError):
+        with suppress(EvaluationError, AbortedError):
             self._run(frame)
         return frame.cost
 
@@ -169,9 +169,9 @@ class Plan:
         frame = Frame(variables, self._planner.slots)
         try:
             value = self._run(frame)
-        except AbortedError:
+        except AbortedError as error:
             WORK[0] += EFFORT_LIMIT
-            raise
+            raise EvaluationError(str(error)) from None
         except EvaluationError:
             self._end(frame)
             raise
@@ -184,7 +184,7 @@ class Plan:
         effort = EFFORT[0] = EFFORT[0] + COST_EFFORT * (frame.cost - frame.spent)
         WORK[0] += effort
         if effort > EFFORT_LIMIT:
-            raise AbortedError(LIMIT_EXCEEDED)
+            raise EvaluationError(LIMIT_EXCEEDED)
 
 
 def plan(checked: Checked) -> Plan:
@@ -320,7 +320,7 @@ class Planner:
                 return MISSING
             try:
                 return make_map(pairs)
-            except EvaluationError:
+            except (EvaluationError, AbortedError):
                 return MISSING
         if type(node) is Call and node.function in _CONVERSIONS and len(node.args) == 1 and node.target is None:
             value = self.constant(node.args[0])
@@ -328,7 +328,7 @@ class Planner:
                 begin()
                 try:
                     return self.implementation(node, 1)(value)
-                except EvaluationError:
+                except (EvaluationError, AbortedError):
                     return MISSING
         return MISSING
 
@@ -524,8 +524,6 @@ class Planner:
                 return equal(left, other)
             try:
                 return not equal(left, other)
-            except AbortedError:
-                raise
             except EvaluationError:
                 return True
 
@@ -668,8 +666,6 @@ class Planner:
                     break
                 try:
                     slots[accu_slot] = step(frame)
-                except AbortedError:
-                    raise
                 except EvaluationError as error:
                     EFFORT[0] += ERROR_EFFORT
                     slots[accu_slot] = Failed(error.with_traceback(None))

@@ -126,8 +126,6 @@ def pair_steps(right: Step, call: Implementation, cost: CallCost, *, is_charged_
         other: Any = FAILURE
         try:
             other = right(frame)
-        except AbortedError:
-            raise
         except EvaluationError:
             EFFORT[0] += ERROR_EFFORT
         charge(frame, cost([FAILURE, other], FAILURE))
@@ -143,8 +141,6 @@ def spine(start: Step, parts: list[Part]) -> Step:
         def run_one(frame: Frame) -> Any:
             try:
                 value = start(frame)
-            except AbortedError:
-                raise
             except EvaluationError:
                 EFFORT[0] += ERROR_EFFORT
                 only_failed(frame)
@@ -161,8 +157,6 @@ def spine(start: Step, parts: list[Part]) -> Step:
             for step in steps:
                 begun += 1
                 value = step(frame, value)
-        except AbortedError:
-            raise
         except EvaluationError:
             EFFORT[0] += ERROR_EFFORT
             for _, failed in parts[begun:]:
@@ -220,8 +214,6 @@ class UnaryRun:
                 empty_at.append(((position, is_list), cost, EFFORT[0]))
             try:
                 result = call(value, *constants)
-            except AbortedError:
-                raise
             except EvaluationError as error:
                 cost += cost_of([value, *constants], FAILURE) + self._left[position + 1]
                 value = error.with_traceback(None)
@@ -274,8 +266,6 @@ def accumulator_reader(index: int, init: Step) -> Step:
         if value is UNSET:
             try:
                 value = init(frame)
-            except AbortedError:
-                raise
             except EvaluationError as error:
                 value = Failed(error)
             if value.__class__ is list and not value:
@@ -295,8 +285,6 @@ def continues(condition: Step, frame: Frame) -> bool:
     """Only a plain `false` ends a fold early: neither an error nor another type does."""
     try:
         value = condition(frame)
-    except AbortedError:
-        raise
     except EvaluationError:
         EFFORT[0] += ERROR_EFFORT
         return True
@@ -325,8 +313,6 @@ def logical(terms: list[Step], *, decisive: bool) -> Step:
         for term in terms:
             try:
                 value = term(frame)
-            except AbortedError:
-                raise
             except EvaluationError as error:
                 EFFORT[0] += ERROR_EFFORT
                 failure = failure or error.with_traceback(None)
@@ -370,8 +356,6 @@ def not_strictly_false(operand: Step) -> Step:
         charge(frame, 1)
         try:
             value = operand(frame)
-        except AbortedError:
-            raise
         except EvaluationError:
             EFFORT[0] += ERROR_EFFORT
             return True

@@ -16,7 +16,7 @@ from cel.errors import EvaluationError
 from cel.integers import UInt
 from cel.library import lists, strings
 from cel.library.stdlib import IMPLEMENTATIONS, Implementation
-from cel.library.values import AbortedError, ComputedQuantity, Duration, Optional, spend
+from cel.library.values import ComputedQuantity, Duration, Optional, spend
 from cel.quantity import Quantity
 from cel.semver import Semver
 
@@ -34,8 +34,6 @@ def quantity(text: str) -> Quantity:
 def is_quantity(text: str) -> bool:
     try:
         quantity(text)
-    except AbortedError:
-        raise
     except EvaluationError:
         return False
     return True
@@ -99,8 +97,6 @@ def semver(text: str, normalize: bool = False) -> Semver:
 def is_semver(text: str, normalize: bool = False) -> bool:
     try:
         semver(text, normalize)
-    except AbortedError:
-        raise
     except EvaluationError:
         return False
     return True

@@ -14,7 +14,6 @@ from cel.library.arithmetic import add
 from cel.library.values import (
     MISSING,
     NONE,
-    AbortedError,
     Optional,
     check_cost,
     common_class,
@@ -49,8 +48,6 @@ def _order(left: Any, right: Any) -> int | None:
     """`compare`, or None where it fails: the library asks only for one outcome."""
     try:
         return compare(left, right)
-    except AbortedError:
-        raise
     except EvaluationError:
         return None
 

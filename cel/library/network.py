@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from cel.errors import EvaluationError
 from cel.gotext import quote
-from cel.library.values import AbortedError, no_such_overload, spend
+from cel.library.values import no_such_overload, spend
 
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _DIGITS: Final = frozenset("0123456789")
@@ -297,8 +297,6 @@ def ip(text: str) -> IP:
 def is_ip(text: str) -> bool:
     try:
         ip(text)
-    except AbortedError:
-        raise
     except EvaluationError:
         return False
     return True
@@ -350,8 +348,6 @@ def cidr(text: str) -> CIDR:
 def is_cidr(text: str) -> bool:
     try:
         cidr(text)
-    except AbortedError:
-        raise
     except EvaluationError:
         return False
     return True

@@ -46,10 +46,10 @@ MIN_UNIX_SECONDS: Final = -62135596800
 MAX_UNIX_SECONDS: Final = 253402300799
 
 
-class AbortedError(EvaluationError):
-    """Ends the whole evaluation: no `||`, `&&`, `exists` or `all` absorbs it.
+class AbortedError(Exception):
+    """Ends the whole evaluation: the cost limit, and what makes cel-go panic.
 
-    The cost limit, and what makes cel-go panic.
+    It is no `EvaluationError`, which `||`, `&&`, `exists` and `all` absorb; it becomes one when the evaluation ends.
     """
 
 
@@ -322,8 +322,6 @@ def equal_or_false(left: Any, right: Any) -> bool:
     """`left == right` where cel-go counts an error as "not equal": `in`, `includes`, `distinct`, sets."""
     try:
         return equal(left, right)
-    except AbortedError:
-        raise
     except EvaluationError:
         return False
 
@@ -332,8 +330,6 @@ def _not_false(left: Any, right: Any) -> bool:
     """Elements of lists and maps: cel-go only asks whether a comparison gave false, an error is none."""
     try:
         return equal(left, right)
-    except AbortedError:
-        raise
     except EvaluationError:
         return True
 

@@ -131,7 +131,7 @@ def test_what_a_function_spends_is_what_it_does(overload: str, arguments: list[A
     function = implementations(37)[overload]
 
     def call() -> None:
-        with contextlib.suppress(cel.EvaluationError):
+        with contextlib.suppress(cel.EvaluationError, values.AbortedError):
             function(*arguments)
 
     call()
@@ -311,9 +311,9 @@ def test_effort_is_the_same_for_any_expression_evaluated_again(data: Any) -> Non
     for _ in range(3):
         try:
             value: object = plan.evaluate({"device": DEVICE.fields})
-        except values.AbortedError:
-            return
         except cel.EvaluationError as error:
+            if str(error) == values.LIMIT_EXCEEDED:
+                return
             value = str(error)
         found.add((repr(value), values.EFFORT[0]))
     assert len(found) == 1, expression
