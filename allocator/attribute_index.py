@@ -98,8 +98,6 @@ class AttributeIndex:
         unknown: Those whose value has no kind this version can compare.
     """
 
-    __slots__ = ("_groups", "_lists", "_masks", "_numbers", "_parts", "_seen_in", "_starts", "present", "unknown")
-
     def __init__(self, parts: Sequence[tuple[PoolAttribute, int]], lists: bool) -> None:
         """`parts`: of each pool, and the position of its first device."""
         self._lists: Final = lists

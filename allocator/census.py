@@ -10,17 +10,17 @@ from allocator.requests import Slot
 
 
 class Stage(StrEnum):
-    """What removed a device from the candidates of a request, in the order the checks are made."""
+    """What removed a device from the candidates of a request, in words, in the order the checks are made."""
 
     IN_USE = "in use"
-    CLASS_SELECTOR = "class selector"
-    REQUEST_SELECTOR = "request selector"
-    NODE = "node"
-    CAPACITY = "capacity"
-    COUNTERS = "counters"
-    TAINT = "taint"
-    CONSTRAINT = "constraint"
-    FEATURE = "feature off"
+    CLASS_SELECTOR = "not of the device class"
+    REQUEST_SELECTOR = "not matched by the request's selectors"
+    NODE = "for other nodes"
+    CAPACITY = "without the requested capacity"
+    COUNTERS = "without counters left in their pool"
+    TAINT = "tainted and not tolerated"
+    CONSTRAINT = "refused by a constraint of the claim"
+    FEATURE = "need a feature that is off"
 
 
 class Census:

@@ -15,12 +15,7 @@ from allocator.census import Stage
 from allocator.meter import PausedError
 from allocator.model import RESULTS_MAX
 from allocator.requests import RequestPlan, Slot, claim_error
-from allocator.search_state import Choice, Move, SearchState
-
-TRIAL_WORK: Final = 60
-TRIAL_SLOT_WORK: Final = 12
-TRIAL_CONSTRAINT_WORK: Final = 30
-"""Trying a device, and so much for each slot, and for each constraint of each: it looks ahead at all later requests."""
+from allocator.search_state import TRIAL_WORK, Choice, Move, SearchState
 
 
 def enter(search: SearchState, node: int) -> Move:

@@ -26,8 +26,6 @@ Amounts: TypeAlias = tuple[tuple[int, int], ...]
 class CounterLedger:
     """Counters taken by the picks of one search."""
 
-    __slots__ = ("_available", "_in_use", "_pools", "used")
-
     def __init__(self, pools: NodePools, in_use: InUse) -> None:
         self._pools: Final = pools
         self._in_use: Final = in_use

@@ -7,25 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from allocator.census import Census, Stage
 from allocator.masks import mask_of, positions_of
 from allocator.problem import Problem
 from allocator.requests import Slot
 from allocator.selectors import Mismatch
-
-_WORDS: Final[Mapping[Stage, str]] = {
-    Stage.IN_USE: "in use",
-    Stage.CLASS_SELECTOR: "not of the device class",
-    Stage.REQUEST_SELECTOR: "not matched by the request's selectors",
-    Stage.NODE: "for other nodes",
-    Stage.CAPACITY: "without the requested capacity",
-    Stage.COUNTERS: "without counters left in their pool",
-    Stage.TAINT: "tainted and not tolerated",
-    Stage.CONSTRAINT: "refused by a constraint of the claim",
-    Stage.FEATURE: "need a feature that is off",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +38,12 @@ class RequestExplanation:
 
     def __str__(self) -> str:
         wanted = f"{self.wanted} of" if self.wanted else "all of"
-        parts = [f"{count} {_WORDS[stage]}" for stage, count in self.removed.items()]
+        parts = [f"{count} {stage}" for stage, count in self.removed.items()]
         text = f"claim {self.claim}, request {self.request} wants {wanted} {self.published} devices"
         if parts:
             text += ": " + ", ".join(parts)
         if self.refused and self.left >= max(self.wanted, 1):
-            more = ", ".join(f"{count} {_WORDS[stage]}" for stage, count in self.refused.items())
+            more = ", ".join(f"{count} {stage}" for stage, count in self.refused.items())
             return f"{text}; {self.left} left, of which together with other picks {more}"
         return f"{text}; {self.left} left"
 

@@ -69,8 +69,6 @@ class InUse:
     With `consumable_capacity` off a result with a share id holds the whole device, as upstream has it.
     """
 
-    __slots__ = ("_consumable_capacity", "_log", "_log_start", "_pools", "revision", "serial")
-
     def __init__(self, allocations: Iterable[Allocation] = (), *, consumable_capacity: bool = True) -> None:
         self._consumable_capacity: Final = consumable_capacity
         self._pools: Final[dict[PoolId, PoolUse]] = {}

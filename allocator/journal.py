@@ -30,8 +30,6 @@ class Undoable(Protocol):
 class Journal:
     """Changes in the order they were made."""
 
-    __slots__ = ("_entries",)
-
     def __init__(self) -> None:
         self._entries: Final[list[tuple[Undoable, Any]]] = []
 

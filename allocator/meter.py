@@ -39,8 +39,6 @@ class Meter:
         is_fresh: Whether no piece of work was done since the limit was set. Who has done one says so.
     """
 
-    __slots__ = ("is_fresh", "spent", "stop_at")
-
     def __init__(self) -> None:
         self.spent = 0
         self.stop_at = NEVER

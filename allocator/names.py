@@ -32,7 +32,6 @@ def _check(format_name: str) -> NameCheck:
     return lambda text: len(text) <= LABEL_KEY_LENGTH_MAX and is_short_name(text)
 
 
-is_dns_label: Final = _check("dns1123Label")
 is_dns_subdomain: Final = _check("dns1123Subdomain")
 is_label_key: Final = _check("qualifiedName")
 is_label_value: Final = _check("labelValue")

@@ -54,25 +54,6 @@ class NodePools:
         last: The answer found last; kept by `remembered`.
     """
 
-    __slots__ = (
-        "_attributes",
-        "_features",
-        "_numbers",
-        "_starts",
-        "_use",
-        "candidates",
-        "counting",
-        "elsewhere",
-        "has_invalid",
-        "last",
-        "most_consumers",
-        "pools",
-        "shareable",
-        "size",
-        "undecided",
-        "usable",
-    )
-
     def __init__(self, views: Iterable[PoolView], node: NodeView, features: Features) -> None:
         self._features: Final = features
         self.pools: Final = tuple(sorted(views, key=lambda view: (view.has_binding_conditions, view.id)))

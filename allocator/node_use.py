@@ -24,8 +24,6 @@ class NodeUse:
     `version` grows by one with each change of a pool's part of it.
     """
 
-    __slots__ = ("_changes", "_exhausted", "dedicated", "position", "serial", "sharing", "used", "version")
-
     def __init__(self, serial: int) -> None:
         self._changes: Final[list[int]] = []
         self._exhausted: Final[dict[SlotKey, tuple[int, int]]] = {}

@@ -17,18 +17,6 @@ FAILURES_MAX: Final = 8
 class Offer:
     """How many devices of each node's own slices, and of the others, a slot accepts; kept current by slice."""
 
-    __slots__ = (
-        "_entries",
-        "_pending",
-        "_slot",
-        "doubtful",
-        "failures",
-        "own",
-        "position",
-        "shared",
-        "shared_doubtful",
-    )
-
     def __init__(self, slot: Slot) -> None:
         self._slot: Final = slot
         self._entries: Final[dict[str, tuple[str, int, int]]] = {}

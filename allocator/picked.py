@@ -30,20 +30,6 @@ class Picked:
         refused: Number of picks that counters or capacity refused.
     """
 
-    __slots__ = (
-        "_census",
-        "_journal",
-        "_problem",
-        "counters",
-        "devices",
-        "devices_of_claim",
-        "refused",
-        "results",
-        "shares",
-        "special",
-        "states",
-    )
-
     def __init__(self, problem: Problem, census: Census | None) -> None:
         self._problem: Final = problem
         self._census: Final = census

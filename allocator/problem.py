@@ -30,21 +30,6 @@ class Problem:
         sharing: Devices of which allocations already hold shares.
     """
 
-    __slots__ = (
-        "_node_use",
-        "claims",
-        "doubtful",
-        "features",
-        "in_use",
-        "listed",
-        "plan",
-        "pools",
-        "reachable",
-        "sharing",
-        "usable",
-        "used",
-    )
-
     def __init__(self, claims: Sequence[Claim], plan: Plan, pools: NodePools, in_use: InUse) -> None:
         self.claims = claims  # a search that goes on later does so for another pod of the same plan
         self.plan: Final = plan

@@ -10,6 +10,7 @@ structured/internal/incubating/allocator_incubating.go v0.36.3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple, TypeAlias
 
@@ -46,26 +47,6 @@ class Slot:
         constraints: Indices of the claim's constraints that count devices of this slot.
         key: Equal for slots that accept the same devices; for caches. `record` counts what is in them.
     """
-
-    __slots__ = (
-        "base",
-        "capacity",
-        "claim",
-        "constraints",
-        "count",
-        "details",
-        "device_class",
-        "features",
-        "index",
-        "is_admin",
-        "is_all",
-        "key",
-        "label",
-        "matcher",
-        "name",
-        "record",
-        "request",
-    )
 
     def __init__(
         self,
@@ -104,17 +85,15 @@ class Slot:
         return f"Slot({self.claim}:{self.label})"
 
 
+@dataclass(frozen=True, eq=False)
 class RequestPlan:
     """The slots of one request, in the order they are tried."""
 
-    __slots__ = ("claim", "config_class", "index", "is_list", "name", "slots")
-
-    def __init__(self, index: int, claim: int, name: str, is_list: bool, slots: tuple[Slot, ...]) -> None:
-        self.index: Final = index
-        self.claim: Final = claim
-        self.name: Final = name
-        self.is_list: Final = is_list
-        self.slots: Final = slots
+    index: int
+    claim: int
+    name: str
+    is_list: bool
+    slots: tuple[Slot, ...]
 
 
 Check: TypeAlias = str | Slot | None
@@ -130,8 +109,6 @@ class ClaimPlan:
         has_config: Whether the claim or a class brings any configuration.
         configs: The allocation's configuration by the slots that serve the requests; kept by `result`.
     """
-
-    __slots__ = ("checks", "configs", "constraints", "has_config", "index", "requests", "spec")
 
     def __init__(
         self, index: int, spec: ClaimSpec, requests: tuple[RequestPlan, ...], checks: tuple[Check, ...]
@@ -165,18 +142,6 @@ class Plan:
         is_unconstrained: In addition no slot is under a constraint.
         picks: What searches ended with, by the candidates of the slots; kept by `remembered`.
     """
-
-    __slots__ = (
-        "claims",
-        "features",
-        "is_exact",
-        "is_unconstrained",
-        "picks",
-        "records",
-        "requests",
-        "serial",
-        "slots",
-    )
 
     def __init__(self, claims: tuple[ClaimPlan, ...], features: Features) -> None:
         self.serial: Final = next(_SERIALS)

@@ -21,46 +21,16 @@ Source: `allocateOne`, `allocateDevice` of structured/internal/incubating/alloca
 
 from __future__ import annotations
 
-from typing import Final
-
-from allocator.census import Census
-from allocator.choices import TRIAL_CONSTRAINT_WORK, TRIAL_SLOT_WORK, TRIAL_WORK, enter
-from allocator.features import Shortcuts
-from allocator.meter import NEVER, Meter, PausedError
-from allocator.problem import Problem
+from allocator.choices import enter
+from allocator.meter import NEVER, PausedError
 from allocator.requests import Slot
 from allocator.search_state import Choice, Move, SearchState
 
-MOVE_WORK: Final = 60
-MOVE_SLOT_WORK: Final = 3
-"""A move of the search, and so much for each slot of the plan."""
 
-
-class Search:
+class Search(SearchState):
     """One search. Make it, `run` it (again while it pauses), read `picks`."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        *,
-        budget_steps: int,
-        shortcuts: Shortcuts,
-        meter: Meter | None = None,
-        census: Census | None = None,
-    ) -> None:
-        slots = len(problem.plan.slots)
-        pairs = sum(len(slot.constraints) for slot in problem.plan.slots)
-        self.problem: Final = problem
-        self.state: Final = SearchState(
-            problem,
-            budget_steps=budget_steps,
-            shortcuts=shortcuts,
-            meter=meter if meter is not None else Meter(),
-            trial_work=TRIAL_WORK + TRIAL_SLOT_WORK * slots + TRIAL_CONSTRAINT_WORK * pairs,
-            census=census,
-        )
-        self._move_work: Final = MOVE_WORK + MOVE_SLOT_WORK * slots
-        self._paused_at: Move | None = None
+    _paused_at: Move | None = None
 
     def run(self, pause_at: int = NEVER) -> bool | None:
         """Whether a solution was found; None when the search paused, and goes on with the next call.
@@ -74,10 +44,9 @@ class Search:
             AllocationError: something that aborts the pod was reached.
             ExhaustedError: the budget is used up.
         """
-        state = self.state
-        meter = state.meter
+        meter = self.meter
         # Only where nothing is half done may the search be left, so the meter allows all but there.
-        state.stop_at = meter.stop_at
+        self.stop_at = meter.stop_at
         meter.allow_all()
         try:
             return self._run(pause_at)
@@ -85,23 +54,22 @@ class Search:
             self._paused_at = Move.DOWN  # always in `OneDevice.advance`, of the choice on top
             return None
         finally:
-            meter.stop_at = state.stop_at
+            meter.stop_at = self.stop_at
 
     def _run(self, pause_at: int) -> bool | None:
-        state, meter, move_work = self.state, self.state.meter, self._move_work
-        picked, stack = state.picked, state.stack
+        picked, stack, meter, stop_at, move_work = self.picked, self.stack, self.meter, self.stop_at, self.move_work
         move = self._paused_at
         if move is None:
-            if state.is_hopeless():
+            if self.is_hopeless():
                 return False
-            move = enter(state, 0)
+            move = enter(self, 0)
         while move is not Move.DONE:
-            if state.steps + picked.refused >= pause_at or (meter.spent >= state.stop_at and not meter.is_fresh):
+            if self.steps + picked.refused >= pause_at or (meter.spent >= stop_at and not meter.is_fresh):
                 self._paused_at = move
                 return None
             meter.spent += move_work
             if move is Move.DOWN:
-                move = stack[-1].advance(state)
+                move = stack[-1].advance(self)
             elif stack:
                 move = self._go_back(stack[-1], move)
             else:
@@ -124,39 +92,29 @@ class Search:
 
         At the first failure of a search the bounds are made, with which everything that follows is cut.
         """
-        state = self.state
         request = choice.request
-        if move is Move.EXCEEDED and request.claim == state.exceeded_claim:
-            return choice.exceed(state)
+        if move is Move.EXCEEDED and request.claim == self.exceeded_claim:
+            return choice.exceed(self)
         # Where a choice itself can abort the pod its others must be made all the same.
-        can_jump = state.shortcuts.backjump and not state.dangerous >> request.index & 1
-        if can_jump and not state.conflict >> request.index & 1:
-            state.drop(choice)
+        can_jump = self.shortcuts.backjump and not self.dangerous >> request.index & 1
+        if can_jump and not self.conflict >> request.index & 1:
+            self.drop(choice)
             return Move.FAILED
-        if not state.learn():
-            state.stack.clear()
+        if not self.learn():
+            self.stack.clear()
             return Move.FAILED
-        choice.conflicts |= state.conflict
-        return choice.retry(state)
+        choice.conflicts |= self.conflict
+        return choice.retry(self)
 
     def picks(self) -> list[tuple[Slot, int]]:
         """(slot, position of the device) in the order of the results, after a successful run."""
-        return [(choice.slot, position) for choice in self.state.stack for position in choice.positions]
-
-    @property
-    def steps(self) -> int:
-        return self.state.steps
-
-    @property
-    def spent(self) -> int:
-        """How much of the budget is used up."""
-        return self.state.spent
+        return [(choice.slot, position) for choice in self.stack for position in choice.positions]
 
     @property
     def size(self) -> int:
         """Failed states that are remembered."""
-        return len(self.state.failed_states)
+        return len(self.failed_states)
 
     def forget(self) -> None:
         """Drop the failed states."""
-        self.state.failed_states.clear()
+        self.failed_states.clear()

@@ -24,6 +24,13 @@ from allocator.share_bounds import shares_suffice
 
 _FAILED_STATES_MAX: Final = 200_000
 _PLAIN: Final = Shortcuts.none()
+MOVE_WORK: Final = 60
+MOVE_SLOT_WORK: Final = 3
+"""A move of the search, and so much for each slot of the plan."""
+TRIAL_WORK: Final = 60
+TRIAL_SLOT_WORK: Final = 12
+TRIAL_CONSTRAINT_WORK: Final = 30
+"""Trying a device, and so much for each slot, and for each constraint of each: it looks ahead at all later requests."""
 
 
 class ExhaustedError(Exception):
@@ -113,14 +120,16 @@ class SearchState:
         *,
         budget_steps: int,
         shortcuts: Shortcuts,
-        meter: Meter,
-        trial_work: int,
-        census: Census | None,
+        meter: Meter | None = None,
+        census: Census | None = None,
     ) -> None:
+        slots = len(problem.plan.slots)
+        pairs = sum(len(slot.constraints) for slot in problem.plan.slots)
+        self.move_work: Final = MOVE_WORK + MOVE_SLOT_WORK * slots
+        self.trial_work: Final = TRIAL_WORK + TRIAL_SLOT_WORK * slots + TRIAL_CONSTRAINT_WORK * pairs
         self.problem: Final = problem
         self.shortcuts: Final = shortcuts
-        self.meter: Final = meter
-        self.trial_work: Final = trial_work
+        self.meter: Final = meter if meter is not None else Meter()
         self.stop_at = NEVER
         self.census: Final = census
         self.picked: Final = Picked(problem, census)

@@ -81,8 +81,6 @@ Answer = Failure | Mismatch | None
 class _Compiled:
     """One selector: where it is, what it compiled to, and what an evaluation has to be expected to take."""
 
-    __slots__ = ("expected", "is_class", "number", "selector")
-
     def __init__(self, is_class: bool, number: int, selector: Selector | CompileError) -> None:
         self.is_class: Final = is_class
         self.number: Final = number
@@ -97,23 +95,6 @@ class Matcher:
 
     To be asked when it is ready, which it is when `prepare` has returned once.
     """
-
-    __slots__ = (
-        "_answers",
-        "_compilation",
-        "_compiled",
-        "_features",
-        "_is_costly",
-        "_meter",
-        "_passed",
-        "_reads",
-        "_texts",
-        "_total",
-        "is_ready",
-        "is_trivial",
-        "meaning",
-        "users",
-    )
 
     def __init__(
         self,

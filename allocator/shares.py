@@ -19,8 +19,6 @@ _NONE: Final[Mapping[str, int]] = {}
 class ShareLedger:
     """Shares picked so far, by position of the device."""
 
-    __slots__ = ("counts", "shared", "used")
-
     def __init__(self) -> None:
         self.counts: Final[dict[int, int]] = {}
         self.used: Final[dict[int, dict[str, int]]] = {}

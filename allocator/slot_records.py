@@ -25,8 +25,6 @@ ENTRIES_MAX: Final = 500_000
 class Total:
     """All entries of one inventory, those of answers included."""
 
-    __slots__ = ("entries",)
-
     def __init__(self) -> None:
         self.entries = 0
 
@@ -39,8 +37,6 @@ class SlotRecord:
         users: Plans that have such a slot.
         masks, candidates, slices: Entries with pools, with nodes, and of counted slices.
     """
-
-    __slots__ = ("_total", "candidates", "key", "masks", "slices", "users")
 
     def __init__(self, key: SlotKey, total: Total) -> None:
         self.key: Final = key

@@ -60,7 +60,7 @@ def signature(problem: Problem, search: Search, position: int) -> tuple[object, 
     bit = 1 << position
     slots = problem.plan.slots
     is_shareable = bool(problem.pools.shareable & bit)
-    states = [state for of_claim in search.state.picked.states for state in of_claim]
+    states = [state for of_claim in search.picked.states for state in of_claim]
     shares = (
         is_shareable,
         bool(problem.sharing & bit),
@@ -95,7 +95,7 @@ def test_twins_are_the_devices_that_nothing_tells_apart(lists: bool) -> None:
         except AllocationError:
             continue
         search = search_of(problem)
-        bounds = Bounds(problem, search.state.picked.states, search.state.picked.shares)
+        bounds = Bounds(problem, search.picked.states, search.picked.shares)
         candidates = [position for position in range(problem.pools.size) if bounds._candidates_from[0] >> position & 1]
         signatures = {position: signature(problem, search, position) for position in candidates}
         for position in candidates:

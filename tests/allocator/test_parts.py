@@ -80,7 +80,7 @@ def test_a_search_without_solution_restores_everything(shortcuts: Any) -> None:
         except (AllocationError, ExhaustedError):
             continue
         checked += search.steps > 3
-        picked, untouched = search.state.picked, fresh.state.picked
+        picked, untouched = search.picked, fresh.picked
         assert picked._journal.mark() == 0
         assert (picked.devices, picked.devices_of_claim) == (0, untouched.devices_of_claim)
         assert picked.results == untouched.results
