@@ -15,6 +15,7 @@ import click
 
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
+from scheduler.cli.options import cluster_options, output_option
 from scheduler.cli.tables import device_text, print_document, print_table
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ _OURS: Final = "dra-scheduler"
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=str), metavar="FILE…")
 @click.option("--jsonl", is_flag=True, help="Read cases from standard input, one a line; answer each with a line.")
-@click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Read this cluster's objects too.")
-@click.option("--context", help="Context of the kubeconfig. Default: its current one.")
+@cluster_options("Read this cluster's objects too.")
 @click.option("--node", "nodes", multiple=True, help="As if only this node were there (repeatable).")
 @click.option("--pod", "pods", multiple=True, help="Only this pod, NAME or NAMESPACE/NAME (repeatable).")
 @click.option(
@@ -41,14 +41,7 @@ _OURS: Final = "dra-scheduler"
     multiple=True,
     help="Only this claim or template, NAME or NAMESPACE/NAME, without a pod (repeatable).",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="json is for programs.",
-)
+@output_option("table", "json", "yaml")
 @click.option(
     "--kubernetes",
     type=click.Choice(["1.36", "1.37"]),

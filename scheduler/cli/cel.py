@@ -16,6 +16,7 @@ import click
 
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
+from scheduler.cli.options import kubernetes_option, output_option
 from scheduler.cli.tables import print_table
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
 
@@ -35,7 +36,7 @@ def _environment_options(kind: str) -> Callable[[_Command], _Command]:
     def decorate(command: _Command) -> _Command:
         for option in (
             size_option,
-            click.option("--kubernetes", default="1.36", show_default=True, help="Kubernetes version, 1.34 to 1.37."),
+            kubernetes_option,
             click.option(
                 "--env",
                 type=click.Choice(["new", "stored"]),
@@ -62,14 +63,7 @@ def _environment_options(kind: str) -> Callable[[_Command], _Command]:
     help="Check the selectors of DeviceClasses, ResourceClaims and templates in this file (repeatable; - is stdin).",
 )
 @_environment_options("new")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json is for programs.",
-)
+@output_option("text", "json")
 def check(
     *,
     expression: str | None,
@@ -231,14 +225,7 @@ def _check_files(files: Sequence[str], environment: Environment) -> list[Verdict
     help="Evaluate on the one device in this file: driver, attributes, capacity, as YAML or JSON.",
 )
 @_environment_options("stored")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json is for programs.",
-)
+@output_option("table", "json")
 @click.option("--jsonl", is_flag=True, help="Answer questions from standard input, one JSON object a line.")
 @click.option(
     "--engine",

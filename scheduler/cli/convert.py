@@ -10,24 +10,13 @@ from pathlib import Path
 
 import click
 
-from scheduler.cli.lint import find_published, find_settings, input_options, read_sources
+from scheduler.cli.lint import Inputs, takes_inputs
 
 
 @click.command()
-@input_options
+@takes_inputs
 @click.option("--write", is_flag=True, help="Rewrite the files in place; a file with a refused object is left alone.")
-def convert(
-    *,
-    files: tuple[str, ...],
-    kubernetes: str,
-    driver: str,
-    driver_map: tuple[str, ...],
-    feature_gates: dict[str, bool],
-    against: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    write: bool,
-) -> None:
+def convert(inputs: Inputs, *, write: bool) -> None:
     """Rewrite old manifests in resource.k8s.io/v1 (YAML or JSON, - is stdin), to standard output.
 
     Each change is listed on standard error. What has no equivalent is refused, with the reason, and
@@ -40,11 +29,9 @@ def convert(
     from scheduler.lint import convert as convert_sources
     from scheduler.lint import join_files
 
-    if write and "-" in files:
+    if write and "-" in inputs.files:
         raise click.UsageError("--write needs files; standard input cannot be written to")
-    settings = find_settings(kubernetes, driver, driver_map, feature_gates)
-    published = find_published(against, kubeconfig, context)
-    sources, unread = read_sources(files)
+    sources, settings, published, unread = inputs.read()
     for finding in unread:
         click.echo(finding.as_text(), err=True)
     refused = len(unread)

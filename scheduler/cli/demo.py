@@ -20,6 +20,7 @@ import click
 import uvloop
 
 from scheduler.cli.input_size import size_option
+from scheduler.cli.options import output_option
 from scheduler.cli.pod_devices import OURS
 
 if TYPE_CHECKING:
@@ -37,14 +38,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_typ
 @click.option(
     "--nodes", default=2, show_default=True, type=click.IntRange(1, 1000), help="Nodes with 8 large GPUs each."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json is for programs.",
-)
+@output_option("table", "json")
 @click.option("--serve", is_flag=True, help="Keep cluster and scheduler running and print the kubeconfig's path.")
 @click.option(
     "--apply",

@@ -8,24 +8,52 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
+from scheduler.cli.options import cluster_options, kubernetes_option, output_option
 
 if TYPE_CHECKING:
     from scheduler.lint import Finding, Published, Settings, Source
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The arguments that `lint` and `convert` share, as they were given."""
+
+    files: tuple[str, ...]
+    kubernetes: str
+    driver: str
+    driver_map: tuple[str, ...]
+    feature_gates: dict[str, bool]
+    against: tuple[str, ...]
+    kubeconfig: str | None
+    context: str | None
+
+    def read(self) -> tuple[list[Source], Settings, Published | None, list[Finding]]:
+        """The files, how to judge them, what to compare them with, and a finding for each file that cannot be read."""
+        settings = find_settings(self.kubernetes, self.driver, self.driver_map, self.feature_gates)
+        published = find_published(self.against, self.kubeconfig, self.context)
+        sources, unread = read_sources(self.files)
+        return sources, settings, published, unread
 
 
-def input_options(command: _Command) -> _Command:
-    """The arguments that `lint` and `convert` share."""
+def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `Inputs`, and these in one argument."""
+
+    @wraps(command)
+    def decorated(**given: Any) -> None:
+        inputs = Inputs(**{each.name: given.pop(each.name) for each in fields(Inputs)})
+        command(inputs, **given)
+
     for decorate in (
         click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="FILE…"),
-        click.option("--kubernetes", default="1.36", show_default=True, help="Kubernetes version, 1.34 to 1.37."),
+        kubernetes_option,
         click.option(
             "--driver",
             default="",
@@ -45,38 +73,19 @@ def input_options(command: _Command) -> _Command:
             help="Compare with what a cluster has: output of kubectl get resourceslices,deviceclasses,nodes,"
             "resourceclaims -A -o yaml (repeatable).",
         ),
-        click.option(
-            "--kubeconfig",
-            type=click.Path(exists=True, dir_okay=False),
-            help="Compare with this cluster; reads the same objects, changes nothing.",
-        ),
-        click.option("--context", help="Context of the kubeconfig. Default: its current one."),
+        cluster_options("Compare with this cluster; reads the same objects, changes nothing."),
         gates_option,
         size_option,
     ):
-        command = decorate(command)
-    return command
+        decorated = decorate(decorated)
+    return decorated
 
 
 @click.command()
-@input_options
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json: for programs."
-)
+@takes_inputs
+@output_option("text", "json")
 @click.option("--strict", is_flag=True, help="Fail on warnings, too.")
-def lint(
-    *,
-    files: tuple[str, ...],
-    kubernetes: str,
-    driver: str,
-    driver_map: tuple[str, ...],
-    feature_gates: dict[str, bool],
-    against: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    output: str,
-    strict: bool,
-) -> None:
+def lint(inputs: Inputs, *, output: str, strict: bool) -> None:
     """Find what is old or wrong in manifests (YAML or JSON, - is stdin).
 
     Tells file, line and field, since and until which release a shape was served, and what it is in
@@ -88,9 +97,7 @@ def lint(
     """
     from scheduler.lint import lint as lint_sources
 
-    settings = find_settings(kubernetes, driver, driver_map, feature_gates)
-    published = find_published(against, kubeconfig, context)
-    sources, unread = read_sources(files)
+    sources, settings, published, unread = inputs.read()
     report = lint_sources(sources, settings, published)
     findings = [*unread, *report.findings]
     errors = sum(finding.is_error for finding in findings)

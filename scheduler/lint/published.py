@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 from allocator import (
     Allocation,
+    AllocationError,
     DecodeError,
     DeviceClass,
     InUse,
@@ -42,7 +44,9 @@ class Published:
         allocations: Of claims, by (namespace, name); `in_use` is what they hold.
         attributes: (which, domain) -> ids; `which` is `attributes` or `capacity`.
         gates: Feature gates of the API server; empty where they are not known.
+        namespaces: Labels by name.
         problems: What could not be read, one line each.
+        conflicts: Devices that two claims have, one line each.
     """
 
     slices: list[ResourceSlice] = field(default_factory=list)
@@ -58,7 +62,9 @@ class Published:
     attributes: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     drivers_by_domain: dict[str, set[str]] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
+    namespaces: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
 
     def domains_of(self, which: str, name: str) -> set[str]:
         """The domains under which an attribute or capacity of this name is published."""
@@ -69,16 +75,21 @@ class Published:
         return self.attributes.get((which, domain), ())
 
 
-def read_published(objects: Iterable[Mapping[str, Any]]) -> Published:
-    """Read the objects of a dump; kinds that do not matter are passed over."""
+def read_published(objects: Iterable[Mapping[str, Any]], places: Iterable[str] = repeat("")) -> Published:
+    """Read the objects of a dump; kinds that do not matter are passed over.
+
+    Args:
+        places: Where each object stands, for problems.
+    """
     published = Published()
-    for obj in objects:
+    for obj, place in zip(objects, places, strict=False):
         kind = text(obj.get("kind"))
         name = text(mapping(obj.get("metadata")).get("name"))
         try:
             _take(published, kind, name, obj)
-        except (DecodeError, ValueError, TypeError, AttributeError) as error:
-            published.problems.append(f"{kind} {name}: {error}; left out")
+        except (DecodeError, AllocationError, ValueError, TypeError, AttributeError) as error:
+            said = str(error).removeprefix(f"{kind}: ").removeprefix(f"{kind} {name}: ")
+            published.problems.append(f"{place}{': ' if place else ''}{kind} {name}: {said}; left out")
     for slice_ in published.slices:
         _take_generation(published, slice_)
     for slice_ in published.slices:
@@ -101,6 +112,8 @@ def _take(published: Published, kind: str, name: str, obj: Mapping[str, Any]) ->
             published.classes[name] = decode_class(obj)
         case "Node":
             published.nodes[name] = obj
+        case "Namespace":
+            published.namespaces[name] = mapping(mapping(obj.get("metadata")).get("labels"))
         case "ResourceClaim":
             _take_claim(published, name, obj)
         case _:
@@ -144,7 +157,10 @@ def _take_claim(published: Published, name: str, obj: Mapping[str, Any]) -> None
     allocation = mapping(obj.get("status")).get("allocation")
     if allocation is not None:
         published.allocations[key] = decode_allocation(allocation)
-        published.in_use.add(published.allocations[key])
+        published.conflicts += (
+            f"ResourceClaim {'/'.join(key)}: device {device} is allocated to another claim, too"
+            for device in published.in_use.add(published.allocations[key])
+        )
 
 
 def defaulted_claim_spec(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -137,11 +137,7 @@ class OfflineCluster:
         ordered = sorted(
             objects, key=lambda given: (rank.get(str(given.obj.get("kind")), len(rank)), _revision(given.obj))
         )
-        described = {
-            str((given.obj.get("metadata") or {}).get("name"))
-            for given in ordered
-            if given.obj.get("kind") == "Namespace"
-        }
+        described = {name_of(given.obj) for given in ordered if given.obj.get("kind") == "Namespace"}
         for given in ordered:
             try:
                 self._store(given, described)
@@ -157,8 +153,7 @@ class OfflineCluster:
         if kind_name == "PodGroup":
             self.loaded.pod_groups.append(obj)
             return
-        metadata = obj.get("metadata")
-        namespace = str((metadata.get("namespace") if isinstance(metadata, Mapping) else "") or "default")
+        namespace = str(_metadata(obj).get("namespace") or "default")
         if is_from_a_server(obj):
             if is_restored(obj):
                 check_fields(kind_of(self.api, obj), obj, allows_unknown=True)
@@ -196,11 +191,7 @@ class OfflineCluster:
 
     def _refused(self, given: Given, error: ApiError) -> None:
         obj = given.obj
-        metadata = obj.get("metadata")
-        metadata = metadata if isinstance(metadata, Mapping) else {}
-        pod = None
-        if obj.get("kind") == "Pod":
-            pod = str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
+        pod = (str(_metadata(obj).get("namespace") or "default"), name_of(obj)) if obj.get("kind") == "Pod" else None
         self.loaded.problems.append(Problem(given.place, _name_of(obj), error.message, pod))
 
     # -- controllers -------------------------------------------------------------------------------
@@ -284,10 +275,14 @@ class OfflineCluster:
         return [stored.obj for stored in self.stored_pods()]
 
 
+def _metadata(obj: Obj) -> Mapping[str, Any]:
+    metadata = obj.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
 def name_of(obj: Obj) -> str:
     """`metadata.name` as a text, "" where there is none."""
-    metadata = obj.get("metadata")
-    return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
+    return str(_metadata(obj).get("name") or "")
 
 
 def makes_pods(obj: Obj) -> bool:
@@ -297,20 +292,18 @@ def makes_pods(obj: Obj) -> bool:
 
 def is_waiting(pod: Obj) -> bool:
     """Whether a scheduler would have to find a node for a pod, or somebody wrote it with a node of its own."""
-    metadata, status = pod.get("metadata"), pod.get("status")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    status = pod.get("status")
     status = status if isinstance(status, Mapping) else {}
     return (
         (not pod["spec"].get("nodeName") or not is_from_a_server(pod))
-        and not metadata.get("deletionTimestamp")
+        and not _metadata(pod).get("deletionTimestamp")
         and str(status.get("phase")) not in TERMINAL_PHASES
     )
 
 
 def _revision(obj: Obj) -> tuple[bool, int]:
     """Objects of a dump by revision, then all others."""
-    metadata = obj.get("metadata")
-    text = str(metadata.get("resourceVersion", "")) if isinstance(metadata, Mapping) else ""
+    text = str(_metadata(obj).get("resourceVersion", ""))
     return (False, int(text)) if text.isdecimal() else (True, 0)
 
 
@@ -326,6 +319,4 @@ def _undecided(obj: Obj) -> Obj:
 
 
 def _name_of(obj: Obj) -> str:
-    metadata = obj.get("metadata")
-    name = metadata.get("name") or metadata.get("generateName") if isinstance(metadata, Mapping) else None
-    return f"{obj.get('kind', '')} {name or '<unnamed>'}"
+    return f"{obj.get('kind', '')} {name_of(obj) or _metadata(obj).get('generateName') or '<unnamed>'}"
