@@ -47,7 +47,7 @@ from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import Node, Pod
-from scheduler.plugins.dynamic_resources.extended_resources import SpecialRequests
+from scheduler.plugins.dynamic_resources.extended_resources import decoded_spec
 from tests import builders
 
 FIRST = 10  # pods that are told apart
@@ -128,7 +128,7 @@ class RowShell(NullShell):
                     revision=self._next(),
                     finalizers=(FINALIZER,),
                 )
-                spec = SpecialRequests(decision.requests, ()).spec()
+                spec = decoded_spec(decision.requests)
                 claim = replace(found, spec=spec, annotations=((EXTENDED_RESOURCE_ANNOTATION, "true"),))
                 self.claims[claim.key] = claim
                 return [WriteAccepted(decision.id, claim=claim), ClaimObserved(claim)]

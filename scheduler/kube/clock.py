@@ -56,11 +56,6 @@ def most_elapsed_s(since: Moment, now: Moment) -> float:
     return max(later - earlier for earlier, later in zip(since, now, strict=True))
 
 
-def encode_time(at_ms: int) -> str:
-    """metav1.Time: RFC 3339 in UTC, whole seconds, as `2026-01-31T12:00:00Z`."""
-    return format_rfc3339(at_ms // 1000)
-
-
 def encode_micro_time(at_ms: int) -> str:
     """metav1.MicroTime: RFC 3339 in UTC with exactly six digits of a second."""
-    return f"{encode_time(at_ms)[:-1]}.{at_ms % 1000:03d}000Z"
+    return f"{format_rfc3339(at_ms // 1000)[:-1]}.{at_ms % 1000:03d}000Z"

@@ -30,7 +30,6 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
-from scheduler.kube.clock import encode_time
 from scheduler.kube.codec import RESOURCE_API, RESOURCE_GROUP, Codec
 from scheduler.kube.requests import (
     JSON,
@@ -48,6 +47,7 @@ from scheduler.model.claim import Consumer, ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import ExtendedResourceClaimStatus, NodeAllocatableClaim, Pod
 from scheduler.model.special_claim import special_claim_spec
+from scheduler.model.timestamps import format_rfc3339
 
 Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
 
@@ -241,7 +241,7 @@ def _claim_status(decision: WriteClaimStatus) -> dict[str, Any]:
     if decision.allocation is not None:
         status["allocation"] = encode_allocation(decision.allocation)
         if decision.allocation_timestamp_ms is not None:
-            status["allocation"]["allocationTimestamp"] = encode_time(decision.allocation_timestamp_ms)
+            status["allocation"]["allocationTimestamp"] = format_rfc3339(decision.allocation_timestamp_ms // 1000)
     if decision.reserved_for is not None:
         status["reservedFor"] = [_consumer(one) for one in decision.reserved_for] or None
     return status
@@ -260,9 +260,9 @@ def _pod_status(decision: PatchPodStatus, now_ms: int, is_transition: bool) -> d
         "message": decision.message,
     }
     if is_transition:
-        condition["lastTransitionTime"] = encode_time(now_ms)
+        condition["lastTransitionTime"] = format_rfc3339(now_ms // 1000)
     if decision.fence_ms is not None:
-        condition["lastProbeTime"] = encode_time(decision.fence_ms)
+        condition["lastProbeTime"] = format_rfc3339(decision.fence_ms // 1000)
     status: dict[str, Any] = {"conditions": [condition]}
     if decision.nominated_node is not None:
         status["nominatedNodeName"] = decision.nominated_node or None

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from allocator import Allocation, DeviceResult, Features
+from allocator import Allocation, Features
 from scheduler.kube.requests import Accepted, ApiClient
 
 METRICS_PATH: Final = "/metrics"
@@ -40,14 +40,15 @@ _FEATURE_BY_GATE: Final[Mapping[str, str]] = {
     "DRADeviceBindingConditions": "device_binding_and_status",
     "DRAResourceClaimDeviceStatus": "device_binding_and_status",
 }
-_GATE_BY_FIELD: Final[Mapping[str, str]] = {
-    "adminAccess": "DRAAdminAccess",
-    "bindingConditions": "DRADeviceBindingConditions",
-    "bindingFailureConditions": "DRADeviceBindingConditions",
-    "consumedCapacity": "DRAConsumableCapacity",
-    "shareID": "DRAConsumableCapacity",
-    "tolerations": "DRADeviceTaints",
-}
+# Of a DeviceResult: its attribute, the API's name, the gate.
+_GATED_FIELDS: Final = (
+    ("admin_access", "adminAccess", "DRAAdminAccess"),
+    ("binding_conditions", "bindingConditions", "DRADeviceBindingConditions"),
+    ("binding_failure_conditions", "bindingFailureConditions", "DRADeviceBindingConditions"),
+    ("consumed_capacity", "consumedCapacity", "DRAConsumableCapacity"),
+    ("share_id", "shareID", "DRAConsumableCapacity"),
+    ("tolerations", "tolerations", "DRADeviceTaints"),
+)
 _SAMPLE: Final = re.compile(rb'^kubernetes_feature_enabled\{name="([^"]+)",stage="[^"]*"\} ([01])', re.MULTILINE)
 
 
@@ -82,21 +83,9 @@ def dropped_fields(written: Allocation, stored: Allocation | None) -> tuple[str,
     """
     if stored is None or len(stored.results) != len(written.results):
         return ()
-    lost = {
-        field
-        for ours, theirs in zip(written.results, stored.results, strict=True)
-        for field, (mine, kept) in _gated_fields(ours, theirs).items()
-        if mine and not kept
-    }
-    return tuple(f"{field} (feature gate {_GATE_BY_FIELD[field]})" for field in sorted(lost))
-
-
-def _gated_fields(ours: DeviceResult, theirs: DeviceResult) -> dict[str, tuple[object, object]]:
-    return {
-        "adminAccess": (ours.admin_access, theirs.admin_access),
-        "bindingConditions": (ours.binding_conditions, theirs.binding_conditions),
-        "bindingFailureConditions": (ours.binding_failure_conditions, theirs.binding_failure_conditions),
-        "consumedCapacity": (ours.consumed_capacity, theirs.consumed_capacity),
-        "shareID": (ours.share_id, theirs.share_id),
-        "tolerations": (ours.tolerations, theirs.tolerations),
-    }
+    results = tuple(zip(written.results, stored.results, strict=True))
+    return tuple(
+        f"{name} (feature gate {gate})"
+        for attribute, name, gate in _GATED_FIELDS
+        if any(getattr(ours, attribute) and not getattr(theirs, attribute) for ours, theirs in results)
+    )

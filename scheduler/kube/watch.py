@@ -50,17 +50,8 @@ from scheduler.kube.requests import (
     describe,
     retry_after_s,
 )
-from scheduler.kube.watched_kind import (
-    Bookmark,
-    Broken,
-    ErrorEvent,
-    Event,
-    Gone,
-    Ignored,
-    ObjectName,
-    Seen,
-    WatchedKind,
-)
+from scheduler.kube.watched_kind import Bookmark, Broken, ErrorEvent, Event, Gone, Ignored, Seen, WatchedKind
+from scheduler.model.keys import ObjectKey
 
 log = logging.getLogger(__name__)
 
@@ -145,8 +136,8 @@ class LineSplitter:
 class _Replacement:
     """What a (re)list has told so far."""
 
-    seen: dict[ObjectName, Seen] = field(default_factory=dict)
-    broken: dict[ObjectName, Broken] = field(default_factory=dict)
+    seen: dict[ObjectKey, Seen] = field(default_factory=dict)
+    broken: dict[ObjectKey, Broken] = field(default_factory=dict)
 
 
 class Reflector:
@@ -179,7 +170,7 @@ class Reflector:
         self._pause = pause
         self._rng = rng or random.Random()  # noqa: S311 - jitter
         self._path = kind.path
-        self._known: dict[ObjectName, tuple[str, str]] = {}  # uid and resource version as last told
+        self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and resource version as last told
         self._version: str | None = None  # None: (re)list
         self._has_watch_list = True
         self._failures = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -19,26 +19,17 @@ from scheduler.core.inputs import Input
 from scheduler.kube.api_versions import ServedAs
 from scheduler.kube.profiling import DECODING, Observe
 from scheduler.kube.requests import StatusReply, UndecodableError
+from scheduler.model.keys import ObjectKey
 from scheduler.model.objects import ObjectMeta, PodMeta, Record
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-
-
-class ObjectName(NamedTuple):
-    """Where an object of a given kind is found; cluster-scoped ones have an empty namespace."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """An object that exists, ADDED or MODIFIED."""
 
-    name: ObjectName
+    name: ObjectKey
     uid: str
     resource_version: str
     input: Input
@@ -48,7 +39,7 @@ class Seen:
 class Gone:
     """An object that was DELETED."""
 
-    name: ObjectName
+    name: ObjectKey
     uid: str
     resource_version: str
 
@@ -57,7 +48,7 @@ class Gone:
 class Broken:
     """An object that exists and cannot be decoded; `reason` names the field. `name` is empty when not even that is."""
 
-    name: ObjectName
+    name: ObjectKey
     uid: str
     resource_version: str
     reason: str
@@ -145,7 +136,7 @@ class WatchedKind:
         path: str,
         wire: Any,
         observed: Callable[[Any], tuple[PodMeta, Input]],
-        deleted: Callable[[ObjectName, str, int], Input],
+        deleted: Callable[[ObjectKey, str, int], Input],
         *,
         withdraws_broken: bool = False,
         served_as: ServedAs | None = None,
@@ -179,7 +170,7 @@ class WatchedKind:
             meta, observed = self._observed(event.object)
         except Exception:  # looked at again, and reported, in decode_object
             return self._decode_other(line)
-        name = ObjectName(meta.namespace, meta.name)
+        name = ObjectKey(meta.namespace, meta.name)
         if type(event) is self._deleted_event:
             return Gone(name, meta.uid, meta.resource_version)
         return Seen(name, meta.uid, meta.resource_version, observed)
@@ -213,7 +204,7 @@ class WatchedKind:
             return _broken(raw, str(error))
         except Exception as error:  # a defect of a decoder, or an object nested beyond all measure, harms itself only
             return _broken(raw, f"{type(error).__name__}: {error}")
-        return Seen(ObjectName(meta.namespace, meta.name), meta.uid, meta.resource_version, observed)
+        return Seen(ObjectKey(meta.namespace, meta.name), meta.uid, meta.resource_version, observed)
 
     def decode_page(self, body: bytes) -> Page:
         """A LIST reply.
@@ -249,5 +240,5 @@ def _broken(raw: bytes | msgspec.Raw, reason: str) -> Broken:
     try:
         meta = meta_decoder.decode(raw).metadata
     except msgspec.DecodeError:
-        return Broken(ObjectName("", ""), "", "", reason)
-    return Broken(ObjectName(meta.namespace, meta.name), meta.uid, meta.resource_version, reason)
+        return Broken(ObjectKey("", ""), "", "", reason)
+    return Broken(ObjectKey(meta.namespace, meta.name), meta.uid, meta.resource_version, reason)

@@ -9,31 +9,29 @@ ClaimUid = NewType("ClaimUid", str)
 NodeName = NewType("NodeName", str)
 
 
-class PodGroupKey(NamedTuple):
-    """Where a PodGroup is found on the API server."""
+class ObjectKey(NamedTuple):
+    """Where an object of a given kind is found on the API server; cluster-scoped ones have an empty namespace."""
 
     namespace: str
     name: str
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class PodKey(NamedTuple):
-    """Where a pod is found on the API server. A re-created pod has the same key and another `PodUid`."""
+class PodGroupKey(ObjectKey):
+    """Of a PodGroup."""
 
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
+    __slots__ = ()
 
 
-class ClaimKey(NamedTuple):
-    """Where a ResourceClaim is found on the API server."""
+class PodKey(ObjectKey):
+    """Of a pod. One that is created again has the same key and another `PodUid`."""
 
-    namespace: str
-    name: str
+    __slots__ = ()
 
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
+
+class ClaimKey(ObjectKey):
+    """Of a ResourceClaim."""
+
+    __slots__ = ()

@@ -86,7 +86,7 @@ class PreferredSchedulingTerm(Record, frozen=True):
     preference: NodeSelectorTerm
 
 
-class NodeAffinity(Record, frozen=True):
+class NodeAffinityTerms(Record, frozen=True):
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: tuple[PreferredSchedulingTerm, ...] | None = msgspec.field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
@@ -106,7 +106,7 @@ class PodAffinity(Record, frozen=True):
 
 
 class Affinity(Record, frozen=True):
-    node_affinity: NodeAffinity | None = None
+    node_affinity: NodeAffinityTerms | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 

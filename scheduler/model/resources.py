@@ -45,8 +45,16 @@ _EXACT_TEXTS_MAX: Final = 65_536
 
 Amount: TypeAlias = str | int | float
 _Amounts: TypeAlias = tuple[tuple[str, Amount], ...]
-Asked: TypeAlias = tuple[tuple[_Amounts, ...], tuple[tuple[bool, _Amounts], ...], _Amounts, _Amounts]
-"""Of containers, of init containers (with whether each is a sidecar), at the pod's level, and as overhead."""
+
+
+class Asked(NamedTuple):
+    """All amounts that make up a pod's sums, as written: equal ones have equal sums."""
+
+    containers: tuple[_Amounts, ...]
+    init_containers: tuple[tuple[bool, _Amounts], ...]  # (is a sidecar, what it asks)
+    pod_level: _Amounts
+    overhead: _Amounts
+    claims: _Amounts = ()  # a name may occur several times
 
 
 @lru_cache(maxsize=_EXACT_TEXTS_MAX)
@@ -110,7 +118,8 @@ def pod_amounts(pod: Pod) -> PodAmounts:
 
 def amounts_with_claims(pod: Pod, claims: Iterable[NodeAllocatableClaim]) -> PodAmounts:
     """What `pod` takes of its node when its claims take that much: theirs is added to its containers' requests."""
-    return _amounts(asked_in_spec(pod), tuple([item for one in claims for item in (one.resources or {}).items()]))
+    taken = tuple([item for one in claims for item in (one.resources or {}).items()])
+    return _amounts(asked_in_spec(pod)._replace(claims=taken))
 
 
 def counted_amounts(pod: Pod) -> PodAmounts:
@@ -135,10 +144,10 @@ def _taken(claims: Iterable[NodeAllocatableClaim]) -> dict[str, tuple[frozenset[
 
 
 def asked_in_spec(pod: Pod) -> Asked:
-    """The amounts in the pod's spec, as written: equal ones have equal sums."""
+    """The amounts in the pod's spec."""
     spec = pod.spec
     init_containers = spec.init_containers
-    return (
+    return Asked(
         tuple([_items(container) for container in spec.containers or ()]),
         tuple([(one.restart_policy == "Always", _items(one)) for one in init_containers]) if init_containers else (),
         tuple((spec.resources.requests or {}).items()) if spec.resources is not None else (),
@@ -156,24 +165,13 @@ def node_allocatable(node: Node) -> dict[str, int]:
     return _rounded(nano)
 
 
-class _Asked(NamedTuple):
-    """All amounts that make up a pod's sums."""
-
-    containers: tuple[_Amounts, ...]
-    init_containers: tuple[tuple[bool, _Amounts], ...]  # (is a sidecar, what it asks)
-    pod_level: _Amounts
-    overhead: _Amounts
-    claims: _Amounts  # a name may occur several times
-
-
 def _items(container: Container) -> _Amounts:
     resources = container.resources
     return tuple(resources.requests.items()) if resources is not None and resources.requests else ()
 
 
 @lru_cache(maxsize=16_384)
-def _amounts(in_spec: Asked, claims: _Amounts = ()) -> PodAmounts:
-    asked = _Asked(*in_spec, claims)
+def _amounts(asked: Asked) -> PodAmounts:
     total = _sum_nano(asked, {})
     requests = _rounded(total)
     needed = [(name, amount) for name, amount in requests.items() if amount > 0]
@@ -182,12 +180,12 @@ def _amounts(in_spec: Asked, claims: _Amounts = ()) -> PodAmounts:
     return PodAmounts(requests, _rounded(_sum_nano(asked, _SCORING_DEFAULTS)), tuple(needed), _problems(asked), short)
 
 
-def _short_at_pod_level(asked: _Asked, total: Mapping[str, int]) -> str | None:
+def _short_at_pod_level(asked: Asked, total: Mapping[str, int]) -> str | None:
     parts = _sum_nano(asked._replace(pod_level=()), {})
     return next((name for name, nano in sorted(total.items()) if parts.get(name, 0) > nano), None)
 
 
-def _problems(asked: _Asked) -> tuple[str, ...]:
+def _problems(asked: Asked) -> tuple[str, ...]:
     fields = [(f"spec.initContainers[{index}].resources.requests", one) for index, (_, one) in enumerate(asked[1])]
     fields += [(f"spec.containers[{index}].resources.requests", one) for index, one in enumerate(asked.containers)]
     fields += [("spec.resources.requests", asked.pod_level), ("spec.overhead", asked.overhead)]
@@ -203,7 +201,7 @@ def _is_counted(name: str) -> bool:
     return name in _ORDER or is_scalar_resource(name)
 
 
-def _sum_nano(asked: _Asked, defaults: Mapping[str, int]) -> dict[str, int]:
+def _sum_nano(asked: Asked, defaults: Mapping[str, int]) -> dict[str, int]:
     total: dict[str, int] = {}
     for amounts in asked.containers:
         _add(total, _container_nano(amounts, defaults))

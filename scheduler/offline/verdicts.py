@@ -40,7 +40,8 @@ from scheduler.framework.decisions import (
 from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import answer_of, encode_decision
 from scheduler.kube.requests import classify
-from scheduler.kube.watched_kind import Broken, ObjectName, WatchedKind
+from scheduler.kube.watched_kind import Broken, WatchedKind
+from scheduler.model.keys import ObjectKey
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.plugins import default_plugins
@@ -226,7 +227,7 @@ class _Run:
                 if kind is None:
                     continue
                 if change.type is ChangeType.DELETED:
-                    name = ObjectName(change.current.namespace, change.current.name)
+                    name = ObjectKey(change.current.namespace, change.current.name)
                     self._inbox.append(kind.deleted(name, change.current.uid, change.revision))
                 else:
                     self._tell(kind, change.current)

@@ -16,7 +16,7 @@ from scheduler.framework.api import Plugin
 from scheduler.model.label_selectors import TextSelector
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.node_affinity import NodeAffinity
-from scheduler.plugins.node_name import NodeName
+from scheduler.plugins.node_name import NodeNamePlugin
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.own_nodes import OwnNodes
@@ -45,7 +45,7 @@ _IN_ORDER: Final[tuple[Callable[[_Arguments], Plugin | None], ...]] = (
     lambda _: SchedulingGates(),
     lambda given: UnsupportedFields(given.ignored_fields),
     lambda _: NodeUnschedulable(),
-    lambda _: NodeName(),
+    lambda _: NodeNamePlugin(),
     lambda _: TaintToleration(),
     lambda _: NodeAffinity(),
     lambda _: NodeResourcesFit(),

@@ -31,8 +31,7 @@ from scheduler.model.node_selectors import (
     required_node_affinity,
     required_node_names,
 )
-from scheduler.model.objects import Node, Pod
-from scheduler.model.objects import NodeAffinity as NodeAffinityTerms
+from scheduler.model.objects import Node, NodeAffinityTerms, Pod
 from scheduler.plugins.normalize import normalize
 
 NAME: Final = "NodeAffinity"

@@ -29,7 +29,7 @@ REASON: Final = "node(s) didn't match the requested node name"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeName:
+class NodeNamePlugin:
     """Reject every node but the one the pod names."""
 
     name: str = NAME

@@ -22,10 +22,10 @@ from scheduler.core.inputs import (
 )
 from scheduler.kube.codec import Codec
 from scheduler.kube.requests import UndecodableError
-from scheduler.kube.watched_kind import Bookmark, Broken, ErrorEvent, Gone, Ignored, ObjectName, Seen
+from scheduler.kube.watched_kind import Bookmark, Broken, ErrorEvent, Gone, Ignored, Seen
 from scheduler.model.claim import Consumer, DeviceCondition
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
-from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.keys import ClaimKey, ObjectKey, PodKey
 from tests.kube.misbehaving import bookmark, event, pod, status_object
 
 
@@ -82,7 +82,7 @@ def test_pod_event_carries_the_pod(kind):
     decoded = Codec().pods.decode_event(line(kind, pod("a", 12, node="node-1")))
 
     assert isinstance(decoded, Seen)
-    assert (decoded.name, decoded.uid, decoded.resource_version) == (ObjectName("default", "a"), "uid-a", "12")
+    assert (decoded.name, decoded.uid, decoded.resource_version) == (ObjectKey("default", "a"), "uid-a", "12")
     assert decoded.input.pod.node_name == "node-1"
 
 
@@ -99,8 +99,8 @@ def test_deleted_object_needs_no_more_than_its_name():
     whole = codec.pods.decode_event(line("DELETED", pod("a", 12)))
     partly = codec.pods.decode_event(line("DELETED", pod("a", 12) | {"spec": 7}))
 
-    assert whole == partly == Gone(ObjectName("default", "a"), "uid-a", "12")
-    assert codec.pods.deleted(ObjectName("default", "a"), "uid-a", 7) == PodDeleted(PodKey("default", "a"), "uid-a", 7)
+    assert whole == partly == Gone(ObjectKey("default", "a"), "uid-a", "12")
+    assert codec.pods.deleted(ObjectKey("default", "a"), "uid-a", 7) == PodDeleted(PodKey("default", "a"), "uid-a", 7)
 
 
 def taint_rule(**selector) -> dict:
@@ -148,10 +148,10 @@ def test_each_kind_has_its_inputs():
     ]
     assert slice_.input.revision == 7
     assert slice_.input.slice.devices[0].name == "gpu-0"
-    assert codec.nodes.deleted(ObjectName("", "n"), "u", 7) == NodeDeleted("n", 7)
-    assert codec.slices.deleted(ObjectName("", "s"), "u", 7) == SliceDeleted("s", 7)
-    assert codec.classes.deleted(ObjectName("", "c"), "u", 7) == ClassDeleted("c", 7)
-    assert codec.claims.deleted(ObjectName("d", "c"), "u", 7) == ClaimDeleted(ClaimKey("d", "c"), "u", 7)
+    assert codec.nodes.deleted(ObjectKey("", "n"), "u", 7) == NodeDeleted("n", 7)
+    assert codec.slices.deleted(ObjectKey("", "s"), "u", 7) == SliceDeleted("s", 7)
+    assert codec.classes.deleted(ObjectKey("", "c"), "u", 7) == ClassDeleted("c", 7)
+    assert codec.claims.deleted(ObjectKey("d", "c"), "u", 7) == ClaimDeleted(ClaimKey("d", "c"), "u", 7)
     assert [kind.name for kind in codec.kinds] == [
         "Node",
         "ResourceSlice",
@@ -292,7 +292,7 @@ def test_object_without_a_name_is_broken_too(text):
     decoded = Codec().pods.decode_event(text)
 
     assert isinstance(decoded, Broken)
-    assert decoded.name == ObjectName("", "")
+    assert decoded.name == ObjectKey("", "")
 
 
 @pytest.mark.parametrize(
@@ -373,4 +373,4 @@ def test_defect_of_a_decoder_harms_one_object_only(monkeypatch):
     monkeypatch.setattr("scheduler.kube.codec.decode_slice", defective)
     decoded = Codec().slices.decode_event(line("ADDED", SLICE))
 
-    assert decoded == Broken(ObjectName("", "node-1-gpus"), "uid-node-1-gpus", "7", "KeyError: 'oops'")
+    assert decoded == Broken(ObjectKey("", "node-1-gpus"), "uid-node-1-gpus", "7", "KeyError: 'oops'")

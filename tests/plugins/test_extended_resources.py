@@ -7,6 +7,7 @@ import pytest
 from allocator import Inventory, decode_class
 from scheduler.plugins.dynamic_resources.extended_resources import (
     class_by_resource,
+    decoded_spec,
     requested_resources,
     special_requests,
 )
@@ -117,12 +118,12 @@ def test_requests_and_mappings(spec, classes, requests, mappings) -> None:
     found = special_requests(pod(**spec), classes)
     short = {GPU: "gpu", NIC: "nic", IMPLICIT: "implicit"}
     assert [f"{one.name} {one.device_class} {one.count}" for one in found.requests] == requests
-    assert [f"{one.container} {short[one.resource]} {one.request}" for one in found.mappings] == mappings
+    assert [f"{one.container_name} {short[one.resource_name]} {one.request_name}" for one in found.mappings] == mappings
 
 
 def test_equal_requests_give_one_spec() -> None:
-    one = special_requests(pod("a", containers=[asks("c", gpu=2)]), CLASSES).spec()
-    other = special_requests(pod("b", containers=[asks("d", gpu=2)]), CLASSES).spec()
+    one = decoded_spec(special_requests(pod("a", containers=[asks("c", gpu=2)]), CLASSES).requests)
+    other = decoded_spec(special_requests(pod("b", containers=[asks("d", gpu=2)]), CLASSES).requests)
     assert one is other
     assert [(request.name, request.exactly.count) for request in one.requests] == [("container-0-request-0", 2)]
 

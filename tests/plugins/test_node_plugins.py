@@ -8,7 +8,7 @@ import pytest
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.status import Code
 from scheduler.plugins.node_affinity import NodeAffinity
-from scheduler.plugins.node_name import NodeName
+from scheduler.plugins.node_name import NodeNamePlugin
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.scheduling_gates import SchedulingGates
@@ -69,10 +69,10 @@ UAU = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 @pytest.mark.parametrize(
     ("plugin", "one", "info", "code", "reason"),
     [
-        pytest.param(NodeName(), pod(), node_info(), Code.SKIP, "", id="a-pod-that-names-no-node-goes-anywhere"),
-        pytest.param(NodeName(), pod(nodeName="node"), node_info(), Code.SUCCESS, "", id="a-named-node-is-taken"),
+        pytest.param(NodeNamePlugin(), pod(), node_info(), Code.SKIP, "", id="a-pod-that-names-no-node-goes-anywhere"),
+        pytest.param(NodeNamePlugin(), pod(nodeName="node"), node_info(), Code.SUCCESS, "", id="a-named-node-is-taken"),
         pytest.param(
-            NodeName(),
+            NodeNamePlugin(),
             pod(nodeName="other"),
             node_info(),
             UAU,
@@ -335,8 +335,8 @@ def grown(before, after):
 @pytest.mark.parametrize(
     ("plugin", "one", "change", "want"),
     [
-        pytest.param(NodeName(), pod(nodeName="node"), node_change(None, node()), Hint.QUEUE, id="its-node-came"),
-        pytest.param(NodeName(), pod(nodeName="x"), node_change(None, node()), Hint.SKIP, id="another-node-came"),
+        pytest.param(NodeNamePlugin(), pod(nodeName="node"), node_change(None, node()), Hint.QUEUE, id="its-node-came"),
+        pytest.param(NodeNamePlugin(), pod(nodeName="x"), node_change(None, node()), Hint.SKIP, id="another-node-came"),
         pytest.param(NodeUnschedulable(), pod(), node_change(None, node()), Hint.QUEUE, id="an-open-node-came"),
         pytest.param(
             NodeUnschedulable(),

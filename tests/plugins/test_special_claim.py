@@ -13,7 +13,8 @@ from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.special_claim import provisional_uid, special_claim_key, stands_for
 from scheduler.plugins.dynamic_resources import DynamicResources
-from scheduler.plugins.dynamic_resources.special_claim import asks_for, find_special_claim, removal, spec_of
+from scheduler.plugins.dynamic_resources.extended_resources import decoded_spec
+from scheduler.plugins.dynamic_resources.special_claim import asks_for, find_special_claim, removal
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from tests import builders
 from tests.plugins.cluster import Cluster, allocation, claim, consumer, cycle_of, exactly
@@ -146,7 +147,7 @@ def test_a_claim_is_used_only_if_it_asks_for_just_that(request_object, fits):
     found = find_special_claim(POD, cluster)
     needed = found.on(info())
     assert asks_for(claim("c", request_object).spec, needed.requests.requests) is fits
-    assert asks_for(spec_of(needed.requests), needed.requests.requests)
+    assert asks_for(decoded_spec(needed.requests.requests), needed.requests.requests)
 
 
 def test_names_fit_and_differ():

@@ -48,13 +48,13 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
-from scheduler.kube.clock import encode_time
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey
 from scheduler.model.objects import Node, OwnerReference, Pod, PodCondition, PodResourceClaimStatus
-from scheduler.plugins.dynamic_resources.extended_resources import SpecialRequests
+from scheduler.model.timestamps import format_rfc3339
+from scheduler.plugins.dynamic_resources.extended_resources import decoded_spec
 
 Answer = WriteAccepted | WriteConflicted | WriteRejected
 
@@ -227,7 +227,7 @@ class FakeApiServer:
             key=decision.claim,
             uid=ClaimUid(f"uid-made-{self.revision}"),
             revision=0,
-            spec=SpecialRequests(decision.requests, ()).spec(),
+            spec=decoded_spec(decision.requests),
             finalizers=(FINALIZER,),
             annotations=((EXTENDED_RESOURCE_ANNOTATION, "true"),),
             owner_references=(OwnerReference("Pod", decision.pod.name, decision.pod_uid, "v1", True),),
@@ -311,7 +311,7 @@ class FakeApiServer:
             return WriteConflicted(decision.id, "the object has been modified")
         probed = next((one.last_probe_time for one in pod.status.conditions or ()), None)
         if decision.fence_ms is not None:
-            probed = encode_time(decision.fence_ms)
+            probed = format_rfc3339(decision.fence_ms // 1000)
         condition = PodCondition("PodScheduled", "False", decision.reason, decision.message, probed)
         nominated = pod.status.nominated_node_name if decision.nominated_node is None else decision.nominated_node
         status = msgspec.structs.replace(pod.status, conditions=(condition,), nominated_node_name=nominated)

@@ -22,12 +22,15 @@ up afresh whenever one changed, and a class that lost its explicit name keeps it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from allocator import ClaimSpec, DeviceClass, Inventory, decode_claim_spec
-from scheduler.model.objects import Container, Pod
+from scheduler.model.objects import Container, ContainerExtendedResource, Pod
 from scheduler.model.resources import IMPLICIT_PREFIX, is_served_resource, parse_nano, pod_amounts
 from scheduler.model.special_claim import DeviceCount, special_claim_spec
 
@@ -35,24 +38,17 @@ _NANO: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerRequest:
-    """Where a container finds the devices of a resource: an entry of `pod.status.extendedResourceClaimStatus`."""
-
-    container: str
-    resource: str
-    request: str
-
-
-@dataclass(frozen=True, slots=True)
 class SpecialRequests:
-    """What the special claim asks for, sorted by request name, and how the containers use it."""
+    """What the special claim asks for, sorted by request name, and where each container finds its devices."""
 
     requests: tuple[DeviceCount, ...]
-    mappings: tuple[ContainerRequest, ...]
+    mappings: tuple[ContainerExtendedResource, ...]
 
-    def spec(self) -> ClaimSpec:
-        """The special claim's spec; equal requests give the same object."""
-        return decode_claim_spec(special_claim_spec(self.requests))
+
+@lru_cache(maxsize=1024)
+def decoded_spec(requests: tuple[DeviceCount, ...]) -> ClaimSpec:
+    """The special claim's spec; equal requests give the same object."""
+    return decode_claim_spec(special_claim_spec(requests))
 
 
 def class_by_resource(inventory: Inventory) -> Mapping[str, str]:
@@ -80,7 +76,7 @@ def special_requests(pod: Pod, classes: Mapping[str, str]) -> SpecialRequests:
         index for index, one in enumerate(containers) if index < init_count and one.restart_policy != "Always"
     ]
     requests: list[DeviceCount] = []
-    mappings: list[ContainerRequest] = []
+    mappings: list[ContainerExtendedResource] = []
     for resource in sorted(classes):
         lasting: list[DeviceCount | None] = [None] * len(containers)
         for index, container in enumerate(containers):
@@ -97,9 +93,9 @@ def special_requests(pod: Pod, classes: Mapping[str, str]) -> SpecialRequests:
         own = {made.request.name for made in passing if made.request is not None}
         for made in passing:
             for mapping in made.mappings:
-                is_merged = largest is not None and mapping.request in own
+                is_merged = largest is not None and mapping.request_name in own
                 mappings.append(
-                    replace(mapping, request=largest.name) if is_merged and largest is not None else mapping
+                    replace(mapping, request_name=largest.name) if is_merged and largest is not None else mapping
                 )
         requests += [request for request in (largest, *lasting) if request is not None]
     return SpecialRequests(tuple(sorted(requests, key=lambda request: request.name)), tuple(mappings))
@@ -110,7 +106,7 @@ class _Served:
     """What one container adds for one resource."""
 
     request: DeviceCount | None
-    mappings: tuple[ContainerRequest, ...]
+    mappings: tuple[ContainerExtendedResource, ...]
 
 
 def _serve(
@@ -120,15 +116,15 @@ def _serve(
     wanted = _whole(amounts.get(resource, 0))
     if not wanted:
         return _Served(None, ())
-    used: list[ContainerRequest] = []
+    used: list[ContainerExtendedResource] = []
     for request in reusable:
         if request is not None and wanted > 0:
             wanted -= request.count
-            used.append(ContainerRequest(container.name, resource, request.name))
+            used.append(ContainerExtendedResource(container.name, resource, request.name))
     if wanted <= 0:
         return _Served(None, tuple(used))
     request = DeviceCount(f"container-{index}-request-{sorted(amounts).index(resource)}", device_class, wanted)
-    return _Served(request, (*used, ContainerRequest(container.name, resource, request.name)))
+    return _Served(request, (*used, ContainerExtendedResource(container.name, resource, request.name)))
 
 
 def _whole(amount: str | int | float) -> int:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final
 
 from allocator import Allocation, Claim, ClaimSpec, NodeView, match_node_selector
@@ -41,7 +40,7 @@ from scheduler.model.api_rules import FINALIZER
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import ContainerExtendedResource, ExtendedResourceClaimStatus, Pod
+from scheduler.model.objects import ExtendedResourceClaimStatus, Pod
 from scheduler.model.special_claim import (
     DeviceCount,
     asks_extended_resources,
@@ -52,6 +51,7 @@ from scheduler.model.special_claim import (
 from scheduler.plugins.dynamic_resources.extended_resources import (
     SpecialRequests,
     class_by_resource,
+    decoded_spec,
     requested_resources,
     special_requests,
 )
@@ -170,7 +170,7 @@ class SpecialClaimState:
             if stored.allocation is not None:
                 # Without its finalizer it was about to be deleted, and nothing protects its allocation any more.
                 return OnNode(requests, None) if FINALIZER in stored.finalizers else None
-        return OnNode(requests, Claim(self.key.namespace, self.key.name, spec_of(requests)))
+        return OnNode(requests, Claim(self.key.namespace, self.key.name, decoded_spec(requests.requests)))
 
     def goal_on(self, node: NodeInfo, planned: Allocation | None) -> SpecialGoal:
         needed = self.on(node)
@@ -220,7 +220,7 @@ class SpecialGoal:
             is_held=view.is_held(stored.uid),
             allocation_timestamp_ms=allocation_timestamp_ms,
         )
-        told = _told(pod, _status(key, chosen))
+        told = _told(pod, ExtendedResourceClaimStatus(key.name, chosen.mappings))
         match step:
             case ClaimLost():
                 return step
@@ -290,20 +290,6 @@ def asks_for(spec: ClaimSpec | None, requests: tuple[DeviceCount, ...]) -> bool:
         and not asked.exactly.admin_access
         for asked, one in zip(spec.requests, requests, strict=True)
     )
-
-
-def spec_of(requests: SpecialRequests) -> ClaimSpec:
-    return _spec_of(requests.requests)
-
-
-@lru_cache(maxsize=1024)
-def _spec_of(requests: tuple[DeviceCount, ...]) -> ClaimSpec:
-    return SpecialRequests(requests, ()).spec()
-
-
-def _status(key: ClaimKey, requests: SpecialRequests) -> ExtendedResourceClaimStatus:
-    mappings = tuple(ContainerExtendedResource(one.container, one.resource, one.request) for one in requests.mappings)
-    return ExtendedResourceClaimStatus(key.name, mappings)
 
 
 def _told(pod: Pod, status: ExtendedResourceClaimStatus | None) -> tuple[Decision, ...]:
