@@ -31,7 +31,7 @@ LONGEST_SUBDOMAIN = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 61}"
         (is_label_value, ["", "a", "A_b.c-D", "x" * 63], ["x" * 64, "-a", "a-", "a b", "a/b", "é"]),
         (is_c_identifier, ["a", "_", "A_1", "a" * 300], ["", "1a", "a-b", "a.b", "é", "a\n"]),
     ],
-    ids=["dns-label", "dns-subdomain", "label-key", "label-value", "c-identifier"],
+    ids=["dns-subdomain", "label-key", "label-value", "c-identifier"],
 )
 def test_names(check, right, wrong) -> None:
     assert [text for text in right if not check(text)] == []
