@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
+from cel import operators
 from cel.checker.checker import Checked
 from cel.checker.declarations import ANY_KIND, DYN_KIND
 from cel.parser import syntax
@@ -188,28 +189,28 @@ class _Linter:
     def call(self, node: Call, facts: frozenset[_Fact], bound: Mapping[str, _Path]) -> None:
         operands = node.args if node.target is None else (node.target, *node.args)
         match node.function:
-            case syntax.LOGICAL_AND | syntax.LOGICAL_OR:
+            case operators.LOGICAL_AND | operators.LOGICAL_OR:
                 # Either side's error is absorbed when the other decides, so order does not matter.
-                positive = node.function == syntax.LOGICAL_AND
+                positive = node.function == operators.LOGICAL_AND
                 terms = syntax.terms_of(node)
                 known = [_facts(term, bound, positive=positive) for term in terms]
                 for position, term in enumerate(terms):
                     others = (fact for number, found in enumerate(known) if number != position for fact in found)
                     self.visit(term, facts.union(others), bound)
                 return
-            case syntax.CONDITIONAL:
+            case operators.CONDITIONAL:
                 condition, then, otherwise = operands
                 self.visit(condition, facts, bound)
                 self.visit(then, facts | _facts(condition, bound, positive=True), bound)
                 self.visit(otherwise, facts | _facts(condition, bound, positive=False), bound)
                 return
-            case syntax.INDEX:
+            case operators.INDEX:
                 path = _path(node, bound)
                 if path is not None:
                     self.read(node, path, facts)
-            case syntax.EQUALS | syntax.NOT_EQUALS:
+            case operators.EQUALS | operators.NOT_EQUALS:
                 self.equality(node, bound)
-            case syntax.IN:
+            case operators.IN:
                 self.membership(node, bound)
             case "hasValue":
                 self.optional_domain(node, bound)
@@ -220,7 +221,7 @@ class _Linter:
 
     def optional_domain(self, node: Call, bound: Mapping[str, _Path]) -> None:
         target = node.target
-        if type(target) is Call and target.function in (syntax.OPTIONAL_SELECT, syntax.OPTIONAL_INDEX):
+        if type(target) is Call and target.function in (operators.OPTIONAL_SELECT, operators.OPTIONAL_INDEX):
             path = _path(target.args[0], bound)
             if path is not None and len(path) == 1 and path[0] in _MAPS:
                 self.domain_test(target, f"{path[0]}", "this", _text(target.args[1]))
@@ -228,7 +229,7 @@ class _Linter:
     def is_attribute(self, node: Expr, bound: Mapping[str, _Path]) -> bool:
         if type(node) is Call and node.function == "orValue" and type(node.target) is Call:
             optional = node.target
-            if optional.function in (syntax.OPTIONAL_SELECT, syntax.OPTIONAL_INDEX):
+            if optional.function in (operators.OPTIONAL_SELECT, operators.OPTIONAL_INDEX):
                 path = _path(optional.args[0], bound)
                 return path is not None and len(path) == 2 and path[0] == "attributes"
         path = _path(node, bound)
@@ -238,7 +239,7 @@ class _Linter:
     def equality(self, node: Call, bound: Mapping[str, _Path]) -> None:
         left, right = node.args
         names = {self.checked.types[side.id].name for side in (left, right)}
-        if node.function == syntax.NOT_EQUALS and names & {"kubernetes.Quantity", "kubernetes.Semver"}:
+        if node.function == operators.NOT_EQUALS and names & {"kubernetes.Quantity", "kubernetes.Semver"}:
             self.warn(
                 "quantity-not-equals",
                 node.offset,
@@ -249,7 +250,7 @@ class _Linter:
             text = _text(other)
             if text is None or not _VERSION.fullmatch(text) or not self.is_attribute(attribute, bound):
                 continue
-            if node.function == syntax.NOT_EQUALS:
+            if node.function == operators.NOT_EQUALS:
                 effect = "is always true where the attribute is a version"
             elif attribute is left:
                 effect = "fails the pod's allocation where the attribute is a version (no such overload)"
@@ -289,7 +290,7 @@ def _path(node: Expr, bound: Mapping[str, _Path]) -> _Path | None:
         case Select():
             operand = _path(node.operand, bound)
             return None if operand is None or node.test_only else (*operand, node.field)
-        case Call() if node.function == syntax.INDEX:
+        case Call() if node.function == operators.INDEX:
             operand = _path(node.args[0], bound)
             return None if operand is None else (*operand, _text(node.args[1]))
         case _:
@@ -303,9 +304,9 @@ def _facts(node: Expr, bound: Mapping[str, _Path], *, positive: bool) -> frozens
         return frozenset() if path is None else frozenset(((*path, node.field),))
     if type(node) is not Call:
         return frozenset()
-    if node.function == syntax.LOGICAL_NOT:
+    if node.function == operators.LOGICAL_NOT:
         return _facts(node.args[0], bound, positive=not positive)
-    if node.function == (syntax.LOGICAL_AND if positive else syntax.LOGICAL_OR):
+    if node.function == (operators.LOGICAL_AND if positive else operators.LOGICAL_OR):
         return frozenset(fact for arg in node.args for fact in _facts(arg, bound, positive=positive))
     if not positive:
         return frozenset()
@@ -313,16 +314,16 @@ def _facts(node: Expr, bound: Mapping[str, _Path], *, positive: bool) -> frozens
 
 
 def _facts_of_call(node: Call, bound: Mapping[str, _Path]) -> frozenset[_Fact]:
-    if node.function == syntax.IN:
+    if node.function == operators.IN:
         path = _path(node.args[1], bound)
         name = _text(node.args[0])
         return frozenset() if path is None or name is None else frozenset(((*path, name),))
     if node.function == "hasValue" and type(node.target) is Call:
-        if node.target.function in (syntax.OPTIONAL_SELECT, syntax.OPTIONAL_INDEX):
+        if node.target.function in (operators.OPTIONAL_SELECT, operators.OPTIONAL_INDEX):
             path = _path(node.target.args[0], bound)
             name = _text(node.target.args[1])
             return frozenset() if path is None or name is None else frozenset(((*path, name),))
-    elif node.function == syntax.EQUALS:
+    elif node.function == operators.EQUALS:
         for side, other in (node.args, node.args[::-1]):
             driver = _text(other)
             if driver is not None and _path(side, bound) == (_DRIVER,):

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from cel import operators
 from cel.checker.declarations import (
     ANY_KIND,
     BOOL,
@@ -61,7 +62,6 @@ from cel.checker.declarations import (
 from cel.checker.environments import Environment
 from cel.checker.unification import Unifier, instantiate, most_general
 from cel.errors import Issue, compilation_failed
-from cel.parser import syntax
 from cel.parser.syntax import (
     Call,
     Comprehension,
@@ -377,7 +377,7 @@ class _Checker(Unifier):
         function = node.function
         args = node.args
         target = node.target
-        if function == syntax.OPTIONAL_SELECT:
+        if function == operators.OPTIONAL_SELECT:
             field = args[1]
             assert isinstance(field, Literal)
             assert isinstance(field.value, str)
@@ -653,13 +653,13 @@ class _CheckerInParts(_Checker):
 
 _TYPE_NAMESPACES: Final = frozenset(name.partition(".")[0] for name in (*TYPE_IDENTIFIERS, *VALUELESS_TYPES))
 _LITERAL_CHECKED: Final = frozenset(("duration", "timestamp", "matches", "format"))
-_INDEXING: Final = frozenset((syntax.INDEX, syntax.OPTIONAL_INDEX))
+_INDEXING: Final = frozenset((operators.INDEX, operators.OPTIONAL_INDEX))
 _WITH_CONSTANTS: Final = _LITERAL_CHECKED | frozenset(
     ("bool", "bytes", "double", "dyn", "find", "findAll", "int", "string", "type", "uint")
 )
 _PLAIN: Final = {type_.kind: type_ for type_ in (BOOL, INT, UINT, DOUBLE, STRING, BYTES)}
-_LOGICAL: Final = {syntax.LOGICAL_AND: ("logical_and",), syntax.LOGICAL_OR: ("logical_or",)}
-_EQUALITY: Final = {syntax.EQUALS: ("equals",), syntax.NOT_EQUALS: ("not_equals",)}
+_LOGICAL: Final = {operators.LOGICAL_AND: ("logical_and",), operators.LOGICAL_OR: ("logical_or",)}
+_EQUALITY: Final = {operators.EQUALS: ("equals",), operators.NOT_EQUALS: ("not_equals",)}
 _INDEX_MAP: Final = ("index_map",)
 _IN_LIST: Final = ("in_list",)
 _IN_MAP: Final = ("in_map",)
@@ -679,12 +679,12 @@ _ATOMIC_KINDS: Final = frozenset(
     )
 )
 _SHORTCUTS: Final[dict[str, Callable[[_Checker, Call, list[Type]], Type | None]]] = {
-    syntax.LOGICAL_AND: _Checker.logical,
-    syntax.LOGICAL_OR: _Checker.logical,
-    syntax.EQUALS: _Checker.equality,
-    syntax.NOT_EQUALS: _Checker.equality,
-    syntax.INDEX: _Checker.index,
-    syntax.IN: _Checker.membership,
+    operators.LOGICAL_AND: _Checker.logical,
+    operators.LOGICAL_OR: _Checker.logical,
+    operators.EQUALS: _Checker.equality,
+    operators.NOT_EQUALS: _Checker.equality,
+    operators.INDEX: _Checker.index,
+    operators.IN: _Checker.membership,
 }
 _CHECKS: Final[dict[type, Callable[[_Checker, Any], Type]]] = {
     Literal: _Checker.literal,

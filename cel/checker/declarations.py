@@ -16,29 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from cel.parser.syntax import (
-    ADD,
-    CONDITIONAL,
-    DIVIDE,
-    EQUALS,
-    GREATER,
-    GREATER_EQUALS,
-    IN,
-    INDEX,
-    LESS,
-    LESS_EQUALS,
-    LOGICAL_AND,
-    LOGICAL_NOT,
-    LOGICAL_OR,
-    MAP_INSERT,
-    MODULO,
-    MULTIPLY,
-    NEGATE,
-    NOT_EQUALS,
-    NOT_STRICTLY_FALSE,
-    OPTIONAL_INDEX,
-    SUBTRACT,
-)
+from cel import operators
 
 # Kinds. Ordered so that the ones with parameters of their own stand together.
 DYN_KIND, ANY_KIND, ERROR_KIND, NULL_KIND = 0, 1, 2, 3
@@ -321,22 +299,22 @@ _FORMATS: Final = (
 
 OVERLOADS: Final[dict[str, str]] = {
     # Operators.
-    LOGICAL_NOT: "logical_not (bool) -> bool",
-    NEGATE: "negate_double (double) -> double\nnegate_int64 (int) -> int",
-    IN: "in_list (A, list(A)) -> bool\nin_map (A, map(A, B)) -> bool",
+    operators.LOGICAL_NOT: "logical_not (bool) -> bool",
+    operators.NEGATE: "negate_double (double) -> double\nnegate_int64 (int) -> int",
+    operators.IN: "in_list (A, list(A)) -> bool\nin_map (A, map(A, B)) -> bool",
     "_in_": "in_list (A, list(A)) -> bool\nin_map (A, map(A, B)) -> bool",  # an identifier, so callable
-    NOT_STRICTLY_FALSE: "not_strictly_false (bool) -> bool",
+    operators.NOT_STRICTLY_FALSE: "not_strictly_false (bool) -> bool",
     "__not_strictly_false__": "__not_strictly_false__ (bool) -> bool",
-    EQUALS: "equals (A, A) -> bool",
-    NOT_EQUALS: "not_equals (A, A) -> bool",
-    LOGICAL_AND: "logical_and (bool, bool) -> bool",
-    LOGICAL_OR: "logical_or (bool, bool) -> bool",
-    CONDITIONAL: "conditional (bool, A, A) -> A",
-    LESS: _comparison("less"),
-    LESS_EQUALS: _comparison("less_equals"),
-    GREATER: _comparison("greater"),
-    GREATER_EQUALS: _comparison("greater_equals"),
-    ADD: """\
+    operators.EQUALS: "equals (A, A) -> bool",
+    operators.NOT_EQUALS: "not_equals (A, A) -> bool",
+    operators.LOGICAL_AND: "logical_and (bool, bool) -> bool",
+    operators.LOGICAL_OR: "logical_or (bool, bool) -> bool",
+    operators.CONDITIONAL: "conditional (bool, A, A) -> A",
+    operators.LESS: _comparison("less"),
+    operators.LESS_EQUALS: _comparison("less_equals"),
+    operators.GREATER: _comparison("greater"),
+    operators.GREATER_EQUALS: _comparison("greater_equals"),
+    operators.ADD: """\
 add_bytes (bytes, bytes) -> bytes
 add_double (double, double) -> double
 add_duration_duration (duration, duration) -> duration
@@ -346,28 +324,28 @@ add_int64 (int, int) -> int
 add_list (list(A), list(A)) -> list(A)
 add_string (string, string) -> string
 add_uint64 (uint, uint) -> uint""",
-    SUBTRACT: """\
+    operators.SUBTRACT: """\
 subtract_double (double, double) -> double
 subtract_duration_duration (duration, duration) -> duration
 subtract_int64 (int, int) -> int
 subtract_timestamp_duration (timestamp, duration) -> timestamp
 subtract_timestamp_timestamp (timestamp, timestamp) -> duration
 subtract_uint64 (uint, uint) -> uint""",
-    MULTIPLY: """\
+    operators.MULTIPLY: """\
 multiply_double (double, double) -> double
 multiply_int64 (int, int) -> int
 multiply_uint64 (uint, uint) -> uint""",
-    DIVIDE: """\
+    operators.DIVIDE: """\
 divide_double (double, double) -> double
 divide_int64 (int, int) -> int
 divide_uint64 (uint, uint) -> uint""",
-    MODULO: "modulo_int64 (int, int) -> int\nmodulo_uint64 (uint, uint) -> uint",
-    INDEX: """\
+    operators.MODULO: "modulo_int64 (int, int) -> int\nmodulo_uint64 (uint, uint) -> uint",
+    operators.INDEX: """\
 index_list (list(A), int) -> A
 index_map (map(A, B), A) -> B
 optional_list_index_int (optional_type(list(V)), int) -> optional_type(V)
 optional_map_index_value (optional_type(map(K, V)), K) -> optional_type(V)""",
-    OPTIONAL_INDEX: """\
+    operators.OPTIONAL_INDEX: """\
 list_optindex_optional_int (list(V), int) -> optional_type(V)
 optional_list_optindex_optional_int (optional_type(list(V)), int) -> optional_type(V)
 map_optindex_optional_value (map(K, V), K) -> optional_type(V)
@@ -449,7 +427,7 @@ string_to_uint64 (string) -> uint""",
     "first": "list_first member (list(V)) -> optional_type(V)",
     "last": "list_last member (list(V)) -> optional_type(V)",
     # Two-variable comprehensions.
-    MAP_INSERT: """\
+    operators.MAP_INSERT: """\
 @mapInsert_map_key_value (map(K, V), K, V) -> map(K, V)
 @mapInsert_map_map (map(K, V), map(K, V)) -> map(K, V)""",
     # Kubernetes and cel-go lists.

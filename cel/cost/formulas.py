@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from cel import operators
 from cel.checker.declarations import BYTES_KIND, DURATION, OPAQUE_KIND, STRING_KIND, STRUCT_KIND, TIMESTAMP, Type
 from cel.cost.units import (
     LIST_BASE,
@@ -35,7 +36,6 @@ from cel.cost.units import (
     sum_sizes,
     times,
 )
-from cel.parser import syntax
 from cel.parser.syntax import Literal
 
 _FORMAT_SIZE: Final = 64
@@ -270,7 +270,7 @@ BY_FUNCTION: Final[dict[str, Formula]] = {
     "findAll": _find,
     "ip.isCanonical": _proportional(2 * STRING_FACTOR),
     "validate": _validate,
-    syntax.EQUALS: _equals,
+    operators.EQUALS: _equals,
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), _traverse),
     **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _proportional(STRING_FACTOR, is_kept=True)),
     **dict.fromkeys(

@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from cel import operators
 from cel.checker.checker import Checked
 from cel.checker.declarations import STRUCT_KIND
 from cel.errors import EvaluationError
@@ -52,32 +53,7 @@ from cel.evaluator.codegen_parts import (
 from cel.evaluator.effort import CALL_EFFORT, ITERATION_EFFORT, NODE_EFFORT
 from cel.library.stdlib import Implementation
 from cel.library.values import COST_EFFORT, EFFORT_LIMIT, MISSING, AbortedError, begin, make_map
-from cel.parser.syntax import (
-    ADD,
-    CONDITIONAL,
-    EQUALS,
-    GREATER,
-    GREATER_EQUALS,
-    IN,
-    INDEX,
-    LESS,
-    LESS_EQUALS,
-    LOGICAL_AND,
-    LOGICAL_NOT,
-    LOGICAL_OR,
-    NOT_EQUALS,
-    OPTIONAL_INDEX,
-    OPTIONAL_SELECT,
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    terms_of,
-)
+from cel.parser.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, terms_of
 from cel.semver import Semver
 
 AFFORDABLE: Final = EFFORT_LIMIT // 2
@@ -86,7 +62,7 @@ DEPTH_MAX: Final = 40
 NODES_MAX: Final = 500
 UNROLLED_MAX: Final = 32
 
-_GROWING: Final = frozenset((ADD, "replace", "join", "format", "lists.range", "flatten"))
+_GROWING: Final = frozenset((operators.ADD, "replace", "join", "format", "lists.range", "flatten"))
 
 
 def generate(checked: Checked, exact: Callable[[Any], bool]) -> tuple[Callable[[Any], bool], int] | None:
@@ -152,7 +128,7 @@ class Generator:
         return "".join(f", {name}={name}" for name in sorted({*self.constants, *self.used} - {"R"}))
 
     def build(self, condition: str, exact: Callable[[Any], bool]) -> Callable[[Any], bool]:
-        namespace: dict[str, Any] = {"__builtins__": {}, **self.runtime(), **self.constants, "E": exact}
+        namespace: dict[str, Any] = {"__builtins__": {}, **RUNTIME, **self.constants, "E": exact}
         code = compile(self.source(condition), "<cel selector>", "exec", dont_inherit=True)
         exec(code, namespace)  # noqa: S102 - see rule 2
         function: Any = namespace.pop("matches")  # or the function and its globals would be a cycle
@@ -160,10 +136,6 @@ class Generator:
             bind_pattern(function, name, pattern)
         matches: Callable[[Any], bool] = function
         return matches
-
-    def runtime(self) -> dict[str, Any]:
-        """What generated code may name."""
-        return RUNTIME
 
     def is_affordable(self) -> bool:
         from cel.cost.estimate import estimate  # noqa: PLC0415 - few selectors have loops
@@ -325,7 +297,7 @@ class Generator:
 
     def logical(self, node: Call, scope: Scope, depth: int) -> Code:
         from_terms = [self.condition(term, scope, depth) for term in terms_of(node)]
-        operator = " and " if node.function == LOGICAL_AND else " or "
+        operator = " and " if node.function == operators.LOGICAL_AND else " or "
         return Code(f"({operator.join(from_terms)})", "bool")
 
     def negation(self, node: Call, scope: Scope, depth: int) -> Code:
@@ -364,7 +336,7 @@ class Generator:
         assert node.target is not None
         default = self.emit(node.args[0], scope, depth)
         target = node.target
-        if type(target) is Call and target.function in (OPTIONAL_SELECT, OPTIONAL_INDEX):
+        if type(target) is Call and target.function in (operators.OPTIONAL_SELECT, operators.OPTIONAL_INDEX):
             operand = self.emit(target.args[0], scope, depth)
             key = self.emit(target.args[1], scope, depth)
             if operand.kind in VALUE and key.kind == "string":
@@ -384,7 +356,7 @@ class Generator:
 
     def has_value(self, node: Call, scope: Scope, depth: int) -> Code | None:
         target = node.target
-        if type(target) is Call and target.function in (OPTIONAL_SELECT, OPTIONAL_INDEX):
+        if type(target) is Call and target.function in (operators.OPTIONAL_SELECT, operators.OPTIONAL_INDEX):
             operand = self.emit(target.args[0], scope, depth)
             key = self.emit(target.args[1], scope, depth)
             if operand.kind in VALUE and key.kind == "string":
@@ -402,7 +374,7 @@ class Generator:
         second = self.emit(right, scope, depth)
         if {first.kind, second.kind} & {"device", *INNER, *VALUE}:
             raise Unsupported
-        wanted = node.function == EQUALS
+        wanted = node.function == operators.EQUALS
         if first.kind == second.kind and first.kind in ("string", "int", "uint", "double", "bool", "bytes"):
             return Code(f"({first.text} {'==' if wanted else '!='} {second.text})", "bool")
         if second.kind == "attribute" and first.constant.__class__ in (str, int, bool):
@@ -635,7 +607,7 @@ class Generator:
             self.condition(predicate, {**scope, node.iter_var: self.literal(element.value)}, depth)
             for element in elements
         ]
-        return Code(f"({(' or ' if function == '_||_' else ' and ').join(terms)})", "bool")
+        return Code(f"({(' or ' if function == operators.LOGICAL_OR else ' and ').join(terms)})", "bool")
 
     def fold(self, node: Comprehension, scope: Scope, depth: int) -> Code:
         source = self.emit(node.iter_range, scope, depth)
@@ -650,16 +622,16 @@ class Generator:
         shape = quantifier(node)
         if shape is not None:
             operator, predicate = shape
-            function = self.use("ANY" if operator == LOGICAL_OR else "ALL")
+            function = self.use("ANY" if operator == operators.LOGICAL_OR else "ALL")
             return Code(f"{function}({self.condition(predicate, inner, depth)} {loop})", "bool")
         step = node.loop_step
-        if type(step) is Call and step.function == CONDITIONAL:
+        if type(step) is Call and step.function == operators.CONDITIONAL:
             condition = self.condition(step.args[0], inner, depth)
             if type(node.accu_init) is Literal:
                 return Code(f"{self.use('ONE')}({condition} {loop})", "bool")
             loop += f" if {condition}"
             step = step.args[1]
-        if not (type(step) is Call and step.function == ADD and type(step.args[1]) is ListExpr):
+        if not (type(step) is Call and step.function == operators.ADD and type(step.args[1]) is ListExpr):
             raise Unsupported
         element = self.emit(step.args[1].elements[0], inner, depth)
         if element.kind in ("device", *INNER, *VALUE):
@@ -670,27 +642,27 @@ class Generator:
 _Special = Callable[[Generator, Call, Scope, int], Code | None]
 
 _SPECIAL: Final[dict[str, _Special]] = {
-    LOGICAL_AND: Generator.logical,
-    LOGICAL_OR: Generator.logical,
-    LOGICAL_NOT: Generator.negation,
-    CONDITIONAL: Generator.conditional,
+    operators.LOGICAL_AND: Generator.logical,
+    operators.LOGICAL_OR: Generator.logical,
+    operators.LOGICAL_NOT: Generator.negation,
+    operators.CONDITIONAL: Generator.conditional,
     "dyn": Generator.dyn,
-    INDEX: Generator.index,
-    OPTIONAL_INDEX: Generator.optional_index,
-    OPTIONAL_SELECT: Generator.optional_index,
+    operators.INDEX: Generator.index,
+    operators.OPTIONAL_INDEX: Generator.optional_index,
+    operators.OPTIONAL_SELECT: Generator.optional_index,
     "orValue": Generator.or_value,
     "hasValue": Generator.has_value,
-    EQUALS: Generator.equality,
-    NOT_EQUALS: Generator.equality,
-    LESS: Generator.ordering,
-    LESS_EQUALS: Generator.ordering,
-    GREATER: Generator.ordering,
-    GREATER_EQUALS: Generator.ordering,
+    operators.EQUALS: Generator.equality,
+    operators.NOT_EQUALS: Generator.equality,
+    operators.LESS: Generator.ordering,
+    operators.LESS_EQUALS: Generator.ordering,
+    operators.GREATER: Generator.ordering,
+    operators.GREATER_EQUALS: Generator.ordering,
     "isGreaterThan": Generator.greater_or_less,
     "isLessThan": Generator.greater_or_less,
     "quantity": Generator.constant_call,
     "semver": Generator.constant_call,
-    IN: Generator.membership,
+    operators.IN: Generator.membership,
     "startsWith": Generator.text_method,
     "endsWith": Generator.text_method,
     "contains": Generator.text_method,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, NoReturn
 
+from cel import operators
 from cel.checker.declarations import (
     BOOL_KIND,
     BYTES_KIND,
@@ -23,7 +24,6 @@ from cel.checker.declarations import (
     Type,
     is_optional,
 )
-from cel.errors import EvaluationError
 from cel.evaluator.lookup import qualified
 from cel.library.values import (
     EFFORT,
@@ -34,22 +34,9 @@ from cel.library.values import (
     Optional,
     contains,
     equal,
+    not_equal,
 )
-from cel.parser.syntax import (
-    EQUALS,
-    GREATER,
-    GREATER_EQUALS,
-    LESS,
-    LESS_EQUALS,
-    LOGICAL_AND,
-    LOGICAL_OR,
-    NOT_EQUALS,
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    Literal,
-)
+from cel.parser.syntax import Call, Comprehension, Expr, Ident, Literal
 from cel.semver import Semver
 
 _SCALARS: Final = {
@@ -65,16 +52,21 @@ _SCALARS: Final = {
 }
 
 
-COMPARISONS: Final = {LESS: "<", LESS_EQUALS: "<=", GREATER: ">", GREATER_EQUALS: ">="}
-MIRRORED: Final = {
-    LESS: GREATER,
-    LESS_EQUALS: GREATER_EQUALS,
-    GREATER: LESS,
-    GREATER_EQUALS: LESS_EQUALS,
-    EQUALS: EQUALS,
-    NOT_EQUALS: NOT_EQUALS,
+COMPARISONS: Final = {
+    operators.LESS: "<",
+    operators.LESS_EQUALS: "<=",
+    operators.GREATER: ">",
+    operators.GREATER_EQUALS: ">=",
 }
-DECIDED_BY_SIGN: Final = {**COMPARISONS, EQUALS: "==", NOT_EQUALS: "!="}
+MIRRORED: Final = {
+    operators.LESS: operators.GREATER,
+    operators.LESS_EQUALS: operators.GREATER_EQUALS,
+    operators.GREATER: operators.LESS,
+    operators.GREATER_EQUALS: operators.LESS_EQUALS,
+    operators.EQUALS: operators.EQUALS,
+    operators.NOT_EQUALS: operators.NOT_EQUALS,
+}
+DECIDED_BY_SIGN: Final = {**COMPARISONS, operators.EQUALS: "==", operators.NOT_EQUALS: "!="}
 DEVICE_FIELDS: Final = {
     "driver": ("d._driver", "string"),
     "attributes": ("d._attributes", "attributes"),
@@ -120,13 +112,6 @@ def _exactly_one(answers: Any) -> bool:
     return [*answers].count(True) == 1
 
 
-def _not_equal(left: Any, right: Any) -> bool:
-    try:
-        return not equal(left, right)
-    except EvaluationError:
-        return True
-
-
 def _optional_get(value: Any, key: Any) -> Optional:
     """`value.?key`, and `optional.key`."""
     if value.__class__ is Optional:
@@ -167,7 +152,7 @@ RUNTIME: Final[dict[str, Any]] = {
     "ONE": _exactly_one,
     "IN": contains,
     "EQ": equal,
-    "NE": _not_equal,
+    "NE": not_equal,
     "GET": _get,
     "OPT": _optional_get,
     "ITER": _iterable,
@@ -198,7 +183,11 @@ def quantifier(node: Comprehension) -> tuple[str, Expr] | None:
     step = node.loop_step
     if type(node.accu_init) is not Literal or node.accu_init.value.__class__ is not bool:
         return None
-    if type(step) is Call and step.function in (LOGICAL_OR, LOGICAL_AND) and type(step.args[0]) is Ident:
+    if (
+        type(step) is Call
+        and step.function in (operators.LOGICAL_OR, operators.LOGICAL_AND)
+        and type(step.args[0]) is Ident
+    ):
         return step.function, step.args[1]
     return None
 

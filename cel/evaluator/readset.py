@@ -10,19 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from cel import operators
 from cel.checker.checker import Checked
-from cel.parser.syntax import (
-    CHAIN,
-    IN,
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    Select,
-    children,
-)
+from cel.parser.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, Select, children
 
 
 class ReadSet:
@@ -97,7 +87,7 @@ class _Reader:
                 pending.append(base)
             elif type(node) is Comprehension:
                 pending += _comprehension(node, scope)
-            elif type(node) is Call and node.function == IN and (pair := _membership(node, scope)):
+            elif type(node) is Call and node.function == operators.IN and (pair := _membership(node, scope)):
                 self.record(pair)
             else:
                 pending += ((child, scope) for child in children(node))
@@ -156,7 +146,7 @@ def _path(node: Expr, scope: _Scope) -> tuple[list[str | None], _Place | None, l
         if type(node) is Select:
             keys.append(node.field)
             node = node.operand
-        elif type(node) is Call and node.function in CHAIN:
+        elif type(node) is Call and node.function in operators.CHAIN:
             key = node.args[1]
             if type(key) is Literal and type(key.value) is str:
                 keys.append(key.value)

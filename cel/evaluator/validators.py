@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from cel import operators
 from cel.checker.checker import Checked
 from cel.checker.declarations import (
     BOOL_KIND,
@@ -35,18 +36,7 @@ from cel.checker.declarations import (
 from cel.errors import EvaluationError, Issue, compilation_failed
 from cel.library.formatting import Clause, FormatError, interpolate
 from cel.library.values import AbortedError
-from cel.parser.syntax import (
-    IN,
-    INDEX,
-    OPTIONAL_INDEX,
-    Call,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    children,
-)
+from cel.parser.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, children
 from cel.recursion import with_room
 
 _TEXT_KINDS: Final = frozenset(
@@ -282,13 +272,13 @@ class _Folder:
             if isinstance(value, EvaluationError):
                 return str(value)
             self.constants.add(node.id)
-        elif node.function == IN and type(node.args[1]) is ListExpr and not node.args[1].elements:
+        elif node.function == operators.IN and type(node.args[1]) is ListExpr and not node.args[1].elements:
             self.constants.add(node.id)
         elif node.function in ("matches", "find", "findAll") and len(operands) > 1:
             pattern = self.constant(operands[1])
             if isinstance(pattern, str):
                 return _regex_problem(pattern)
-        elif node.function in (INDEX, OPTIONAL_INDEX):
+        elif node.function in (operators.INDEX, operators.OPTIONAL_INDEX):
             return self.qualifier(node.args[1])
         return None
 
@@ -323,10 +313,6 @@ def descendants(node: Expr) -> Iterator[Expr]:
             pending.extend(children(current))
 
 
-def _equivalent(left: Type, right: Type) -> bool:
-    return left.is_exact(right)
-
-
 def _mismatch(node: Expr, expected: Type, found: Type) -> Issue:
     return Issue(node.offset, f"expected type '{expected.display()}' but found '{found.display()}'")
 
@@ -341,7 +327,7 @@ def _mixed_list(node: ListExpr, types: Mapping[int, Type]) -> Iterator[Issue]:
         found = _unwrapped(types[element.id], optional=position in node.optional_indices)
         if expected is None:
             expected = found
-        elif not _equivalent(expected, found):
+        elif not expected.is_exact(found):
             yield _mismatch(element, expected, found)
             return
 
@@ -353,7 +339,7 @@ def _mixed_map(node: MapExpr, types: Mapping[int, Type]) -> Iterator[Issue]:
     for entry in node.entries[1:]:
         found_key = types[entry.key.id]
         found_value = _unwrapped(types[entry.value.id], optional=entry.optional)
-        if not _equivalent(key_type, found_key):
+        if not key_type.is_exact(found_key):
             yield _mismatch(entry.key, key_type, found_key)
-        if not _equivalent(value_type, found_value):
+        if not value_type.is_exact(found_value):
             yield _mismatch(entry.value, value_type, found_value)

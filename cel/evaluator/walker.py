@@ -23,6 +23,7 @@ from collections.abc import Generator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from cel import operators
 from cel.checker.checker import PART_LENGTH, Checked
 from cel.checker.declarations import TYPE_KIND, Overload, Type
 from cel.errors import EvaluationError
@@ -82,31 +83,11 @@ from cel.library.values import (
     make_map,
     map_find,
     no_such_overload,
+    not_equal,
     to_text,
 )
-from cel.parser import syntax
 from cel.parser.syntax import (
     ACCUMULATOR,
-    ADD,
-    CHAIN,
-    CONDITIONAL,
-    DIVIDE,
-    EQUALS,
-    GREATER,
-    GREATER_EQUALS,
-    IN,
-    INDEX,
-    LESS,
-    LESS_EQUALS,
-    LOGICAL_AND,
-    LOGICAL_NOT,
-    LOGICAL_OR,
-    MAP_INSERT,
-    MODULO,
-    MULTIPLY,
-    NOT_EQUALS,
-    NOT_STRICTLY_FALSE,
-    SUBTRACT,
     Call,
     Comprehension,
     Expr,
@@ -124,13 +105,27 @@ from cel.recursion import with_room
 _CONVERSIONS: Final = frozenset(
     ("bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint")
 )
-_BRANCHING: Final = frozenset((LOGICAL_AND, LOGICAL_OR, CONDITIONAL, NOT_STRICTLY_FALSE, "or", "orValue", IN))
+_BRANCHING: Final = frozenset(
+    (
+        operators.LOGICAL_AND,
+        operators.LOGICAL_OR,
+        operators.CONDITIONAL,
+        operators.NOT_STRICTLY_FALSE,
+        "or",
+        "orValue",
+        operators.IN,
+    )
+)
 """Calls whose first operand is not simply the value the rest starts from."""
 _MATCHING: Final = frozenset(("matches", "find", "findAll"))
-_NOT_IN_RUNS: Final = CHAIN | {EQUALS, NOT_EQUALS, ADD, MAP_INSERT}
+_NOT_IN_RUNS: Final = operators.CHAIN | {operators.EQUALS, operators.NOT_EQUALS, operators.ADD, operators.MAP_INSERT}
 _IN_PLACE: Final = frozenset(
-    (ADD, SUBTRACT, MULTIPLY, DIVIDE, MODULO, LOGICAL_NOT, LESS, LESS_EQUALS, GREATER, GREATER_EQUALS, "dyn")
-)  # fmt: skip
+    (
+        *(operators.ADD, operators.SUBTRACT, operators.MULTIPLY, operators.DIVIDE, operators.MODULO),
+        *(operators.LESS, operators.LESS_EQUALS, operators.GREATER, operators.GREATER_EQUALS),
+        *(operators.LOGICAL_NOT, "dyn"),
+    )
+)
 """Operators: what is slow of them spends itself."""
 RUN_MIN: Final = 4
 
@@ -195,7 +190,11 @@ def plan(checked: Checked) -> Plan:
 def plan_in_parts(checked: Checked) -> Generator[None, None, Plan]:
     """As `plan`, with breaks where it takes long: between the terms of a long `&&` or `||`."""
     expr = checked.expr
-    if len(checked.source) > PART_LENGTH and type(expr) is Call and expr.function in (LOGICAL_AND, LOGICAL_OR):
+    if (
+        len(checked.source) > PART_LENGTH
+        and type(expr) is Call
+        and expr.function in (operators.LOGICAL_AND, operators.LOGICAL_OR)
+    ):
         planner = Planner(checked)
         steps: list[Step] = []
         start = 0
@@ -204,7 +203,7 @@ def plan_in_parts(checked: Checked) -> Generator[None, None, Plan]:
             if term.offset > start + PART_LENGTH:
                 start = term.offset
                 yield
-        return Plan(logical(steps, decisive=expr.function == LOGICAL_OR), planner)
+        return Plan(logical(steps, decisive=expr.function == operators.LOGICAL_OR), planner)
     return plan(checked)
 
 
@@ -251,18 +250,18 @@ class Planner:
 
     def split(self, node: Expr, scope: Scope) -> tuple[Expr | None, Part | None]:
         """The left operand and what is done with it; (None, None) when the node has no such form."""
-        if type(node) is Select or (type(node) is Call and node.function in CHAIN):
+        if type(node) is Select or (type(node) is Call and node.function in operators.CHAIN):
             return self.chain(node, scope)
         if type(node) is not Call or node.function in _BRANCHING:
             return None, None
         operands = node.args if node.target is None else (node.target, *node.args)
         if not operands:
             return None, None
-        if node.function == MAP_INSERT and self.is_accumulator(operands[0], scope):
+        if node.function == operators.MAP_INSERT and self.is_accumulator(operands[0], scope):
             return operands[0], self.insertion(operands[1:], scope)
-        if node.function == ADD and self.is_accumulator(operands[0], scope) and type(operands[1]) is ListExpr:
+        if node.function == operators.ADD and self.is_accumulator(operands[0], scope) and type(operands[1]) is ListExpr:
             return operands[0], self.appending(operands[1], scope)
-        if node.function in (EQUALS, NOT_EQUALS):
+        if node.function in (operators.EQUALS, operators.NOT_EQUALS):
             return operands[0], self.equality(node.function, operands[1], scope)
         run = self.run_of(node)
         if run is not None:
@@ -359,13 +358,13 @@ class Planner:
             if type(node) is Select:
                 found.append((node.field, None, False))
                 node = node.operand
-            elif type(node) is Call and node.function in CHAIN:
+            elif type(node) is Call and node.function in operators.CHAIN:
                 index = node.args[1]
                 key = self.constant(index)
                 step = None if key is not MISSING else self.plan(index, scope)
                 if step is not None and is_attribute(index):
                     step = uncharged(step)
-                found.append((key, step, node.function != INDEX))
+                found.append((key, step, node.function != operators.INDEX))
                 node = node.args[0]
             else:
                 break
@@ -379,7 +378,7 @@ class Planner:
         is_test = type(node) is Select and node.test_only
         node, qualifiers = self.qualifiers(node, scope)
         # A name is charged where it is read, a conditional nowhere; any other start is an attribute of its own.
-        is_conditional = type(node) is Call and node.function == CONDITIONAL
+        is_conditional = type(node) is Call and node.function == operators.CONDITIONAL
         start_cost = (0 if type(node) is Ident or is_conditional else 1) - is_test
         if is_conditional:
             self.continued.add(node.id)
@@ -516,27 +515,17 @@ class Planner:
         return checked_call
 
     def equality(self, function: str, right: Expr, scope: Scope) -> Part:
-        step = self.plan(right, scope)
-        wanted = function == EQUALS
-
-        def compare(left: Any, other: Any) -> bool:
-            if wanted:
-                return equal(left, other)
-            try:
-                return not equal(left, other)
-            except EvaluationError:
-                return True
-
-        return pair_steps(step, compare, compared_cost, is_charged_before=True)
+        compare = equal if function == operators.EQUALS else not_equal
+        return pair_steps(self.plan(right, scope), compare, compared_cost, is_charged_before=True)
 
     def branching(self, node: Call, scope: Scope) -> Step:
         operands = node.args if node.target is None else (node.target, *node.args)
         match node.function:
-            case syntax.LOGICAL_AND:
+            case operators.LOGICAL_AND:
                 return logical([self.plan(term, scope) for term in terms_of(node)], decisive=False)
-            case syntax.LOGICAL_OR:
+            case operators.LOGICAL_OR:
                 return logical([self.plan(term, scope) for term in terms_of(node)], decisive=True)
-            case syntax.CONDITIONAL:
+            case operators.CONDITIONAL:
                 if node.id in self.continued:
                     self.continued.update(branch.id for branch in operands[1:])
                 condition, *branches = (self.plan(operand, scope) for operand in operands)
@@ -545,13 +534,13 @@ class Planner:
                     for branch, step in zip(operands[1:], branches, strict=True)
                 )
                 return conditional(condition, truthy, falsy)
-            case syntax.NOT_STRICTLY_FALSE:
+            case operators.NOT_STRICTLY_FALSE:
                 return not_strictly_false(self.plan(operands[0], scope))
             case "or" | "orValue" if len(operands) == 2:
                 is_value = node.function == "orValue"
                 first, second = (self.plan(operand, scope) for operand in operands)
                 return alternative(first, second, is_value=is_value, is_strict=self.environment.minor >= 37)
-            case syntax.IN:
+            case operators.IN:
                 return self.membership(node, operands, scope)
             case _:
                 return constant_call(self.implementation(node, len(operands)))
@@ -572,7 +561,7 @@ class Planner:
 
                 return is_member
         cost = contained_cost if chosen == ("in_list",) else one
-        part = pair_steps(collection, SINGLETONS[IN], cost, is_charged_before=True)
+        part = pair_steps(collection, SINGLETONS[operators.IN], cost, is_charged_before=True)
         return spine(element, [part])
 
     # --- literals

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from cel import operators
 from cel.errors import EvaluationError
 from cel.integers import INT_MAX, INT_MIN, UINT_MAX, UInt
 from cel.library.values import (
@@ -73,7 +74,7 @@ def add(left: Any, right: Any) -> Any:
     spend(30)
     if cls in _ADDERS:
         no_such_overload()
-    operand_error("_+_", left)
+    operand_error(operators.ADD, left)
 
 
 def subtract(left: Any, right: Any) -> Any:
@@ -93,7 +94,7 @@ def subtract(left: Any, right: Any) -> Any:
     spend(30)
     if cls in _SUBTRACTORS:
         no_such_overload()
-    operand_error("_-_", left)
+    operand_error(operators.SUBTRACT, left)
 
 
 def multiply(left: Any, right: Any) -> Any:
@@ -109,7 +110,7 @@ def multiply(left: Any, right: Any) -> Any:
     spend(30)
     if cls in NUMBERS:
         no_such_overload()
-    operand_error("_*_", left)
+    operand_error(operators.MULTIPLY, left)
 
 
 def divide(left: Any, right: Any) -> Any:
@@ -128,7 +129,7 @@ def divide(left: Any, right: Any) -> Any:
     spend(30)
     if cls in NUMBERS:
         no_such_overload()
-    operand_error("_/_", left)
+    operand_error(operators.DIVIDE, left)
 
 
 def modulo(left: Any, right: Any) -> Any:
@@ -146,7 +147,7 @@ def modulo(left: Any, right: Any) -> Any:
     spend(30)
     if cls is int or cls is UInt:
         no_such_overload()
-    operand_error("_%_", left)
+    operand_error(operators.MODULO, left)
 
 
 def negate(value: Any) -> Any:
@@ -159,7 +160,7 @@ def negate(value: Any) -> Any:
         return Duration(checked_int(-value.nanos))
     if cls is bool:
         no_such_overload()
-    operand_error("-_", value)
+    operand_error(operators.NEGATE, value)
 
 
 def logical_not(value: Any) -> bool:

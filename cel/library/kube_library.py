@@ -16,7 +16,7 @@ from cel.errors import EvaluationError
 from cel.integers import UInt
 from cel.library import lists, strings
 from cel.library.stdlib import IMPLEMENTATIONS, Implementation
-from cel.library.values import ComputedQuantity, Duration, Optional, spend
+from cel.library.values import ComputedQuantity, Duration, Optional, spend, succeeds
 from cel.quantity import Quantity
 from cel.semver import Semver
 
@@ -29,14 +29,6 @@ def quantity(text: str) -> Quantity:
         return Quantity.parse(text)
     except ValueError as error:
         raise EvaluationError(str(error)) from None
-
-
-def is_quantity(text: str) -> bool:
-    try:
-        quantity(text)
-    except EvaluationError:
-        return False
-    return True
 
 
 def as_integer(value: Quantity) -> int:
@@ -94,14 +86,6 @@ def semver(text: str, normalize: bool = False) -> Semver:
         raise EvaluationError(str(error)) from None
 
 
-def is_semver(text: str, normalize: bool = False) -> bool:
-    try:
-        semver(text, normalize)
-    except EvaluationError:
-        return False
-    return True
-
-
 def compare_versions(left: Semver, right: Semver) -> int:
     spend(2 + min(len(left.key), len(right.key)) // 4)
     return left.compare_to(right)
@@ -128,7 +112,7 @@ def _network(name: str) -> Implementation:
 
 _KUBERNETES: Final[dict[str, Implementation]] = {
     "string_to_quantity": quantity,
-    "is_quantity_string": is_quantity,
+    "is_quantity_string": succeeds(quantity),
     "quantity_sign": Quantity.sign,
     "quantity_is_greater_than": lambda left, right: left.nano > right.nano,
     "quantity_is_less_than": lambda left, right: left.nano < right.nano,
@@ -142,8 +126,8 @@ _KUBERNETES: Final[dict[str, Implementation]] = {
     "quantity_sub_int": quantity_sub_int,
     "string_to_semver": semver,
     "string_bool_to_semver": semver,
-    "is_semver_string": is_semver,
-    "is_semver_string_bool": is_semver,
+    "is_semver_string": succeeds(semver),
+    "is_semver_string_bool": succeeds(semver),
     "semver_is_greater_than": lambda left, right: compare_versions(left, right) > 0,
     "semver_is_less_than": lambda left, right: compare_versions(left, right) < 0,
     "semver_compare_to": compare_versions,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from cel.errors import EvaluationError
 from cel.gotext import quote
-from cel.library.values import no_such_overload, spend
+from cel.library.values import no_such_overload, spend, succeeds
 
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _DIGITS: Final = frozenset("0123456789")
@@ -294,12 +294,7 @@ def ip(text: str) -> IP:
     return address
 
 
-def is_ip(text: str) -> bool:
-    try:
-        ip(text)
-    except EvaluationError:
-        return False
-    return True
+is_ip: Final = succeeds(ip)
 
 
 def ip_is_canonical(text: str) -> bool:
@@ -345,12 +340,7 @@ def cidr(text: str) -> CIDR:
     return block
 
 
-def is_cidr(text: str) -> bool:
-    try:
-        cidr(text)
-    except EvaluationError:
-        return False
-    return True
+is_cidr: Final = succeeds(cidr)
 
 
 def cidr_contains_ip_text(block: CIDR, text: Any) -> bool:

@@ -8,7 +8,7 @@ Source: Go's regexp/syntax parse.go and perl_groups.go, 1.26 (flags as `syntax.P
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 CONCAT: Final = "concat"
 ALTERNATE: Final = "alternate"
@@ -92,47 +92,37 @@ def fold_orbit(character: str) -> frozenset[str]:
     return frozenset(orbit)
 
 
-class CharSet:
+class CharSet(NamedTuple):
     """A set of characters: ranges and Unicode classes, possibly negated, possibly without regard to case."""
 
-    __slots__ = ("_classes", "_is_folded", "_is_negated", "_ranges")
-
-    def __init__(
-        self,
-        ranges: _Ranges,
-        classes: tuple[Callable[[str], bool], ...] = (),
-        *,
-        is_negated: bool = False,
-        is_folded: bool = False,
-    ) -> None:
-        self._ranges: Final = ranges
-        self._classes: Final = classes
-        self._is_negated: Final = is_negated
-        self._is_folded: Final = is_folded
+    ranges: _Ranges
+    classes: tuple[Callable[[str], bool], ...] = ()
+    is_negated: bool = False
+    is_folded: bool = False
 
     def contains(self, character: str) -> bool:
-        variants = fold_orbit(character) if self._is_folded else (character,)
-        return any(map(self._has, variants)) != self._is_negated
+        variants = fold_orbit(character) if self.is_folded else (character,)
+        return any(map(self._has, variants)) != self.is_negated
 
     def _has(self, character: str) -> bool:
         code = ord(character)
-        return any(low <= code <= high for low, high in self._ranges) or any(test(character) for test in self._classes)
+        return any(low <= code <= high for low, high in self.ranges) or any(test(character) for test in self.classes)
 
     def members(self, limit: int) -> frozenset[str] | None:
         """All characters of the set, or None when there are more than `limit`."""
-        if self._is_negated or self._classes or sum(high - low + 1 for low, high in self._ranges) > limit:
+        if self.is_negated or self.classes or sum(high - low + 1 for low, high in self.ranges) > limit:
             return None
-        characters = [chr(code) for low, high in self._ranges for code in range(low, high + 1)]
-        if self._is_folded:
+        characters = [chr(code) for low, high in self.ranges for code in range(low, high + 1)]
+        if self.is_folded:
             characters = [variant for character in characters for variant in fold_orbit(character)]
         return frozenset(characters)
 
     def to_python(self) -> str | None:
         """The set in the syntax of Python's `re`, or None when it cannot be said there."""
-        if self._classes:
+        if self.classes:
             return None
-        ranges = self._ranges
-        if self._is_folded:
+        ranges = self.ranges
+        if self.is_folded:
             size = sum(high - low + 1 for low, high in ranges)
             if size > 512:
                 return None
@@ -140,12 +130,12 @@ class CharSet:
                 variant for low, high in ranges for code in range(low, high + 1) for variant in fold_orbit(chr(code))
             }
             ranges = tuple((ord(variant), ord(variant)) for variant in sorted(variants))
-        if len(ranges) == 1 and ranges[0][0] == ranges[0][1] and not self._is_negated:
+        if len(ranges) == 1 and ranges[0][0] == ranges[0][1] and not self.is_negated:
             return _escaped(ranges[0][0])
         if not ranges:
-            return "(?s:.)" if self._is_negated else "(?!)"
+            return "(?s:.)" if self.is_negated else "(?!)"
         body = "".join(_escaped(low) if low == high else f"{_escaped(low)}-{_escaped(high)}" for low, high in ranges)
-        return f"[{'^' if self._is_negated else ''}{body}]"
+        return f"[{'^' if self.is_negated else ''}{body}]"
 
 
 def _escaped(code: int) -> str:
@@ -155,45 +145,30 @@ def _escaped(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-class Node:
+class Node(NamedTuple):
     """A part of a pattern: `kind` says which of the fields count."""
 
-    __slots__ = ("assertion", "chars", "is_lazy", "kind", "largest", "parts", "smallest")
-
-    def __init__(
-        self,
-        kind: str,
-        parts: tuple[Node, ...] = (),
-        *,
-        chars: CharSet | None = None,
-        assertion: str = "",
-        smallest: int = 0,
-        largest: int = 0,
-        is_lazy: bool = False,
-    ) -> None:
-        self.kind: Final = kind
-        self.parts: Final = parts
-        self.chars: Final = chars
-        self.assertion: Final = assertion
-        self.smallest: Final = smallest
-        self.largest: Final = largest  # -1: no limit
-        self.is_lazy: Final = is_lazy
+    kind: str
+    parts: tuple[Node, ...] = ()
+    chars: CharSet | None = None
+    assertion: str = ""
+    smallest: int = 0
+    largest: int = 0
+    """-1: no limit."""
+    is_lazy: bool = False
 
 
 _NOTHING: Final = Node(EMPTY)
 
 
-class _Flags:
-    __slots__ = ("dot_all", "fold", "lazy", "multi_line")
+class _Flags(NamedTuple):
+    fold: bool = False
+    multi_line: bool = False
+    dot_all: bool = False
+    lazy: bool = False
 
-    def __init__(self, fold: bool, multi_line: bool, dot_all: bool, lazy: bool) -> None:
-        self.fold = fold
-        self.multi_line = multi_line
-        self.dot_all = dot_all
-        self.lazy = lazy
 
-    def copy(self) -> _Flags:
-        return _Flags(self.fold, self.multi_line, self.dot_all, self.lazy)
+_FLAGS: Final = {"i": "fold", "m": "multi_line", "s": "dot_all", "U": "lazy"}
 
 
 class _Group:
@@ -236,7 +211,7 @@ class _Parser:
     def __init__(self, pattern: str) -> None:
         self.pattern: Final = pattern
         self.position = 0
-        self.flags = _Flags(fold=False, multi_line=False, dot_all=False, lazy=False)
+        self.flags = _Flags()
         self.groups = [_Group(self.flags)]
         self.last_repeat = -1
 
@@ -337,7 +312,6 @@ class _Parser:
             self.perl_group()
             return
         self.groups.append(_Group(self.flags))
-        self.flags = self.flags.copy()
         self.position += 1
 
     def close_group(self) -> None:
@@ -360,15 +334,14 @@ class _Parser:
             if not name or not name.replace("_", "a").isalnum() or not name.isascii():
                 raise RegexError("invalid named capture", rest[: end + 1])
             self.groups.append(_Group(self.flags))
-            self.flags = self.flags.copy()
             self.position += end + 1
             return
-        flags = self.flags.copy()
+        flags = self.flags
         value = True
         has_flag = False
         for length, character in enumerate(rest[2:], 3):
-            if character in "imsU":
-                setattr(flags, {"i": "fold", "m": "multi_line", "s": "dot_all", "U": "lazy"}[character], value)
+            if character in _FLAGS:
+                flags = flags._replace(**{_FLAGS[character]: value})
                 has_flag = True
             elif character == "-" and value:
                 value = has_flag = False

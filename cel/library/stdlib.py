@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from cel import operators
 from cel.errors import EvaluationError
 from cel.gotext import format_double
 from cel.integers import INT_MAX, INT_MIN, UINT_MAX, UInt
@@ -252,18 +253,18 @@ def _matches(text: Any, pattern: Any) -> bool:
 
 
 SINGLETONS: Final[dict[str, Implementation]] = {
-    "_+_": add,
-    "_-_": subtract,
-    "_*_": multiply,
-    "_/_": divide,
-    "_%_": modulo,
-    "-_": negate,
-    "!_": logical_not,
-    "_<_": less,
-    "_<=_": less_equals,
-    "_>_": greater,
-    "_>=_": greater_equals,
-    "@in": contains,
+    operators.ADD: add,
+    operators.SUBTRACT: subtract,
+    operators.MULTIPLY: multiply,
+    operators.DIVIDE: divide,
+    operators.MODULO: modulo,
+    operators.NEGATE: negate,
+    operators.LOGICAL_NOT: logical_not,
+    operators.LESS: less,
+    operators.LESS_EQUALS: less_equals,
+    operators.GREATER: greater,
+    operators.GREATER_EQUALS: greater_equals,
+    operators.IN: contains,
     "size": size,
     "type": type_of,
     "dyn": _identity,

@@ -21,9 +21,10 @@ Source: cel-go v0.26.0 and v0.29.2, common/types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
+from cel import operators
 from cel.errors import EvaluationError
 from cel.gotext import format_double
 from cel.integers import INT_MAX, INT_MIN, UINT_MAX, UInt
@@ -291,6 +292,19 @@ def no_such_overload(function: str = "", arguments: Iterable[Any] = ()) -> NoRet
     raise EvaluationError("no such overload")
 
 
+def succeeds(function: Callable[..., Any]) -> Callable[..., bool]:
+    """Whether `function` has a value for its arguments: `isIP` of `ip`."""
+
+    def has_value(*arguments: Any) -> bool:
+        try:
+            function(*arguments)
+        except EvaluationError:
+            return False
+        return True
+
+    return has_value
+
+
 def hashable_key(key: Any) -> Any:
     """What a map or a set keeps a key under; fails where a Go map would panic."""
     cls = key.__class__
@@ -324,6 +338,14 @@ def equal_or_false(left: Any, right: Any) -> bool:
         return equal(left, right)
     except EvaluationError:
         return False
+
+
+def not_equal(left: Any, right: Any) -> bool:
+    """`left != right`, which is true of values that cannot be compared."""
+    try:
+        return not equal(left, right)
+    except EvaluationError:
+        return True
 
 
 def _not_false(left: Any, right: Any) -> bool:
@@ -475,25 +497,25 @@ def operand_error(function: str, value: Any) -> NoReturn:
 
 def less(left: Any, right: Any) -> bool:
     if left.__class__ not in _COMPARABLE:
-        operand_error("_<_", left)
+        operand_error(operators.LESS, left)
     return compare(left, right) < 0
 
 
 def less_equals(left: Any, right: Any) -> bool:
     if left.__class__ not in _COMPARABLE:
-        operand_error("_<=_", left)
+        operand_error(operators.LESS_EQUALS, left)
     return compare(left, right) <= 0
 
 
 def greater(left: Any, right: Any) -> bool:
     if left.__class__ not in _COMPARABLE:
-        operand_error("_>_", left)
+        operand_error(operators.GREATER, left)
     return compare(left, right) > 0
 
 
 def greater_equals(left: Any, right: Any) -> bool:
     if left.__class__ not in _COMPARABLE:
-        operand_error("_>=_", left)
+        operand_error(operators.GREATER_EQUALS, left)
     return compare(left, right) >= 0
 
 

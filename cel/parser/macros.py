@@ -20,10 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeAlias
 
-from cel.parser import syntax
+from cel import operators
 from cel.parser.syntax import (
     ACCUMULATOR,
-    MAP_INSERT,
     UNUSED_ITER_VAR,
     Call,
     Comprehension,
@@ -166,8 +165,8 @@ def _fold_all(at: _At, target: Expr, names: tuple[str, str | None], predicate: E
         target,
         names,
         at.literal(True),
-        at.call(syntax.NOT_STRICTLY_FALSE, at.accumulator()),
-        at.call(syntax.LOGICAL_AND, at.accumulator(), predicate),
+        at.call(operators.NOT_STRICTLY_FALSE, at.accumulator()),
+        at.call(operators.LOGICAL_AND, at.accumulator(), predicate),
         result=at.accumulator(),
     )
 
@@ -177,8 +176,8 @@ def _fold_exists(at: _At, target: Expr, names: tuple[str, str | None], predicate
         target,
         names,
         at.literal(False),
-        at.call(syntax.NOT_STRICTLY_FALSE, at.call(syntax.LOGICAL_NOT, at.accumulator())),
-        at.call(syntax.LOGICAL_OR, at.accumulator(), predicate),
+        at.call(operators.NOT_STRICTLY_FALSE, at.call(operators.LOGICAL_NOT, at.accumulator())),
+        at.call(operators.LOGICAL_OR, at.accumulator(), predicate),
         result=at.accumulator(),
     )
 
@@ -189,17 +188,19 @@ def _fold_exists_one(at: _At, target: Expr, names: tuple[str, str | None], predi
         names,
         at.literal(0),
         at.literal(True),
-        at.call(syntax.CONDITIONAL, predicate, at.call(syntax.ADD, at.accumulator(), at.literal(1)), at.accumulator()),
-        result=at.call(syntax.EQUALS, at.accumulator(), at.literal(1)),
+        at.call(
+            operators.CONDITIONAL, predicate, at.call(operators.ADD, at.accumulator(), at.literal(1)), at.accumulator()
+        ),
+        result=at.call(operators.EQUALS, at.accumulator(), at.literal(1)),
     )
 
 
 def _fold_to_list(
     at: _At, target: Expr, names: tuple[str, str | None], predicate: Expr | None, transform: Expr
 ) -> Expr:
-    step: Expr = at.call(syntax.ADD, at.accumulator(), at.list(transform))
+    step: Expr = at.call(operators.ADD, at.accumulator(), at.list(transform))
     if predicate is not None:
-        step = at.call(syntax.CONDITIONAL, predicate, step, at.accumulator())
+        step = at.call(operators.CONDITIONAL, predicate, step, at.accumulator())
     return at.fold(target, names, at.list(), at.literal(True), step, result=at.accumulator())
 
 
@@ -243,9 +244,9 @@ def _transform_list(builder: Builder, offset: int, target: Expr | None, args: tu
 def _fold_to_map(
     at: _At, target: Expr, names: tuple[str, str], predicate: Expr | None, entry: tuple[Expr, ...]
 ) -> Expr:
-    step: Expr = at.call(MAP_INSERT, at.accumulator(), *entry)
+    step: Expr = at.call(operators.MAP_INSERT, at.accumulator(), *entry)
     if predicate is not None:
-        step = at.call(syntax.CONDITIONAL, predicate, step, at.accumulator())
+        step = at.call(operators.CONDITIONAL, predicate, step, at.accumulator())
     empty = MapExpr(at.builder.new_id(), at.offset, ())
     return at.fold(target, names, empty, at.literal(True), step, result=at.accumulator())
 
@@ -273,7 +274,7 @@ def _optional_map(function: str, *, flat: bool) -> Expander:
         at = _At(builder, offset)
         value = at.bind(name.name, at.member_call("value", copy(builder, target)), args[1])
         return at.call(
-            syntax.CONDITIONAL,
+            operators.CONDITIONAL,
             at.member_call("hasValue", target),
             value if flat else at.call("optional.of", value),
             at.call("optional.none"),

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
+from cel import operators
 from cel.errors import Issue
 from cel.integers import UINT_MAX, UInt
-from cel.parser import syntax
 from cel.parser.lexer import (
     BYTES,
     EOF,
@@ -63,7 +63,7 @@ _PRECEDENCE: Final = {
     "/": _PRODUCT,
     "%": _PRODUCT,
 }
-_FUNCTION: Final = {text: f"_{text}_" for text in _PRECEDENCE} | {"in": syntax.IN}
+_FUNCTION: Final = {text: f"_{text}_" for text in _PRECEDENCE} | {"in": operators.IN}
 
 
 class UnexpectedTokenError(Exception):
@@ -207,7 +207,7 @@ class Parser:
         self.expect(":")
         otherwise = self.binary(0)
         self.height = max(height, self.height) + 1
-        return Call(self.new_id(), offset, syntax.CONDITIONAL, None, (condition, then, otherwise))
+        return Call(self.new_id(), offset, operators.CONDITIONAL, None, (condition, then, otherwise))
 
     def logical(self, first: Expr, kind: str, precedence: int) -> Expr:
         """The rest of a chain of one of `&&`, `||`, balanced."""
@@ -249,7 +249,7 @@ class Parser:
             value = self.postfix(self.primary())
         if count % 2 == 0:
             return value
-        return Call(self.new_id(), offset, syntax.LOGICAL_NOT if kind == "!" else syntax.NEGATE, None, (value,))
+        return Call(self.new_id(), offset, operators.LOGICAL_NOT if kind == "!" else operators.NEGATE, None, (value,))
 
     def primary(self) -> Expr:
         """A name, call, literal, aggregate or parenthesized expression."""
@@ -322,7 +322,7 @@ class Parser:
         self.height += 1
         if optional:
             name = Literal(self.new_id(), name_offset, field)
-            return Call(self.new_id(), offset, syntax.OPTIONAL_SELECT, None, (operand, name))
+            return Call(self.new_id(), offset, operators.OPTIONAL_SELECT, None, (operand, name))
         return Select(self.new_id(), offset, operand, field)
 
     def field_name(self) -> str:
@@ -353,10 +353,10 @@ class Parser:
 
     def index(self, operand: Expr, offset: int) -> Expr:
         height = self.height
-        function = syntax.INDEX
+        function = operators.INDEX
         if self.kinds[self.position] == "?":
             self.position += 1
-            function = syntax.OPTIONAL_INDEX
+            function = operators.OPTIONAL_INDEX
         index = self.binary(0)
         self.expect("]")
         self.height = max(height, self.height) + 1

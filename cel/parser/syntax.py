@@ -21,31 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-# cel-go's names of the operators (common/operators).
-CONDITIONAL: Final = "_?_:_"
-LOGICAL_AND: Final = "_&&_"
-LOGICAL_OR: Final = "_||_"
-LOGICAL_NOT: Final = "!_"
-EQUALS: Final = "_==_"
-NOT_EQUALS: Final = "_!=_"
-LESS: Final = "_<_"
-LESS_EQUALS: Final = "_<=_"
-GREATER: Final = "_>_"
-GREATER_EQUALS: Final = "_>=_"
-ADD: Final = "_+_"
-SUBTRACT: Final = "_-_"
-MULTIPLY: Final = "_*_"
-DIVIDE: Final = "_/_"
-MODULO: Final = "_%_"
-NEGATE: Final = "-_"
-IN: Final = "@in"
-INDEX: Final = "_[_]"
-OPTIONAL_INDEX: Final = "_[?_]"
-OPTIONAL_SELECT: Final = "_?._"
-NOT_STRICTLY_FALSE: Final = "@not_strictly_false"
-MAP_INSERT: Final = "cel.@mapInsert"
-CHAIN: Final = frozenset((INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT))
-"""What goes on from a value as a selection does."""
+from cel import operators
 
 ACCUMULATOR: Final = "@result"
 """The accumulator of every macro but `cel.bind`; no source text can spell it."""
@@ -298,7 +274,7 @@ def children(node: Expr) -> Iterator[Expr]:
 
 def is_attribute(node: Expr) -> bool:
     """A name with selections: what cel-go does not charge once more inside of an index or a conditional."""
-    return type(node) in (Ident, Select) or (type(node) is Call and node.function in CHAIN)
+    return type(node) in (Ident, Select) or (type(node) is Call and node.function in operators.CHAIN)
 
 
 def terms_of(node: Call) -> list[Expr]:

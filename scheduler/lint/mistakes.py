@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from allocator.names import is_c_identifier
+from cel import operators
 from cel.errors import CompileError
-from cel.parser import syntax
 from cel.parser.frontend import parse
 from cel.parser.lexer import IDENT, Tokens, tokenize
 from cel.parser.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, children
@@ -31,12 +31,12 @@ from scheduler.model.api_rules import ID_LENGTH_MAX
 
 ACCESSORS: Final = ("string", "int", "bool", "version", "quantity", "list", "number", "double", "float")
 _ORDERINGS: Final = {
-    syntax.LESS: syntax.GREATER,
-    syntax.LESS_EQUALS: syntax.GREATER_EQUALS,
-    syntax.GREATER: syntax.LESS,
-    syntax.GREATER_EQUALS: syntax.LESS_EQUALS,
+    operators.LESS: operators.GREATER,
+    operators.LESS_EQUALS: operators.GREATER_EQUALS,
+    operators.GREATER: operators.LESS,
+    operators.GREATER_EQUALS: operators.LESS_EQUALS,
 }
-_COMPARISONS: Final = {**_ORDERINGS, syntax.EQUALS: syntax.EQUALS, syntax.NOT_EQUALS: syntax.NOT_EQUALS}
+_COMPARISONS: Final = {**_ORDERINGS, operators.EQUALS: operators.EQUALS, operators.NOT_EQUALS: operators.NOT_EQUALS}
 _VERSION_TEXT: Final = re.compile(r"v?(\d+)(?:\.(\d+))(?:\.(\d+))?")
 _NO_FIELD_NAMES: Final = ("in", "true", "false", "null")
 
@@ -118,9 +118,9 @@ def pinned_drivers(expression: str, meant: Callable[[str], str | None] = lambda 
     pending, found = [root], set()
     while pending:
         node = pending.pop()
-        if isinstance(node, Call) and node.function == syntax.LOGICAL_AND:
+        if isinstance(node, Call) and node.function == operators.LOGICAL_AND:
             pending += node.args
-        elif isinstance(node, Call) and node.function == syntax.EQUALS:
+        elif isinstance(node, Call) and node.function == operators.EQUALS:
             for side, other in (node.args, node.args[::-1]):
                 if _is_driver(side) and isinstance(other, Literal) and isinstance(other.value, str):
                     found.add(meant(other.value) or other.value)
@@ -301,7 +301,7 @@ class _Finder:
     def version(self, ref: _Ref, other: Expr, function: str) -> str | None:
         """The version a reference is compared with, as an expression; None when this is no such comparison."""
         if isinstance(other, Call) and other.function == "semver" and other.target is None and not _has_refs(other):
-            if not ref.accessor and function == syntax.EQUALS:
+            if not ref.accessor and function == operators.EQUALS:
                 return None  # valid as it is
             start, end = self.extent(other)
             return self.source[start:end]
@@ -482,11 +482,11 @@ def _driver_texts(node: Expr) -> Iterator[Literal]:
     if not isinstance(node, Call) or node.target is not None or len(node.args) != 2:
         return
     left, right = node.args
-    if node.function in (syntax.EQUALS, syntax.NOT_EQUALS):
+    if node.function in (operators.EQUALS, operators.NOT_EQUALS):
         for side, other in ((left, right), (right, left)):
             if _is_driver(side) and isinstance(other, Literal) and isinstance(other.value, str):
                 yield other
-    elif node.function == syntax.IN and _is_driver(left) and isinstance(right, ListExpr):
+    elif node.function == operators.IN and _is_driver(left) and isinstance(right, ListExpr):
         yield from (each for each in right.elements if isinstance(each, Literal) and isinstance(each.value, str))
 
 
@@ -496,7 +496,7 @@ def _keys(node: Expr) -> tuple[str, tuple[str, ...]] | None:
         if node.field in ("attributes", "capacity") and _is_device(node.operand):
             return node.field, ()
         operand, key = node.operand, node.field
-    elif isinstance(node, Call) and node.function == syntax.INDEX:
+    elif isinstance(node, Call) and node.function == operators.INDEX:
         operand, index = node.args
         if not isinstance(index, Literal) or not isinstance(index.value, str):
             return None
@@ -526,10 +526,10 @@ def _is_value(node: Expr, parent: Expr | None) -> bool:
         return True
     if not isinstance(parent, Call):
         return False
-    if parent.function in (syntax.INDEX, syntax.OPTIONAL_INDEX, syntax.OPTIONAL_SELECT, "size", "dyn"):
+    if parent.function in (operators.INDEX, operators.OPTIONAL_INDEX, operators.OPTIONAL_SELECT, "size", "dyn"):
         return False
-    if parent.function == syntax.IN:
+    if parent.function == operators.IN:
         return parent.args[0] is node
-    if parent.function in (syntax.EQUALS, syntax.NOT_EQUALS):
+    if parent.function in (operators.EQUALS, operators.NOT_EQUALS):
         return not any(isinstance(side, MapExpr) or (side is not node and _ref(side)) for side in parent.args)
     return parent.target is node or parent.target is None
