@@ -1,55 +1,64 @@
-"""A tiny ClusterView for plugin tests, with an API server for claims behind it: conditional writes and nothing else."""
+"""What plugins see in their tests: the core's own store and overlay, with an API server for claims behind them."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
-from allocator import Features, InUse, Inventory, decode_allocation, decode_claim_spec, decode_class, decode_slice
+from allocator import Features, decode_allocation, decode_claim_spec, decode_class, decode_slice
+from scheduler.core.claim_overlay import ClaimOverlay
+from scheduler.core.cluster_view import CoreView
+from scheduler.core.store import Store
+from scheduler.framework.api import Held
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import OwnerReference, Pod
-from scheduler.model.pod_group import PodGroup
+from scheduler.model.timestamps import format_rfc3339
 from tests.plugins.objects import pod
 
 DRIVER = "gpu.example.com"
 NOW_MS = 1_800_000_000_000
 
 
-class Cluster:
-    """Satisfies ClusterView; `execute` stands in for the API server and answers whether the write was accepted."""
+class Cluster(CoreView):
+    """What the core shows to plugins; `execute` answers for the API server whether the write was accepted."""
 
     def __init__(self, *nodes, slices=(), classes=("gpu",), claims=(), features=None) -> None:
-        self.features = features or Features()
-        self.node_infos = {info.name: info for info in nodes}
-        self.inventory = Inventory()
-        self.in_use = InUse()
-        self.claims: dict[ClaimKey, ResourceClaim] = {}
-        self.held: set[ClaimUid] = set()
-        self.pods: dict[str, Pod] = {}
-        self.pod_groups: dict[PodGroupKey, PodGroup] = {}
-        self.uids = 0
+        self.store = Store(features or Features())
+        self.overlay = ClaimOverlay(self.store)
+        uids = itertools.count(1)
+        super().__init__(self.store, self.overlay, lambda: f"uid-{next(uids)}")
+        for info in nodes:
+            self.store.node_infos[info.name] = info
         for obj in slices:
-            self.inventory.put_slice(decode_slice(obj))
+            self.store.observe_slice(decode_slice(obj), 1)
         for obj in classes:
-            self.inventory.put_class(
-                decode_class({"metadata": {"name": obj}, "spec": {}} if isinstance(obj, str) else obj)
-            )
+            full = {"metadata": {"name": obj}, "spec": {}} if isinstance(obj, str) else obj
+            self.store.observe_class(decode_class(full), 1)
         for claim in claims:
             self.put(claim)
 
+    @property
+    def claims(self) -> dict[ClaimKey, ResourceClaim]:
+        """Claims by name."""
+        return {claim.key: claim for claim in self.store.claims.values()}
+
     def put(self, claim: ResourceClaim) -> ResourceClaim:
-        """Observe a claim, counting its devices."""
-        old = self.claims.get(claim.key)
-        if old is not None and old.allocation is not None:
-            self.in_use.remove(old.allocation)
-        if claim.allocation is not None:
-            self.in_use.add(claim.allocation)
-            self.held.discard(claim.uid)  # a hold ends when its allocation is observed
-        self.claims[claim.key] = claim
+        """Observe a claim."""
+        self.store.observe_claim(claim)
+        self.overlay.observe(claim)
         return claim
+
+    def put_pods(self, *pods: Pod) -> None:
+        for one in pods:
+            self.store.observe_pod(one)
+
+    def hold(self, *held: Held) -> None:
+        """Keep these devices for a pod that is being bound."""
+        self.overlay.hold(PodUid("holder"), held)
 
     def change(self, key: ClaimKey, **fields) -> ResourceClaim:
         """Somebody else changes a claim."""
@@ -57,13 +66,13 @@ class Cluster:
         return self.put(replace(claim, revision=claim.revision + 1, **fields))
 
     def delete(self, key: ClaimKey) -> None:
-        claim = self.claims.pop(key)
-        if claim.allocation is not None:
-            self.in_use.remove(claim.allocation)
+        uid = self.claims[key].uid
+        self.store.delete_claim(uid, 0)
+        self.overlay.forget(uid)
 
     def execute(self, decision) -> bool:
         """What the API server does with a claim write; False is a conflict."""
-        stored = self.claims.get(decision.claim)
+        stored = self.claim(decision.claim)
         if stored is None or stored.uid != decision.uid or stored.revision != decision.expect_revision:
             return False
         match decision:
@@ -80,42 +89,9 @@ class Cluster:
                 self.change(decision.claim, **written)
         return True
 
-    # ClusterView
-
-    def claim(self, key):
-        return self.claims.get(key)
-
-    def is_held(self, claim):
-        return claim in self.held
-
-    def pod(self, uid):
-        return self.pods.get(uid)
-
-    def namespace(self, name):
-        return None
-
-    def pod_group(self, key):
-        return self.pod_groups.get(key)
-
-    def users_of(self, claim):
-        return tuple(self._users_of(claim))
-
-    def _users_of(self, claim):
-        for one in self.pods.values():
-            entries = one.spec.resource_claims or ()
-            generated = {status.name: status.resource_claim_name for status in one.status.resource_claim_statuses or ()}
-            if any(claim.name == (entry.resource_claim_name or generated.get(entry.name)) for entry in entries):
-                yield one.uid
-
-    def new_uid(self):
-        self.uids += 1
-        return f"uid-{self.uids}"
-
 
 def rfc3339(at_ms: int) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_rfc3339(at_ms // 1000)
 
 
 def cycle_of(one: Pod, now_ms: int = NOW_MS) -> Cycle:

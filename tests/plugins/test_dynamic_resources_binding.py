@@ -54,7 +54,7 @@ class Binding:
         assert self.plugin.pre_filter(self.cycle, self.view).status.is_success
         self.reserved = self.plugin.reserve(self.cycle, info_of(self.view), self.view)
         assert self.reserved.status == SUCCESS, self.reserved.status
-        self.view.held.update(held.uid for held in self.reserved.held)
+        self.view.hold(*self.reserved.held)
         self.sent: list[str] = []
 
     def step(self, now_ms=NOW_MS):

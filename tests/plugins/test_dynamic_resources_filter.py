@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Features
+from scheduler.framework.api import Held
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.claim import Consumer
-from scheduler.model.keys import ClaimUid
+from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch, preference
 from tests.plugins.cluster import (
@@ -140,7 +141,7 @@ def test_pre_filter_refuses_requests_nobody_can_serve(request_, features, want) 
 
 def test_pre_filter_waits_for_a_claim_held_for_another_pod() -> None:
     view = one_node(gpu(), claims=[claim()])
-    view.held.add(ClaimUid("uid-of-claim"))
+    view.hold(Held(ClaimKey("default", "claim"), ClaimUid("uid-of-claim"), allocation("node", "gpu-0")))
     want = Status.unresolvable("resource claim default/claim is in the process of being allocated")
     assert attempt(view, pod_with("claim")).pre_filter == want
 
@@ -335,7 +336,7 @@ def test_post_filter_frees_only_what_no_one_else_uses(reserved_for, frees) -> No
 def test_post_filter_leaves_alone_what_a_pod_on_a_node_is_about_to_reserve(is_placed) -> None:
     view = two_nodes(claims=[claim(allocation=allocation("gone", "gpu-0"))])
     other = pod_with("claim", name="other")
-    view.pods = {other.uid: other}
+    view.put_pods(other)
     if is_placed:
         info_of(view, "a").add_pod(other)
     assert len(post_filter(view, attempt(view, pod_with("claim"))).decisions) == (0 if is_placed else 1)
@@ -572,7 +573,7 @@ def test_filter_keeps_what_it_found_per_claim_for_score_and_changes_nothing_else
     made = attempt(view, pod_with("claim"))
     search = made.cycle.get(NodeSearch)
     assert [[str(d) for d in found.device_ids()] for found in search.found["node"]] == [["gpu.example.com/node/gpu-0"]]
-    assert (view.uids, list(view.in_use.devices())) == (0, [])
+    assert (view.new_uid(), list(view.in_use.devices())) == ("uid-1", [])
 
 
 @pytest.fixture

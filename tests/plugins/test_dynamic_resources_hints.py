@@ -46,7 +46,7 @@ def view_of(change: ClusterEvent, *pods) -> Cluster:
             view.put(change.new)
         elif isinstance(change.old, ResourceClaim) and change.old.key in view.claims:
             view.delete(change.old.key)
-    view.pods = {one.uid: one for one in pods}
+    view.put_pods(*pods)
     return view
 
 
@@ -129,7 +129,7 @@ def test_claim_changes(one, change, want, concerned) -> None:
     view = view_of(change, one)
     assert PLUGIN.hint(one, change, view) is want
     found = PLUGIN.concerned(change, view)
-    assert (None if found is None else [view.pods[uid].metadata.name for uid in found]) == concerned
+    assert (None if found is None else [view.store.pods[uid].metadata.name for uid in found]) == concerned
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def member(name: str = "pod", group: str = "group", claim_name: str = "shared"):
 def view_of(*claims, group: PodGroup | None = GROUP, **fields) -> Cluster:
     view = Cluster(node_info(), slices=[node_slice("node", gpu())], claims=claims, **fields)
     if group is not None:
-        view.pod_groups[group.key] = group
+        view.store.pod_groups[group.key] = group
     return view
 
 
@@ -56,8 +56,9 @@ def stored_for(view: Cluster, one) -> tuple[Consumer, ...]:
     cycle = cycle_of(one)
     assert PLUGIN.pre_filter(cycle, view).status.is_success
     assert PLUGIN.filter(cycle, info_of(view), view).is_success
-    assert PLUGIN.reserve(cycle, info_of(view), view).status.is_success
-    view.held.update(one.uid for one in view.claims.values() if one.allocation is None)
+    reserved = PLUGIN.reserve(cycle, info_of(view), view)
+    assert reserved.status.is_success
+    view.hold(*reserved.held)
     for _ in range(5):
         step = PLUGIN.pre_bind(cycle, "node", view)
         if isinstance(step, PreBindDone):
@@ -150,7 +151,7 @@ def test_post_filter_takes_the_reservation_back_while_no_pod_of_the_group_is_on_
     for one in others[running]:
         info.add_pod(one)
     view = view_of(claim("shared", allocation=allocation("gone", "gpu-0")))
-    view.node_infos = {info.name: info}
+    view.store.node_infos[info.name] = info
     (key,) = view.claims
     view.change(key, reserved_for=(OF_GROUP,))
     cycle = cycle_of(member())
