@@ -159,7 +159,7 @@ OBSERVED: Final = (
         "dra_scheduler_claims_not_allocated",
         "Pods on a node that have a claim which nobody will allocate.",
         "gauge",
-        lambda app: app.machine.stranded.count,
+        lambda app: app.machine.unallocated.count,
     ),
     ObservedMetric(
         "leader_election_master_status",

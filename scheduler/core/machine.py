@@ -66,10 +66,10 @@ from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
-from scheduler.core.stranded_claims import StrandedClaims
 from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
 from scheduler.core.troubles import Troubles
+from scheduler.core.unallocated_claims import UnallocatedClaims
 from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision, ReadClaim, ReadPod
@@ -156,7 +156,7 @@ class Machine:
             aftermath=aftermath,
         )
         self.conflicts: Final = DeviceConflicts(ground, withdrawals, self._binding_cycles)
-        self.stranded: Final = StrandedClaims(ground, self.runners)
+        self.unallocated: Final = UnallocatedClaims(ground, self.runners)
         self.repartitioned: Final = RepartitionedPools(ground, self.runners)
         self._observed: Final = Observations(
             ground,
@@ -168,7 +168,7 @@ class Machine:
             aftermath=aftermath,
             troubles=self.troubles,
             conflicts=self.conflicts,
-            stranded=self.stranded,
+            unallocated=self.unallocated,
             repartitioned=self.repartitioned,
         )
         self._invariants: Final = Invariants(
@@ -241,7 +241,7 @@ class Machine:
                 self._unlisted.discard(kind)
                 if not self._unlisted:
                     self.conflicts.all_listed()
-                    self.stranded.all_listed()
+                    self.unallocated.all_listed()
                     self.repartitioned.all_listed()
 
     def next_deadline_ms(self) -> int | None:

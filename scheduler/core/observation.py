@@ -23,8 +23,8 @@ from scheduler.core.helpful_changes import node_changes, pod_changes
 from scheduler.core.newest_objects import UNCHANGED
 from scheduler.core.repartitioned_pools import RepartitionedPools
 from scheduler.core.scheduling_queue import SchedulingQueue
-from scheduler.core.stranded_claims import StrandedClaims
 from scheduler.core.troubles import Troubles
+from scheduler.core.unallocated_claims import UnallocatedClaims
 from scheduler.framework.api import Action, Resource
 from scheduler.framework.runner import Runner
 from scheduler.model.claim import ResourceClaim
@@ -48,7 +48,7 @@ class Observations:
         aftermath: Aftermath,
         troubles: Troubles,
         conflicts: DeviceConflicts,
-        stranded: StrandedClaims,
+        unallocated: UnallocatedClaims,
         repartitioned: RepartitionedPools,
     ) -> None:
         self._store: Final = ground.store
@@ -62,7 +62,7 @@ class Observations:
         self._aftermath: Final = aftermath
         self._troubles: Final = troubles
         self._conflicts: Final = conflicts
-        self._stranded: Final = stranded
+        self._unallocated: Final = unallocated
         self._repartitioned: Final = repartitioned
 
     # Pods
@@ -77,7 +77,7 @@ class Observations:
         if pod.node_name is not None:
             self._bound_pod_observed(old, pod)
             if pod.spec.resource_claims:
-                self._stranded.pod_observed(pod, was_waiting=old is not None and old.node_name is None)
+                self._unallocated.pod_observed(pod, was_waiting=old is not None and old.node_name is None)
         elif pod.spec.scheduler_name in self._runners:
             self._our_pod_observed(old, pod)
         if pod.spec.scheduler_name in self._runners:
@@ -118,7 +118,7 @@ class Observations:
             return
         self._binding_cycles.pod_gone(uid)
         self._troubles.forget(pod.key)
-        self._stranded.pod_gone(uid)
+        self._unallocated.pod_gone(uid)
         if uid not in self._bindings:
             self._aftermath.leave(uid)
         if pod.node_name is not None and not pod.is_terminal:
@@ -192,7 +192,7 @@ class Observations:
             self._conflicts.claim_observed(claim)
         self._binding_cycles.claim_changed(claim.key)
         if claim.allocation is None or old is None or old.allocation is None:
-            self._stranded.claim_changed(claim)
+            self._unallocated.claim_changed(claim)
             self._repartitioned.allocation_changed(old, claim, is_foreign=is_foreign)
         self._change(Resource.CLAIM, Action.ADD if old is None else Action.UPDATE, old, claim)
 
@@ -207,7 +207,7 @@ class Observations:
         self._troubles.forget(claim.key)
         self._writes.deleted(uid)
         self._binding_cycles.claim_gone(claim.key)
-        self._stranded.claim_changed(claim)
+        self._unallocated.claim_changed(claim)
         if hold is not None and claim.allocation is None:
             claim = replace(claim, allocation=hold.held.allocation)
         self._change(Resource.CLAIM, Action.DELETE, claim, None)

@@ -1,12 +1,12 @@
-"""Pools that publish partitions in the place of devices which are still in use: their hardware is given out twice.
+"""Pools that publish partitions in the place of devices that are still in use: their hardware is given out twice.
 
 Nothing in the API says that partition gpu-0-half-0 is part of what device gpu-0 was. A claim that has gpu-0 keeps it,
-the partitions are given to others, and every scheduler does so. What can be done is to say it.
+the partitions are given to others, and every scheduler does so. All that can be done is to report it.
 
 Rules of this module
-  1. Told once for each claim while it lasts: on those that have a device which is gone from a pool of partitions, and
-     on those that have a partition of that pool meanwhile.
-  2. Told when at least one of these claims is used by a pod of ours.
+  1. Reported once for each claim while it lasts: on claims that have a device which is gone from a pool of partitions,
+     and on claims that have a partition of that pool meanwhile.
+  2. Reported when a pod of ours uses at least one of these claims.
   3. Only complete pools count, as for the allocator; and not before everything has been listed.
 
 Not here: what counts as gone (`allocator.vanished_devices`); devices that two claims have under one name
@@ -30,7 +30,7 @@ REASON: Final = "DeviceRepartitioned"
 
 
 class RepartitionedPools:
-    """Finds them, and tells those who have a part."""
+    """Finds them, and reports on the claims concerned."""
 
     def __init__(self, ground: Ground, scheduler_names: Container[str]) -> None:
         self._store: Final = ground.store
@@ -39,15 +39,15 @@ class RepartitionedPools:
         self._scheduler_names: Final = scheduler_names
         self._is_listed = False
         self._pools: Final[dict[PoolId, None]] = {}  # in which a device is gone
-        self._told: Final[dict[ClaimUid, PoolId]] = {}
+        self._reported: Final[dict[ClaimUid, PoolId]] = {}
 
     @property
-    def told(self) -> Collection[ClaimUid]:
-        """Claims that were told, and that are still concerned."""
-        return self._told.keys()
+    def reported(self) -> Collection[ClaimUid]:
+        """Claims that were reported on and are still concerned."""
+        return self._reported.keys()
 
     def all_listed(self) -> None:
-        """Everything that exists has been told."""
+        """Everything that exists has been observed."""
         if not self._is_listed:
             self._is_listed = True
             for pool in self._overlay.in_use.pools:
@@ -94,10 +94,10 @@ class RepartitionedPools:
         if not any(self._is_ours(claim) for claim in concerned):
             return
         for uid, device in losers.items():
-            self._tell(pool, uid, _of_whole(device))
+            self._report(pool, uid, _of_whole(device))
         for uid, device in takers.items():
             other, lost = next(iter(losers.items()))
-            self._tell(pool, uid, _of_partition(device, self._store.claims[other], lost))
+            self._report(pool, uid, _of_partition(device, self._store.claims[other], lost))
 
     def _holders(self, pool: PoolId, names: Iterable[str]) -> dict[ClaimUid, DeviceId]:
         """The stored claims that have one of these devices, each with the first of them."""
@@ -111,16 +111,16 @@ class RepartitionedPools:
         return found
 
     def _forget(self, pool: PoolId, concerned: Container[ClaimUid]) -> None:
-        for claim in [one for one, where in self._told.items() if where == pool and one not in concerned]:
-            del self._told[claim]
+        for claim in [one for one, where in self._reported.items() if where == pool and one not in concerned]:
+            del self._reported[claim]
 
     def _is_ours(self, claim: ClaimUid) -> bool:
         key = self._store.claims[claim].key
         return any(pod.spec.scheduler_name in self._scheduler_names for pod in self._store.pods_using(key))
 
-    def _tell(self, pool: PoolId, claim: ClaimUid, note: str) -> None:
-        if claim not in self._told:
-            self._told[claim] = pool
+    def _report(self, pool: PoolId, claim: ClaimUid, note: str) -> None:
+        if claim not in self._reported:
+            self._reported[claim] = pool
             self._outbox.report_on_claim(self._store.claims[claim], REASON, "Scheduling", note)
 
 

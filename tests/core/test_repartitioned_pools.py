@@ -149,16 +149,16 @@ def test_a_claim_that_gives_the_device_back_ends_it():
     rig.settle()
     claimed(rig, "p")
     assert len(told(rig)) == 1
-    assert not rig.machine.repartitioned.told
+    assert not rig.machine.repartitioned.reported
 
 
 def test_a_claim_that_is_gone_is_told_of_no_more():
     rig = rig_with_pod()
     partitions(rig)
     rig.settle()
-    assert len(rig.machine.repartitioned.told) == 1
+    assert len(rig.machine.repartitioned.reported) == 1
     (claim,) = rig.server.claims.values()
     rig.server.put_claim(replace(claim, finalizers=()))
     rig.server.delete_claim(claim.key)
     rig.settle()
-    assert not rig.machine.repartitioned.told
+    assert not rig.machine.repartitioned.reported

@@ -1,18 +1,18 @@
-"""Claims that nobody will allocate: of pods that are on a node already, usually because their author set the node.
+"""Unallocated claims of pods that already have a node. No scheduler will allocate them.
 
-A scheduler allocates claims while it looks for a node. A pod that has one (`spec.nodeName` in its manifest, or a
-binding by somebody who did not look at its claims) is left alone by all of them, so an unallocated claim of it stays
-unallocated, and the kubelet waits for ever without a word that says why.
+A scheduler allocates claims while it looks for a node. A pod that has one (usually because its manifest sets
+`spec.nodeName`, or because somebody bound it without looking at its claims) is left alone by all schedulers. So its
+claim stays unallocated, and the kubelet waits for ever without a word that says why.
 
 Rules of this module
-  1. Told after `unallocated_ms_silent`, for a claim may be generated, or be allocated for another pod, in that time;
-     and not before everything has been listed.
-  2. Told once for each pod and claim, on both. A claim that a pending pod uses too can still be allocated for that one:
-     looked at again later.
-  3. A claim that has taken the place of another one, with which the pod was bound, is told as that: its author did
+  1. Reported after `unallocated_ms_silent`, and not before everything has been listed: until then the claim may still
+     be generated, or be allocated for another pod.
+  2. Reported once for each pod and claim, on both. A claim that a pending pod uses too can still be allocated for that
+     pod: checked again later.
+  3. A claim that has taken the place of another one, with which the pod was bound, is reported as that: its author did
      nothing wrong. kube-controller-manager up to 1.36 can do that when many pods come at once.
-  4. So is a pod that was seen waiting before it was on the node: a scheduler put it there, not its manifest.
-  5. Only pods that name one of our profiles are ours to tell about.
+  4. A pod that was observed without a node before was put there by a scheduler, not by its manifest; the text says so.
+  5. Only pods that name one of our profiles are ours to report on.
 
 Not here: the reservation of such a pod for a claim that is allocated; the resource claim controller makes it.
 
@@ -36,8 +36,8 @@ REASON: Final = "ClaimNotAllocated"
 _KNOWN: Final = "https://github.com/kubernetes/kubernetes/issues/140217"
 
 
-class StrandedClaims:
-    """Finds them and tells their users."""
+class UnallocatedClaims:
+    """Finds them and reports them."""
 
     def __init__(self, ground: Ground, scheduler_names: Container[str]) -> None:
         self._store: Final = ground.store
@@ -47,16 +47,16 @@ class StrandedClaims:
         self._scheduler_names: Final = scheduler_names
         self._is_listed = False
         self._armed: Final[dict[PodUid, TimerId]] = {}
-        self._told: Final[dict[PodUid, dict[ClaimUid, None]]] = {}
-        self._bound_in_sight: Final[dict[PodUid, None]] = {}
+        self._reported: Final[dict[PodUid, dict[ClaimUid, None]]] = {}
+        self._observed_waiting: Final[dict[PodUid, None]] = {}
 
     @property
     def count(self) -> int:
-        """Pods on a node that have been told that a claim of theirs is not allocated, and that is still so."""
-        return len(self._told)
+        """Pods on a node with a claim that was reported as not allocated and still is not."""
+        return len(self._reported)
 
     def all_listed(self) -> None:
-        """Everything that exists has been told; before, nothing could be said about what is missing."""
+        """Everything that exists has been observed; before, nothing could be said about what is missing."""
         if not self._is_listed:
             self._is_listed = True
             for pod in self._store.pods.values():
@@ -66,20 +66,20 @@ class StrandedClaims:
         """A pod is there, or has changed.
 
         Args:
-            was_waiting: It had no node when it was last seen.
+            was_waiting: It had no node when it was last observed.
         """
         if pod.spec.scheduler_name not in self._scheduler_names:
             return
         if was_waiting:
-            self._bound_in_sight[pod.uid] = None
+            self._observed_waiting[pod.uid] = None
         if not self._is_listed:
             return
         if pod.node_name is None or pod.is_terminal or pod.is_deleting:
             self.pod_gone(pod.uid)
             return
         unallocated = self._unallocated(pod)
-        self._forget_told(pod.uid, unallocated)
-        if unallocated and any(claim.uid not in self._told.get(pod.uid, ()) for claim in unallocated):
+        self._forget_reported(pod.uid, unallocated)
+        if unallocated and any(claim.uid not in self._reported.get(pod.uid, ()) for claim in unallocated):
             self._arm(pod.uid, self._settings.unallocated_ms_silent)
 
     def claim_changed(self, claim: ResourceClaim) -> None:
@@ -91,22 +91,22 @@ class StrandedClaims:
     def pod_gone(self, uid: PodUid) -> None:
         """The pod needs nothing any more."""
         self._timers.cancel(self._armed.pop(uid, None))
-        self._told.pop(uid, None)
-        self._bound_in_sight.pop(uid, None)
+        self._reported.pop(uid, None)
+        self._observed_waiting.pop(uid, None)
 
     def _unallocated(self, pod: Pod) -> list[ResourceClaim]:
         claims = [self._store.claim(key) for key in self._store.claims_of(pod.uid)]
         return [claim for claim in claims if claim is not None and claim.allocation is None]
 
-    def _forget_told(self, uid: PodUid, unallocated: list[ResourceClaim]) -> None:
-        told = self._told.get(uid)
-        if told is None:
+    def _forget_reported(self, uid: PodUid, unallocated: list[ResourceClaim]) -> None:
+        reported = self._reported.get(uid)
+        if reported is None:
             return
         still = {claim.uid for claim in unallocated}
-        for claim in [claim for claim in told if claim not in still]:
-            del told[claim]
-        if not told:
-            del self._told[uid]
+        for claim in [claim for claim in reported if claim not in still]:
+            del reported[claim]
+        if not reported:
+            del self._reported[uid]
 
     def _arm(self, uid: PodUid, wait_ms: int) -> None:
         if uid not in self._armed:
@@ -118,13 +118,13 @@ class StrandedClaims:
         if pod is None or pod.node_name is None:
             return
         for claim in self._unallocated(pod):
-            if claim.uid in self._told.get(uid, ()) or claim.is_deleting:
+            if claim.uid in self._reported.get(uid, ()) or claim.is_deleting:
                 continue
             if any(one.node_name is None and not one.is_terminal for one in self._store.pods_using(claim.key)):
                 self._arm(uid, self._settings.unallocated_ms_again)
                 continue
-            self._told.setdefault(uid, {})[claim.uid] = None
-            self._tell(pod, claim)
+            self._reported.setdefault(uid, {})[claim.uid] = None
+            self._report(pod, claim)
 
     def _replaced_by(self, pod: Pod, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim in whose place the pod's status names `claim`: it is the pod's too, and reserved for it."""
@@ -137,13 +137,13 @@ class StrandedClaims:
                 return other
         return None
 
-    def _tell(self, pod: Pod, claim: ResourceClaim) -> None:
+    def _report(self, pod: Pod, claim: ResourceClaim) -> None:
         of_pod, of_claim = self._notes(pod, claim)
         self._outbox.report_on_pod(pod, "Warning", REASON, "Scheduling", of_pod)
         self._outbox.report_on_claim(claim, REASON, "Scheduling", of_claim)
 
     def _notes(self, pod: Pod, claim: ResourceClaim) -> tuple[str, str]:
-        """What the pod is told, and what the claim."""
+        """The texts on the pod and on the claim."""
         name, node = claim.key.name, pod.node_name
         replaced = self._replaced_by(pod, claim)
         if replaced is not None:
@@ -155,7 +155,7 @@ class StrandedClaims:
                 f"nobody allocates this claim: its pod {pod.metadata.name} was bound with ResourceClaim {old} before "
                 f"the resource claim controller put this one in its place ({_KNOWN}).",
             )
-        if pod.uid in self._bound_in_sight:
+        if pod.uid in self._observed_waiting:
             cause = (
                 f"a scheduler has bound the pod to node {node} without it, or somebody has taken the allocation away "
                 "since then"

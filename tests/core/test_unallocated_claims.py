@@ -42,7 +42,7 @@ def test_the_pod_and_its_claim_are_told_once_and_the_pod_is_left_alone():
     assert told(rig) == []
     rig.wait(1)
     assert told(rig) == BOTH
-    assert rig.machine.stranded.count == 1
+    assert rig.machine.unallocated.count == 1
     assert "is on node a already" in rig.events[0]
 
     rig.server.put_claim(builders.claim("c", finalizers=("someones",)))
@@ -84,7 +84,7 @@ def test_what_is_mended_in_time_is_not_told_and_what_was_told_is_not_counted_any
         mend(rig)
         rig.wait(600_000)
         assert told(rig) == want
-        assert rig.machine.stranded.count == 0
+        assert rig.machine.unallocated.count == 0
 
 
 def test_a_claim_that_a_pending_pod_shares_is_waited_for_and_told_when_nobody_is_left():
