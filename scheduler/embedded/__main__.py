@@ -19,7 +19,6 @@ from scheduler.yaml_reading import Mapping, read_nodes
 
 
 def main() -> int:
-    """Parse the command line and serve."""
     open_standard_descriptors()
     parser = argparse.ArgumentParser(
         prog="python -m scheduler.embedded",

@@ -30,7 +30,6 @@ from scheduler.embedded.controllers.claim_process import ClaimProcess
 from scheduler.embedded.controllers.kubelet import Kubelet
 from scheduler.embedded.controllers.ownership import GarbageCollector, NamespaceEnd
 from scheduler.embedded.controllers.reactors import Reactors
-from scheduler.embedded.controllers.set_workloads import SetWorkloads
 from scheduler.embedded.controllers.workloads import Workloads
 from scheduler.embedded.kinds.catalog import default_registry
 from scheduler.embedded.loading import apply_object, restore_object
@@ -126,8 +125,7 @@ class EmbeddedCluster:
             self._folder = None
 
     async def _start_controllers(self) -> None:
-        workloads = (Workloads(self.api), SetWorkloads(self.api))
-        reactors = (self._kubelet, *workloads, GarbageCollector(self.api), NamespaceEnd(self.api))
+        reactors = (self._kubelet, Workloads(self.api), GarbageCollector(self.api), NamespaceEnd(self.api))
         self._reactors = Reactors(self.api, reactors)
         self._reactors.start()
         assert self._folder is not None
@@ -200,11 +198,7 @@ class EmbeddedCluster:
         return applied
 
     def apply_one(self, obj: Mapping[str, Json]) -> dict[str, Json]:
-        """`apply` of one object that is no List, at once: nothing else gets a turn.
-
-        Raises:
-            ApiError: it is refused.
-        """
+        """`apply` of one object that is no List, at once: nothing else gets a turn. Raises ApiError: it is refused."""
         kind, stored = apply_object(self.api, obj)
         return {"kind": kind.kind, "apiVersion": kind.api_version, **stored.copy()}
 

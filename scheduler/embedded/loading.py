@@ -50,11 +50,7 @@ def is_restored(obj: Mapping[str, Json]) -> bool:
 
 
 def kind_of(api: Api, obj: Mapping[str, Json]) -> Kind:
-    """The kind that an object names.
-
-    Raises:
-        ApiError: 400, it is not served here.
-    """
+    """The kind that an object names. Raises ApiError: 400, it is not served here."""
     version, name = obj.get("apiVersion", ""), obj.get("kind", "")
     if name == _TAINT_RULE and str(version).startswith(_RESOURCE_GROUP):
         version = _TAINT_RULE_VERSION

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from scheduler.embedded.controllers.reactors import Key, Reactor
-from scheduler.embedded.controllers.set_workloads import SetWorkloads
+from scheduler.embedded.controllers.reactors import Key
 from scheduler.embedded.controllers.workloads import Workloads
 from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, POD, default_registry
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
@@ -104,11 +103,8 @@ class OfflineCluster:
         self.changes: list[tuple[str, Change]] = []
         self.loaded: Final = Loaded()
         self._server: Final = HttpServer(self.api, bookmark_interval_s=60.0)
-        self._workloads: Final[tuple[Reactor, ...]] = (
-            Workloads(self.api),
-            SetWorkloads(self.api, waits_for_ready=False),
-        )
-        self._due: OrderedDict[tuple[Reactor, Key], None] = OrderedDict()
+        self._workloads: Final = Workloads(self.api, waits_for_ready=False)
+        self._due: OrderedDict[Key, None] = OrderedDict()
         self._order: dict[str, int] = {}
         self.api.store.listen(self._notice)
         seed_objects(self.api)
@@ -120,9 +116,7 @@ class OfflineCluster:
         self.changes.append((kind_id, change))
         if kind_id == POD.kind_id:
             self._order.setdefault(change.current.uid, len(self._order))
-        for reactor in self._workloads:
-            for key in reactor.notice(kind_id, change):
-                self._due[reactor, key] = None
+        self._due.update(dict.fromkeys(self._workloads.notice(kind_id, change)))
 
     def send(self, method: str, path: str, body: bytes | None, content_type: str) -> tuple[int, bytes]:
         """A request's code and body."""
@@ -201,9 +195,9 @@ class OfflineCluster:
         for _ in range(_LOOKS_MAX):
             if not self._due:
                 return
-            (reactor, key), _ = self._due.popitem(last=False)
+            key, _ = self._due.popitem(last=False)
             try:
-                reactor.look(key)
+                self._workloads.look(key)
             except ApiError as error:
                 name = f"{key.kind_id.partition('.')[0]} {key.namespace}/{key.name}"
                 problem = Problem("its controller", name, error.message)

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.embedded import EmbeddedCluster
 from scheduler.embedded.controllers.reactors import Reactors
-from scheduler.embedded.controllers.set_workloads import SetWorkloads
+from scheduler.embedded.controllers.workloads import Workloads
 from scheduler.embedded.kinds.catalog import DAEMON_SET, NODE, POD, STATEFUL_SET
 
 SPEC = {"containers": [{"name": "a", "image": "i"}]}
@@ -20,7 +20,7 @@ SPEC = {"containers": [{"name": "a", "image": "i"}]}
 async def cluster() -> AsyncIterator[EmbeddedCluster]:
     """Only the two controllers: nobody binds or runs a pod but the test."""
     async with EmbeddedCluster(controllers=False) as started:
-        reactors = Reactors(started.api, [SetWorkloads(started.api)])
+        reactors = Reactors(started.api, [Workloads(started.api)])
         reactors.start()
         yield started
         await reactors.close()

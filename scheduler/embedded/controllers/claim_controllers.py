@@ -128,7 +128,6 @@ class ClaimController(ClientController):
             self._queue.enqueue(("pod", metadata["namespace"], metadata["name"]))
 
     def claim_changed(self, claim: Obj, *, is_deleted: bool) -> None:
-        """A claim was added, changed or deleted."""
         metadata = claim["metadata"]
         if is_deleted:
             self._remember_deleted(metadata["uid"])

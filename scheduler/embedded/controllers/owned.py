@@ -50,7 +50,6 @@ class Owned:
         return [pod for pod in self.listed(owner, POD) if is_active(pod)]
 
     def create_pod(self, namespace: str, pod: Object) -> None:
-        """Create a pod, from `pod_of_template`."""
         self._api.create(POD, namespace, pod, _OPTIONS)
 
     def delete_pod(self, pod: Stored) -> None:
@@ -85,7 +84,6 @@ def controller_of(obj: Mapping[str, Json]) -> dict[str, Json] | None:
 
 
 def owner_reference(kind: Kind, owner: Stored) -> dict[str, Json]:
-    """A controller reference to `owner`."""
     head = {"apiVersion": kind.api_version, "kind": kind.kind, "name": owner.name, "uid": owner.uid}
     return {**head, "controller": True, "blockOwnerDeletion": True}
 

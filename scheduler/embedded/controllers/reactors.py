@@ -68,11 +68,9 @@ class Reactors:
             self._wake.set()
 
     def start(self) -> None:
-        """Begin to look."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="embedded-reactors")
 
     async def close(self) -> None:
-        """Stop looking."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

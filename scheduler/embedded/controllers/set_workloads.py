@@ -14,10 +14,8 @@ from typing import Final
 import msgspec
 
 from scheduler.embedded.controllers.owned import Owned, counts, is_active, is_ready, pod_of_template
-from scheduler.embedded.controllers.reactors import Key
-from scheduler.embedded.kinds.catalog import DAEMON_SET, NODE, POD, STATEFUL_SET
-from scheduler.embedded.server.rest import Api
-from scheduler.embedded.server.store import Change, Stored
+from scheduler.embedded.kinds.catalog import DAEMON_SET, POD, STATEFUL_SET
+from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.model.node_selectors import required_node_affinity
 from scheduler.model.objects import Node, Pod
@@ -33,106 +31,74 @@ _TOLERATED: Final = (
 _NETWORK: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
-class SetWorkloads:
-    """The two controllers.
+def look_at_stateful_set(owned: Owned, owner: Stored, *, waits_for_ready: bool) -> None:
+    """Bring a StatefulSet's pods closer to what it wants.
 
     Args:
-        waits_for_ready: A StatefulSet's next pod comes when the one before is ready, if its policy says so. Without
-            kubelets none ever is.
+        waits_for_ready: The next pod comes when the one before is ready, if the set's policy says so. Without kubelets
+            none ever is.
     """
-
-    def __init__(self, api: Api, *, waits_for_ready: bool = True) -> None:
-        self._api = api
-        self._waits_for_ready = waits_for_ready
-        self._owned = Owned(api)
-
-    def notice(self, kind_id: str, change: Change) -> Iterable[Key]:
-        current = change.current
-        if kind_id in (STATEFUL_SET.kind_id, DAEMON_SET.kind_id):
-            yield Key(kind_id, current.namespace, current.name)
-        elif kind_id == NODE.kind_id:
-            for daemon_set in self._api.store.listed(DAEMON_SET.kind_id):
-                yield Key(DAEMON_SET.kind_id, daemon_set.namespace, daemon_set.name)
-        elif kind_id == POD.kind_id:
-            owner = self._owned.notice(kind_id, change)
-            if owner is not None and owner.kind_id in (STATEFUL_SET.kind_id, DAEMON_SET.kind_id):
-                yield owner
-
-    def look(self, key: Key) -> None:
-        stored = self._api.store.get(key.kind_id, key.namespace, key.name)
-        if stored is None or stored.obj["metadata"].get("deletionTimestamp"):
-            return
-        if key.kind_id == STATEFUL_SET.kind_id:
-            self._look_at_stateful_set(stored)
-        elif key.kind_id == DAEMON_SET.kind_id:
-            self._look_at_daemon_set(stored)
-
-    # -- stateful sets -----------------------------------------------------------------------------
-
-    def _look_at_stateful_set(self, owner: Stored) -> None:
-        spec = owner.obj["spec"]
-        wanted: int = spec["replicas"]
-        is_ordered = self._waits_for_ready and spec["podManagementPolicy"] == "OrderedReady"
-        start: int = (spec.get("ordinals") or {}).get("start", 0)
-        pods = {pod.name: pod for pod in self._owned.listed(owner, POD)}
-        for ordinal in range(start, start + wanted):
-            pod = pods.pop(f"{owner.name}-{ordinal}", None)
-            if pod is None:
-                self._owned.create_pod(owner.namespace, _ordinal_pod(owner, ordinal))
-            elif not is_active(pod):
-                self._owned.delete_pod(pod)  # it is made again when it is gone
-            if is_ordered and (pod is None or not (is_active(pod) and is_ready(pod))):
+    spec = owner.obj["spec"]
+    wanted: int = spec["replicas"]
+    is_ordered = waits_for_ready and spec["podManagementPolicy"] == "OrderedReady"
+    start: int = (spec.get("ordinals") or {}).get("start", 0)
+    pods = {pod.name: pod for pod in owned.listed(owner, POD)}
+    for ordinal in range(start, start + wanted):
+        pod = pods.pop(f"{owner.name}-{ordinal}", None)
+        if pod is None:
+            owned.create_pod(owner.namespace, _ordinal_pod(owner, ordinal))
+        elif not is_active(pod):
+            owned.delete_pod(pod)  # it is made again when it is gone
+        if is_ordered and (pod is None or not (is_active(pod) and is_ready(pod))):
+            break
+    else:
+        for pod in sorted(pods.values(), key=_ordinal_of, reverse=True):
+            owned.delete_pod(pod)
+            if is_ordered:
                 break
-        else:
-            for pod in sorted(pods.values(), key=_ordinal_of, reverse=True):
-                self._owned.delete_pod(pod)
-                if is_ordered:
-                    break
-        active = self._owned.active_pods(owner)
-        ready = sum(map(is_ready, active))
-        status = {
-            "replicas": len(active),
-            "availableReplicas": ready,
-            **counts(currentReplicas=len(active), updatedReplicas=len(active), readyReplicas=ready),
-            "observedGeneration": owner.obj["metadata"].get("generation", 1),
-        }
-        self._owned.write_status(STATEFUL_SET, owner, status)
+    active = owned.active_pods(owner)
+    ready = sum(map(is_ready, active))
+    status = {
+        "replicas": len(active),
+        "availableReplicas": ready,
+        **counts(currentReplicas=len(active), updatedReplicas=len(active), readyReplicas=ready),
+        "observedGeneration": owner.obj["metadata"].get("generation", 1),
+    }
+    owned.write_status(STATEFUL_SET, owner, status)
 
-    # -- daemon sets -------------------------------------------------------------------------------
 
-    def _look_at_daemon_set(self, owner: Stored) -> None:
-        by_node: dict[str, list[Stored]] = {}
-        for pod in self._owned.listed(owner, POD):
-            by_node.setdefault(_target_of(pod.obj), []).append(pod)
-        wanted = 0
-        for node in self._api.store.listed(NODE.kind_id):
-            pods = by_node.pop(node.name, [])
-            if not _should_run(owner, node):
-                for pod in pods:
-                    self._owned.delete_pod(pod)
-                continue
-            wanted += 1
+def look_at_daemon_set(owned: Owned, owner: Stored, nodes: Iterable[Stored]) -> None:
+    """Bring a DaemonSet's pods closer to one on each node that it may use."""
+    by_node: dict[str, list[Stored]] = {}
+    for pod in owned.listed(owner, POD):
+        by_node.setdefault(_target_of(pod.obj), []).append(pod)
+    wanted = 0
+    for node in nodes:
+        pods = by_node.pop(node.name, [])
+        if not _should_run(owner, node):
             for pod in pods:
-                if not is_active(pod):
-                    self._owned.delete_pod(pod)
-            if not pods:
-                self._owned.create_pod(owner.namespace, _daemon_pod(owner, node.name))
-        for pods in by_node.values():
-            for pod in pods:
-                self._owned.delete_pod(pod)
-        active = self._owned.active_pods(owner)
-        ready = sum(map(is_ready, active))
-        status = {
-            "currentNumberScheduled": len(active),
-            "numberMisscheduled": 0,
-            "desiredNumberScheduled": wanted,
-            "numberReady": ready,
-            **counts(
-                updatedNumberScheduled=len(active), numberAvailable=ready, numberUnavailable=max(0, wanted - ready)
-            ),
-            "observedGeneration": owner.obj["metadata"].get("generation", 1),
-        }
-        self._owned.write_status(DAEMON_SET, owner, status)
+                owned.delete_pod(pod)
+            continue
+        wanted += 1
+        for pod in pods:
+            if not is_active(pod):
+                owned.delete_pod(pod)
+        if not pods:
+            owned.create_pod(owner.namespace, _daemon_pod(owner, node.name))
+    for pods in by_node.values():
+        for pod in pods:
+            owned.delete_pod(pod)
+    active = owned.active_pods(owner)
+    ready = sum(map(is_ready, active))
+    status = {
+        "currentNumberScheduled": len(active),
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": wanted,
+        "numberReady": ready,
+        **counts(updatedNumberScheduled=len(active), numberAvailable=ready, numberUnavailable=max(0, wanted - ready)),
+        "observedGeneration": owner.obj["metadata"].get("generation", 1),
+    }
+    owned.write_status(DAEMON_SET, owner, status)
 
 
 def _ordinal_pod(owner: Stored, ordinal: int) -> Object:

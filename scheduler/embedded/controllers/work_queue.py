@@ -64,7 +64,6 @@ class WorkQueue:
         self._workers: list[asyncio.Task[None]] = []
 
     def enqueue(self, key: Key) -> None:
-        """Make a key due."""
         self._due[key] = None
         self._wake.set()
 
@@ -80,11 +79,9 @@ class WorkQueue:
         self.enqueue(key)
 
     def start(self) -> None:
-        """Start the workers, in the running loop."""
         self._workers = [asyncio.create_task(self._work()) for _ in range(self._workers_count)]
 
     async def close(self) -> None:
-        """Stop the workers."""
         for timer in self._timers.values():
             timer.cancel()
         for worker in self._workers:
@@ -137,21 +134,15 @@ class Requests:
         self._session: aiohttp.ClientSession | None = None
 
     def open(self) -> None:
-        """Begin, in the running loop."""
         timeout = aiohttp.ClientTimeout(total=_REQUEST_TIMEOUT_S)
         self._session = aiohttp.ClientSession(self._server, headers=self._headers, timeout=timeout)
 
     async def close(self) -> None:
-        """End."""
         if self._session is not None:
             await self._session.close()
 
     async def send(self, method: str, path: str, body: Obj | None = None, *, media: str = "application/json") -> Any:
-        """One request, decoded.
-
-        Raises:
-            RequestError: It was refused.
-        """
+        """One request, decoded. Raises RequestError: It was refused."""
         assert self._session is not None
         data = None if body is None else orjson.dumps(body)
         async with self._session.request(method, path, data=data, headers={"Content-Type": media}) as response:
@@ -195,7 +186,6 @@ class ClientController:
         self._queue = WorkQueue(self.sync, workers_count=workers_count)
 
     async def sync(self, key: Key) -> None:
-        """Do what a key needs."""
         raise NotImplementedError
 
     def register_life(self, registry: kopf.OperatorRegistry) -> None:

@@ -1,7 +1,9 @@
-"""Deployments, ReplicaSets and Jobs at work: they make pods, replace them, and count them.
+"""Workloads at work: they make pods, replace them, and count them. Here Deployments, ReplicaSets and Jobs.
 
 Simpler than the real controllers where a scheduler cannot tell: a rolling update brings up all new pods at
 once and takes the old ones down as new ones become ready; there is no revision history and no back-off.
+
+Not here: StatefulSets and DaemonSets (`set_workloads`).
 
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/{deployment,replicaset,job} (names, labels, owners, status fields).
 """
@@ -10,14 +12,15 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import orjson
 
 from scheduler.embedded.controllers.owned import Owned, counts, is_active, is_ready, owner_reference, pod_of_template
 from scheduler.embedded.controllers.reactors import Key
-from scheduler.embedded.kinds.catalog import DEPLOYMENT, JOB, POD, REPLICA_SET
+from scheduler.embedded.controllers.set_workloads import look_at_daemon_set, look_at_stateful_set
+from scheduler.embedded.kinds.catalog import DAEMON_SET, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, STATEFUL_SET
 from scheduler.embedded.kinds.sub_resources import set_condition
 from scheduler.embedded.server.kinds import Kind
 from scheduler.embedded.server.rest import Api, WriteOptions
@@ -33,31 +36,41 @@ _HASH_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Workloads:
-    """The three workload controllers."""
+    """The workload controllers.
 
-    def __init__(self, api: Api) -> None:
+    Args:
+        waits_for_ready: Pods become ready, so a StatefulSet's next pod may wait for the one before.
+    """
+
+    def __init__(self, api: Api, *, waits_for_ready: bool = True) -> None:
         self._api = api
         self._owned = Owned(api)
+        self._look_by_kind: dict[str, Callable[[Stored], None]] = {
+            DEPLOYMENT.kind_id: self._look_at_deployment,
+            REPLICA_SET.kind_id: self._look_at_replica_set,
+            JOB.kind_id: self._look_at_job,
+            STATEFUL_SET.kind_id: lambda owner: look_at_stateful_set(
+                self._owned, owner, waits_for_ready=waits_for_ready
+            ),
+            DAEMON_SET.kind_id: lambda owner: look_at_daemon_set(self._owned, owner, api.store.listed(NODE.kind_id)),
+        }
 
     def notice(self, kind_id: str, change: Change) -> Iterable[Key]:
-        current = change.current
-        if kind_id in (DEPLOYMENT.kind_id, REPLICA_SET.kind_id, JOB.kind_id):
-            yield Key(kind_id, current.namespace, current.name)
-        if kind_id in (POD.kind_id, REPLICA_SET.kind_id):
+        if kind_id in self._look_by_kind:
+            yield Key(kind_id, change.current.namespace, change.current.name)
+        if kind_id == NODE.kind_id:
+            for daemon_set in self._api.store.listed(DAEMON_SET.kind_id):
+                yield Key(DAEMON_SET.kind_id, daemon_set.namespace, daemon_set.name)
+        elif kind_id in (POD.kind_id, REPLICA_SET.kind_id):
             owner = self._owned.notice(kind_id, change)
-            if owner is not None:
+            if owner is not None and owner.kind_id in self._look_by_kind:
                 yield owner
 
     def look(self, key: Key) -> None:
         stored = self._api.store.get(key.kind_id, key.namespace, key.name)
-        if stored is None or stored.obj["metadata"].get("deletionTimestamp"):
-            return
-        if key.kind_id == DEPLOYMENT.kind_id:
-            self._look_at_deployment(stored)
-        elif key.kind_id == REPLICA_SET.kind_id:
-            self._look_at_replica_set(stored)
-        elif key.kind_id == JOB.kind_id:
-            self._look_at_job(stored)
+        look = self._look_by_kind.get(key.kind_id)
+        if look is not None and stored is not None and not stored.obj["metadata"].get("deletionTimestamp"):
+            look(stored)
 
     # -- deployments -------------------------------------------------------------------------------
 

@@ -246,5 +246,4 @@ KINDS: Final = (
 
 
 def default_registry() -> Registry:
-    """The registry of all kinds above."""
     return Registry(KINDS)

@@ -10,11 +10,7 @@ from scheduler.validation.field_errors import Json
 
 
 def check_quantities(kind: str, values: Iterable[Json]) -> None:
-    """Refuse an object of a kind in v1 that holds a text which is no quantity.
-
-    Raises:
-        ApiError: 400.
-    """
+    """Refuse an object of a kind in v1 that holds a text which is no quantity. Raises ApiError: 400."""
     try:
         for value in values:
             read_quantity(value)

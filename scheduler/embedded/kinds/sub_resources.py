@@ -90,22 +90,14 @@ def set_condition(status: Object, condition: dict[str, Json], now: str) -> bool:
 
 
 def evict_pod(api: Api, kind: Kind, namespace: str, name: str, eviction: Object, *, options: WriteOptions) -> None:
-    """Delete a pod through the eviction API; disruption budgets are not weighed here.
-
-    Raises:
-        ApiError: 404, 409.
-    """
+    """Delete a pod through the eviction API; disruption budgets are not weighed here. Raises ApiError: 404, 409."""
     api.delete(kind, namespace, name, DeleteOptions.read(eviction.get("deleteOptions") or {}))
 
 
 def finalize_namespace(
     api: Api, kind: Kind, namespace: str, name: str, wanted: Object, *, options: WriteOptions
 ) -> Stored:
-    """Set `spec.finalizers` of a namespace; a deleted namespace without any goes away.
-
-    Raises:
-        ApiError: 404.
-    """
+    """Set `spec.finalizers` of a namespace; a deleted namespace without any goes away. Raises ApiError: 404."""
     finalizers = (wanted.get("spec") or {}).get("finalizers") or []
     new = api.get(kind, "", name).copy()
     new.setdefault("spec", {})["finalizers"] = finalizers

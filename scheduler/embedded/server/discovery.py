@@ -41,11 +41,7 @@ _VERSION: Final = {
 
 
 def answer(registry: Registry, path: str, accept: str) -> tuple[bytes, str]:
-    """Body and content type for a path that names no resource.
-
-    Raises:
-        ApiError: 404, nothing is there.
-    """
+    """Body and content type for a path that names no resource. Raises ApiError: 404, nothing is there."""
     groups = _versions_by_group(registry)
     found: Json
     match path.strip("/").split("/"):

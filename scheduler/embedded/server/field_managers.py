@@ -63,7 +63,6 @@ class Manager:
 
 
 def decode_managers(obj: Mapping[str, Json]) -> list[Manager]:
-    """Read `metadata.managedFields`."""
     return [
         Manager(
             name=entry.get("manager", ""),

@@ -55,11 +55,7 @@ class Incoming:
         return value is not None and value.lower() not in ("false", "0")
 
     def json_body(self) -> Json:
-        """The body as JSON (or YAML, or the protobuf that kubectl sends).
-
-        Raises:
-            ApiError: 400 or 415.
-        """
+        """The body as JSON (or YAML, or the protobuf that kubectl sends). Raises ApiError: 400 or 415."""
         media = self.content_type
         if media in (JSON_TYPE, "", JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, "application/octet-stream"):
             try:

@@ -98,7 +98,6 @@ class Kind:
 
     @cached_property
     def field_paths(self) -> Mapping[str, str]:
-        """All selectable fields."""
         return {**(_NAMESPACED_FIELDS if self.is_namespaced else _METADATA_FIELDS), **self.selectable}
 
     @property

@@ -36,11 +36,7 @@ class ListParams:
 
     @property
     def revision(self) -> int:
-        """The resource version as a number; 0 when absent.
-
-        Raises:
-            ApiError: 400, not a number.
-        """
+        """The resource version as a number; 0 when absent. Raises ApiError: 400, not a number."""
         if not self.resource_version:
             return 0
         try:
@@ -50,11 +46,7 @@ class ListParams:
 
 
 def parse_list_params(query: Mapping[str, str], kind: Kind) -> ListParams:
-    """Read the query.
-
-    Raises:
-        ApiError: 400 for what cannot be parsed, 422 for combinations that are not allowed.
-    """
+    """Read the query. Raises ApiError: 400 for what cannot be parsed, 422 for combinations that are not allowed."""
     initial = query.get("sendInitialEvents")
     params = ListParams(
         labels=_label_selector(query.get("labelSelector", "")),

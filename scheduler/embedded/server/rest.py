@@ -70,7 +70,6 @@ class DeleteOptions:
 
     @classmethod
     def read(cls, body: Mapping[str, Json]) -> DeleteOptions:
-        """From the API's object."""
         preconditions = body.get("preconditions") or {}
         grace, propagation = body.get("gracePeriodSeconds"), body.get("propagationPolicy") or ""
         if body.get("orphanDependents") is not None and not propagation:
@@ -122,17 +121,12 @@ class Api:
         return stored.obj if stored else None
 
     def now(self) -> str:
-        """The time as RFC 3339."""
         return format_time(self._clock())
 
     # -- reading -----------------------------------------------------------------------------------
 
     def get(self, kind: Kind, namespace: str, name: str) -> Stored:
-        """One object.
-
-        Raises:
-            ApiError: 404.
-        """
+        """One object. Raises ApiError: 404."""
         stored = self.store.get(kind.kind_id, namespace, name)
         if stored is None:
             raise not_found(kind.group, kind.plural, name)

@@ -90,7 +90,6 @@ class HttpServer:
         self.lists = Lists(api)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
         incoming = Incoming(
             method=request.method,
             path=request.path,

@@ -66,7 +66,6 @@ class Stored:
 
     @property
     def uid(self) -> str:
-        """`metadata.uid`."""
         uid: str = self.obj["metadata"]["uid"]
         return uid
 
@@ -126,7 +125,6 @@ class Store:
     # -- reading ---------------------------------------------------------------------------------
 
     def get(self, kind_id: str, namespace: str, name: str) -> Stored | None:
-        """The current version, or None."""
         return self._table(kind_id).stored_by_key.get(object_key(namespace, name))
 
     def listed(self, kind_id: str, namespace: str = "") -> list[Stored]:

@@ -72,7 +72,6 @@ class View:
         self._clock = clock
 
     def one(self, stored: Stored) -> bytes:
-        """One object."""
         if self._is_table:
             return self._table([stored], {"resourceVersion": stored.obj["metadata"]["resourceVersion"]}, header=True)
         return self._object(stored)
@@ -111,7 +110,6 @@ class View:
         return b'{"type":"BOOKMARK","object":%b}\n' % orjson.dumps(shown)
 
     def listing(self, items: Sequence[Stored], metadata: dict[str, Json]) -> bytes:
-        """A whole list."""
         if self._is_table:
             return self._table(items, metadata, header=True)
         return b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":[%b]}\n' % (
