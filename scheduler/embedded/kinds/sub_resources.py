@@ -7,7 +7,7 @@ pkg/registry/core/namespace/storage/storage.go.
 from __future__ import annotations
 
 from scheduler.embedded.server.kinds import Kind
-from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
+from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions, uid_precondition
 from scheduler.embedded.server.statuses import ApiError, bad_request, conflict, invalid_object
 from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
@@ -34,9 +34,7 @@ def bind_pod(api: Api, kind: Kind, namespace: str, name: str, binding: Object, *
     node: str = target["name"]
     current = api.get(kind, namespace, name)
     if metadata.get("uid") and metadata["uid"] != current.uid:
-        raise _refused(
-            name, f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {current.uid}"
-        )
+        raise _refused(name, uid_precondition(metadata["uid"], current.uid))
     version = metadata.get("resourceVersion")
     if version and str(version) != str(current.revision):
         raise _refused(

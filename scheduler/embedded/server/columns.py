@@ -151,14 +151,6 @@ def _pod_ip(obj: Mapping[str, Json], now: datetime) -> str:
     return addresses[0].get("ip") or _NONE if addresses else _NONE
 
 
-def _readiness_gates(obj: Mapping[str, Json], now: datetime) -> str:
-    gates = obj["spec"].get("readinessGates") or ()
-    if not gates:
-        return _NONE
-    true = sum(_condition(obj, gate.get("conditionType", "")).get("status") == "True" for gate in gates)
-    return f"{true}/{len(gates)}"
-
-
 # -- nodes -----------------------------------------------------------------------------------------
 
 
@@ -276,7 +268,6 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("IP", _pod_ip, priority=1),
         Column("Node", _at("spec.nodeName", default=_NONE), priority=1),
         Column("Nominated Node", _at("status.nominatedNodeName", default=_NONE), priority=1),
-        Column("Readiness Gates", _readiness_gates, priority=1),
     ),
     "Node": (
         NAME,

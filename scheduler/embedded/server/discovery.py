@@ -26,7 +26,7 @@ ACCESS_REVIEW: Final = Kind("authorization.k8s.io/v1", "SelfSubjectAccessReview"
 
 _ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")
-_AGGREGATED_TYPE: Final = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+_AGGREGATED_TYPE: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _VERSION: Final = {
     "major": "1",
     "minor": "36",
@@ -52,10 +52,9 @@ def answer(registry: Registry, path: str, accept: str) -> tuple[bytes, str]:
         case ["api" | "apis" as root]:
             names = [""] if root == "api" else [name for name in groups if name]
             for clause in accept.split(","):
-                if "as=APIGroupDiscoveryList" in clause:
-                    form = "v2" if "v=v2;" in f"{clause.strip()};" else "v2beta1"
-                    aggregated = _aggregated(registry, {name: groups[name] for name in names}, form)
-                    return orjson.dumps(aggregated), _AGGREGATED_TYPE.format(form)
+                if "as=APIGroupDiscoveryList" in clause and "v=v2;" in f"{clause.strip()};":
+                    aggregated = _aggregated(registry, {name: groups[name] for name in names})
+                    return orjson.dumps(aggregated), _AGGREGATED_TYPE
             if root == "api":
                 found = {"kind": "APIVersions", "versions": groups[""], "serverAddressByClientCIDRs": []}
             else:
@@ -138,7 +137,7 @@ def _resources(registry: Registry, group: str, version: str) -> dict[str, Json]:
 # -- aggregated ------------------------------------------------------------------------------------
 
 
-def _aggregated(registry: Registry, groups: Mapping[str, list[str]], form: str) -> dict[str, Json]:
+def _aggregated(registry: Registry, groups: Mapping[str, list[str]]) -> dict[str, Json]:
     items: list[Json] = []
     for group, versions in groups.items():
         listed = [
@@ -151,7 +150,7 @@ def _aggregated(registry: Registry, groups: Mapping[str, list[str]], form: str) 
         ]
         name = {"name": group} if group else {}
         items.append({"metadata": {**name, "creationTimestamp": None}, "versions": listed})
-    head = {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{form}", "metadata": {}}
+    head = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}}
     return {**head, "items": items}
 
 

@@ -309,7 +309,7 @@ class Api:
         uid = metadata.get("uid")
         # A whole object's UID is a precondition; in a patch it is a field that may not change.
         if is_replacement and uid and uid != current.uid:
-            raise conflict(kind.group, kind.plural, current.name, _uid_precondition(uid, current.uid))
+            raise conflict(kind.group, kind.plural, current.name, uid_precondition(uid, current.uid))
         version = metadata.get("resourceVersion")
         if version:
             if str(version) != str(current.revision):
@@ -423,7 +423,8 @@ def matches(stored: Stored, labels: TextSelector | None, fields: ObjectPredicate
     return fields is None or fields(stored.obj)
 
 
-def _uid_precondition(asked: str, actual: str) -> str:
+def uid_precondition(asked: str, actual: str) -> str:
+    """Why a write that names another UID is refused."""
     return f"Precondition failed: UID in precondition: {asked}, UID in object meta: {actual}"
 
 

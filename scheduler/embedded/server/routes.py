@@ -213,11 +213,7 @@ class HttpServer:
     # -- writing -----------------------------------------------------------------------------------
 
     def _written(self, kind: Kind, stored: Stored, incoming: Incoming, status: int = 200) -> web.Response:
-        try:
-            view = self._view(kind, incoming)
-        except ApiError:
-            view = View(kind)  # It is written already; the answer must not say otherwise.
-        return _reply(view.one(stored), status)
+        return _reply(self._view(kind, incoming).one(stored), status)
 
     def _check_kind(self, kind: Kind, obj: Object) -> None:
         said_version, said_kind = obj.get("apiVersion"), obj.get("kind")
@@ -230,43 +226,39 @@ class HttpServer:
                 f'no kind "{said_kind}" is registered for this path'
             )
 
-    def _check_fields(self, kind: Kind, obj: Object, incoming: Incoming) -> None:
-        if incoming.query.get("fieldValidation") == STRICT:
-            check_fields(kind, obj)
-
     def _stored_shape(self, kind: Kind, obj: Object) -> Object:
         return kind.to_storage(obj) if kind.to_storage is not None else obj
 
-    def _create(self, target: Target, incoming: Incoming) -> web.Response:
-        kind = target.kind
+    def _whole_object(self, kind: Kind, incoming: Incoming) -> Object:
+        """The body of a POST or PUT, in its stored shape."""
         obj = incoming.object_body()
         self._check_kind(kind, obj)
-        namespace = target.namespace
-        self._check_fields(kind, obj, incoming)
-        if kind.is_namespaced and not namespace:
+        if incoming.query.get("fieldValidation") == STRICT:
+            check_fields(kind, obj)
+        return self._stored_shape(kind, obj)
+
+    def _create(self, target: Target, incoming: Incoming) -> web.Response:
+        obj = self._whole_object(target.kind, incoming)
+        if target.kind.is_namespaced and not target.namespace:
             raise bad_request("an empty namespace may not be set during creation")
-        stored = self._api.create(kind, namespace, self._stored_shape(kind, obj), incoming.write_options())
-        return self._written(kind, stored, incoming, 201)
+        stored = self._api.create(target.kind, target.namespace, obj, incoming.write_options())
+        return self._written(target.kind, stored, incoming, 201)
 
     def _put(self, target: Target, incoming: Incoming) -> web.Response:
         kind = target.kind
-        obj = incoming.object_body()
-        self._check_kind(kind, obj)
-        self._check_fields(kind, obj, incoming)
-        shaped = self._stored_shape(kind, obj)
-        options = incoming.write_options()
+        obj, options = self._whole_object(kind, incoming), incoming.write_options()
         try:
             self._api.get(kind, target.namespace, target.name)
         except ApiError as missing:
             if missing.code != 404 or not kind.strategy.allows_create_on_update:
                 raise
-            shaped.setdefault("metadata", {}).setdefault("name", target.name)
-            return self._written(kind, self._api.create(kind, target.namespace, shaped, options), incoming, 201)
+            obj.setdefault("metadata", {}).setdefault("name", target.name)
+            return self._written(kind, self._api.create(kind, target.namespace, obj, options), incoming, 201)
         stored = self._api.update(
             kind,
             target.namespace,
             target.name,
-            lambda old: shaped,
+            lambda old: obj,
             sub_resource=target.sub_resource,
             is_replacement=True,
             options=options,
@@ -295,13 +287,9 @@ class HttpServer:
                 new = apply_strategic_merge_patch(shown, patch, rules_of_kind(kind.kind))
             return self._stored_shape(kind, new)
 
+        sub_resource = target.sub_resource
         stored = self._api.update(
-            kind,
-            target.namespace,
-            target.name,
-            change,
-            sub_resource=target.sub_resource,
-            options=options,
+            kind, target.namespace, target.name, change, sub_resource=sub_resource, options=options
         )
         return self._written(kind, stored, incoming)
 

@@ -136,10 +136,6 @@ class Store:
         last = bisect_left(table.keys, namespace + "0")  # "0" is the byte after "/"
         return [table.stored_by_key[key] for key in table.keys[first:last]]
 
-    def count(self, kind_id: str) -> int:
-        """How many objects of the kind there are."""
-        return len(self._table(kind_id).keys)
-
     def since(self, kind_id: str, revision: int) -> list[Change]:
         """Changes of a kind after `revision`, oldest first.
 
