@@ -62,8 +62,7 @@ def controller(*slices, reserved_for="pod-uid"):
         "metadata": {"name": "claim", "uid": "claim-uid"},
         "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [{"uid": reserved_for}]},
     }
-    made._claims = {("ns", "claim"): [claim]}
-    made._slices = {("d", "p"): list(slices)}
+    made._indexes = {"claims": {("ns", "claim"): [claim]}, "slices": {("d", "p"): list(slices)}}
     return made
 
 

@@ -26,7 +26,16 @@ from typing import Any, Final
 import kopf
 import orjson
 
-from scheduler.embedded.controllers.work_queue import ClientController, Key, Obj, RequestError, WaitError
+from scheduler.embedded.controllers.work_queue import (
+    CLAIMS,
+    PODS,
+    TEMPLATES,
+    ClientController,
+    Key,
+    Obj,
+    RequestError,
+    WaitError,
+)
 from scheduler.model.api_rules import FINALIZER, POD_CLAIM_NAME_ANNOTATION, RESERVED_FOR_MAX
 from scheduler.model.pod_claims import (
     claim_names,
@@ -56,9 +65,6 @@ class ClaimController(ClientController):
 
     def __init__(self, server: str, token: str | None = None) -> None:
         super().__init__(server, token, workers_count=_WORKERS)
-        self._templates: Mapping[Any, Any] = {}
-        self._pod_index: Mapping[Any, Any] = {}
-        self._claim_index: Mapping[Any, Any] = {}
         self._generated: dict[tuple[str, str], Obj] = {}
         self._deleted_uids: OrderedDict[str, None] = OrderedDict()
         self._said: set[tuple[str, str]] = set()
@@ -86,32 +92,12 @@ class ClaimController(ClientController):
         def needs_claims(body: kopf.Body, **_: Any) -> bool:
             return uses_claims(body)
 
-        claims, templates = (
-            ("resource.k8s.io", "v1", "resourceclaims"),
-            ("resource.k8s.io", "v1", "resourceclaimtemplates"),
-        )
-        kopf.index("", "v1", "pods", id="pods", registry=registry, when=needs_claims)(index_pod)
-        kopf.index(*claims, id="claims", registry=registry)(index_claim)
-        kopf.index(*templates, id="templates", registry=registry)(index)
-
-        def adopt(indexes: Mapping[str, Any]) -> None:
-            self._pod_index, self._claim_index = indexes["pods"], indexes["claims"]
-            self._templates = indexes["templates"]
-
-        @kopf.on.event("", "v1", "pods", registry=registry, when=needs_claims)
-        def pod_changed(event: kopf.RawEvent, body: kopf.Body, **indexes: Any) -> None:
-            adopt(indexes)
-            self.pod_changed(body, is_deleted=event["type"] == "DELETED")
-
-        @kopf.on.event(*claims, registry=registry)
-        def claim_changed(event: kopf.RawEvent, body: kopf.Body, **indexes: Any) -> None:
-            adopt(indexes)
-            self.claim_changed(body, is_deleted=event["type"] == "DELETED")
-
-        @kopf.on.event(*templates, registry=registry)
-        def template_changed(body: kopf.Body, **indexes: Any) -> None:
-            adopt(indexes)
-            self.template_changed(body)
+        kopf.index(*PODS, id="pods", registry=registry, when=needs_claims)(index_pod)
+        kopf.index(*CLAIMS, id="claims", registry=registry)(index_claim)
+        kopf.index(*TEMPLATES, id="templates", registry=registry)(index)
+        self.on_event(registry, PODS, self.pod_changed, when=needs_claims)
+        self.on_event(registry, CLAIMS, self.claim_changed)
+        self.on_event(registry, TEMPLATES, self.template_changed)
 
     # -- what makes a key due ----------------------------------------------------------------------
 
@@ -140,14 +126,14 @@ class ClaimController(ClientController):
             # A deleted claim is made again.
             self._queue.enqueue(("pod", metadata["namespace"], pod_name))
         # An allocated claim may lack the reservation of a pod that was bound without a scheduler.
-        for pod in self._pod_index.get((_USER, metadata["namespace"], metadata["name"]), ()):
+        for pod in self._indexes["pods"].get((_USER, metadata["namespace"], metadata["name"]), ()):
             if pod["spec"].get("nodeName"):
                 self._queue.enqueue(("pod", metadata["namespace"], pod["metadata"]["name"]))
 
-    def template_changed(self, template: Obj) -> None:
+    def template_changed(self, template: Obj, *, is_deleted: bool) -> None:
         """A template was added or changed: pods may have waited for it."""
         namespace, name = template["metadata"]["namespace"], template["metadata"]["name"]
-        for key, pods in list(self._pod_index.items()):
+        for key, pods in list(self._indexes["pods"].items()):
             if key[0] != namespace:
                 continue
             for pod in pods:
@@ -181,7 +167,7 @@ class ClaimController(ClientController):
 
     async def sync_pod(self, namespace: str, name: str) -> None:
         """Make the claims a pod lacks, tell the pod their names, reserve for a pod bound by others."""
-        pod = self._indexed(self._pod_index, namespace, name)
+        pod = self._indexed(self._indexes["pods"], namespace, name)
         if pod is None or pod["metadata"].get("deletionTimestamp"):
             return
         name_by_reference: dict[str, str] = {}
@@ -212,7 +198,7 @@ class ClaimController(ClientController):
             known = entry.get("resourceClaimName")
             if not known:
                 return "", False  # No claim is needed.
-            claim = self._indexed(self._claim_index, namespace, known) or self._own_write(uid, reference, known)
+            claim = self._indexed(self._indexes["claims"], namespace, known) or self._own_write(uid, reference, known)
             if claim is None:
                 # The index may lag behind the pod.
                 claim = await self._requests.get(f"{_CLAIMS.format(namespace)}/{known}")
@@ -231,7 +217,7 @@ class ClaimController(ClientController):
     def _find_claim(self, pod: Obj, reference: str) -> Obj | None:
         """A claim made for the pod whose name did not get into the pod's status."""
         uid = pod["metadata"]["uid"]
-        for claim in self._claim_index.get((_OWNER, uid), ()):
+        for claim in self._indexes["claims"].get((_OWNER, uid), ()):
             if (claim["metadata"].get("annotations") or {}).get(POD_CLAIM_NAME_ANNOTATION) == reference:
                 found: Obj = claim
                 return found
@@ -240,7 +226,7 @@ class ClaimController(ClientController):
     async def _create_claim(self, pod: Obj, reference: str, template_name: str) -> Obj:
         metadata = pod["metadata"]
         namespace = metadata["namespace"]
-        template = self._indexed(self._templates, namespace, template_name)
+        template = self._indexed(self._indexes["templates"], namespace, template_name)
         if template is None:
             raise WaitError(f'resource claim template "{template_name}": not found')
         copied = template["spec"].get("metadata") or {}
@@ -294,7 +280,7 @@ class ClaimController(ClientController):
         metadata = pod["metadata"]
         namespace, uid = metadata["namespace"], metadata["uid"]
         for name in claim_names(pod):
-            claim = self._indexed(self._claim_index, namespace, name)
+            claim = self._indexed(self._indexes["claims"], namespace, name)
             if claim is None:
                 return
             status = claim.get("status") or {}
@@ -312,7 +298,7 @@ class ClaimController(ClientController):
 
     async def sync_claim(self, namespace: str, name: str) -> None:
         """Take reservations of pods that are gone or done back; free, unprotect and delete what is unused."""
-        indexed = self._indexed(self._claim_index, namespace, name)
+        indexed = self._indexed(self._indexes["claims"], namespace, name)
         if indexed is None:
             return
         claim: dict[str, Any] = orjson.loads(orjson.dumps(indexed))
@@ -353,7 +339,7 @@ class ClaimController(ClientController):
             return True  # A consumer of a kind that is not known here: not ours to judge.
         if entry["uid"] in self._deleted_uids:
             return False
-        pod = self._indexed(self._pod_index, namespace, entry["name"])
+        pod = self._indexed(self._indexes["pods"], namespace, entry["name"])
         if pod is None:
             # Perhaps the index does not have it yet: only the API server's word is good enough.
             pod = await self._requests.get(f"{_PODS.format(namespace)}/{entry['name']}")
@@ -372,7 +358,7 @@ class ClaimController(ClientController):
         pod_name, pod_uid = owning_pod(claim)
         if not pod_name or claim["metadata"].get("deletionTimestamp"):
             return
-        pod = self._indexed(self._pod_index, namespace, pod_name)
+        pod = self._indexed(self._indexes["pods"], namespace, pod_name)
         if pod is None:
             return  # Unknown, not necessarily gone: the garbage collector sees to that.
         if pod["metadata"]["uid"] != pod_uid or is_pod_done(pod):

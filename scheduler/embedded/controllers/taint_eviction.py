@@ -17,7 +17,7 @@ Source: k8s.io/kubernetes v1.36.3 pkg/controller/devicetainteviction/device_tain
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -26,7 +26,16 @@ import kopf
 from msgspec import convert
 
 from allocator.taints import tolerates
-from scheduler.embedded.controllers.work_queue import ClientController, Key, Obj, RequestError
+from scheduler.embedded.controllers.work_queue import (
+    CLAIMS,
+    PODS,
+    SLICES,
+    TAINT_RULES,
+    ClientController,
+    Key,
+    Obj,
+    RequestError,
+)
 from scheduler.model.objects import Taint, Toleration
 from scheduler.model.pod_claims import claim_names_of_references, is_owned_by
 from scheduler.model.timestamps import format_rfc3339, parse_rfc3339
@@ -101,10 +110,6 @@ class TaintEvictionController(ClientController):
 
     def __init__(self, server: str, token: str | None = None) -> None:
         super().__init__(server, token, workers_count=_WORKERS)
-        self._pods: Mapping[Any, Any] = {}
-        self._claims: Mapping[Any, Any] = {}
-        self._slices: Mapping[Any, Any] = {}
-        self._rules: Mapping[Any, Any] = {}
         self._evicting_slices: set[str] = set()
         self._waiting: dict[str, Eviction] = {}  # by pod UID
         self._evicted: set[str] = set()
@@ -114,10 +119,6 @@ class TaintEvictionController(ClientController):
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Put the controller's indexes and handlers into a private registry."""
         self.register_life(registry)
-        slices, rules = (
-            ("resource.k8s.io", "v1", "resourceslices"),
-            ("resource.k8s.io", "v1beta2", "devicetaintrules"),
-        )
 
         def index_slice(body: kopf.Body, **_: Any) -> dict[Any, Obj]:
             return {(body["spec"]["driver"], body["spec"]["pool"]["name"]): dict(body)}
@@ -125,40 +126,28 @@ class TaintEvictionController(ClientController):
         def index_rule(name: str | None, body: kopf.Body, **_: Any) -> dict[Any, Obj]:
             return {name: dict(body)}
 
-        kopf.index(*slices, id="slices", registry=registry)(index_slice)
-        kopf.index(*rules, id="rules", registry=registry)(index_rule)
-
-        def adopt(indexes: Mapping[str, Any]) -> None:
-            self._pods, self._claims = indexes["pods"], indexes["claims"]
-            self._slices, self._rules = indexes["slices"], indexes["rules"]
-
-        @kopf.on.event("", "v1", "pods", registry=registry, id="evictions-pod")
-        def pod_changed(event: kopf.RawEvent, body: kopf.Body, **indexes: Any) -> None:
-            adopt(indexes)
-            if event["type"] == "DELETED":
-                self._waiting.pop(body["metadata"]["uid"], None)
-                self._evicted.discard(body["metadata"]["uid"])
-            elif (body.get("spec") or {}).get("resourceClaims"):
-                self._queue.enqueue(("pod", body["metadata"]["namespace"], body["metadata"]["name"]))
-
-        @kopf.on.event("resource.k8s.io", "v1", "resourceclaims", registry=registry, id="evictions-claim")
-        def claim_changed(body: kopf.Body, **indexes: Any) -> None:
-            adopt(indexes)
-            namespace = body["metadata"]["namespace"]
-            for pod in self._pods.get((_USER, namespace, body["metadata"]["name"]), ()):
-                self._queue.enqueue(("pod", namespace, pod["metadata"]["name"]))
-
-        @kopf.on.event(*slices, registry=registry, id="evictions-slice")
-        def slice_changed(event: kopf.RawEvent, body: kopf.Body, **indexes: Any) -> None:
-            adopt(indexes)
-            self.slice_changed(body, is_deleted=event["type"] == "DELETED")
-
-        @kopf.on.event(*rules, registry=registry, id="evictions-rule")
-        def rule_changed(event: kopf.RawEvent, body: kopf.Body, **indexes: Any) -> None:
-            adopt(indexes)
-            self.rule_changed(body, is_deleted=event["type"] == "DELETED")
+        kopf.index(*SLICES, id="slices", registry=registry)(index_slice)
+        kopf.index(*TAINT_RULES, id="rules", registry=registry)(index_rule)
+        self.on_event(registry, PODS, self.pod_changed)
+        self.on_event(registry, CLAIMS, self.claim_changed)
+        self.on_event(registry, SLICES, self.slice_changed)
+        self.on_event(registry, TAINT_RULES, self.rule_changed)
 
     # -- what makes a key due ----------------------------------------------------------------------
+
+    def pod_changed(self, pod: Obj, *, is_deleted: bool) -> None:
+        """A pod was added, changed or deleted."""
+        if is_deleted:
+            self._waiting.pop(pod["metadata"]["uid"], None)
+            self._evicted.discard(pod["metadata"]["uid"])
+        elif (pod.get("spec") or {}).get("resourceClaims"):
+            self._queue.enqueue(("pod", pod["metadata"]["namespace"], pod["metadata"]["name"]))
+
+    def claim_changed(self, claim: Obj, *, is_deleted: bool) -> None:
+        """A claim was added, changed or deleted: its pods may have to go, or may stay."""
+        namespace = claim["metadata"]["namespace"]
+        for pod in self._indexes["pods"].get((_USER, namespace, claim["metadata"]["name"]), ()):
+            self._queue.enqueue(("pod", namespace, pod["metadata"]["name"]))
 
     def slice_changed(self, slice_: Obj, *, is_deleted: bool) -> None:
         """A slice was added, changed or deleted; only those that evict, or did, matter."""
@@ -186,7 +175,7 @@ class TaintEvictionController(ClientController):
             self._queue.enqueue(("pod", pod["metadata"]["namespace"], pod["metadata"]["name"]))
 
     def _bound_pods(self) -> Iterator[Obj]:
-        for key, pods in list(self._pods.items()):
+        for key, pods in list(self._indexes["pods"].items()):
             if key[0] == _USER:
                 continue
             for pod in pods:
@@ -204,7 +193,7 @@ class TaintEvictionController(ClientController):
 
     async def sync_pod(self, namespace: str, name: str) -> None:
         """Evict the pod when its time has come, or look again when it comes."""
-        for pod in self._pods.get((namespace, name), ()):
+        for pod in self._indexes["pods"].get((namespace, name), ()):
             await self._sync_pod(pod)
 
     async def _sync_pod(self, pod: Obj) -> None:
@@ -226,7 +215,7 @@ class TaintEvictionController(ClientController):
             return
         if await self._evict(pod):
             for name in eviction.rules:
-                for rule in self._rules.get(name, ()):
+                for rule in self._indexes["rules"].get(name, ()):
                     rule_uid = rule["metadata"]["uid"]
                     self._evicted_count[rule_uid] = self._evicted_count.get(rule_uid, 0) + 1
         self._evicted.add(uid)
@@ -278,7 +267,7 @@ class TaintEvictionController(ClientController):
         rules = tuple(rules)
         found: Eviction | None = None
         for name, is_generated in claim_names_of_references(pod):
-            for claim in self._claims.get((namespace, name), ()):
+            for claim in self._indexes["claims"].get((namespace, name), ()):
                 if is_generated and not is_owned_by(claim, pod):
                     continue
                 reserved = (claim.get("status") or {}).get("reservedFor") or ()
@@ -312,20 +301,23 @@ class TaintEvictionController(ClientController):
                 yield rule["spec"]["taint"], rule["metadata"]["name"]
 
     def _newest_slices(self, driver: str, pool: str) -> list[Obj]:
-        slices = list(self._slices.get((driver, pool), ()))
+        slices = list(self._indexes["slices"].get((driver, pool), ()))
         newest = max((one["spec"]["pool"]["generation"] for one in slices), default=0)
         return [one for one in slices if one["spec"]["pool"]["generation"] == newest]
 
     def _evicting_rules(self) -> list[Obj]:
         return [
-            rule for rules in self._rules.values() for rule in rules if rule["spec"]["taint"]["effect"] == NO_EXECUTE
+            rule
+            for rules in self._indexes["rules"].values()
+            for rule in rules
+            if rule["spec"]["taint"]["effect"] == NO_EXECUTE
         ]
 
     # -- rules -------------------------------------------------------------------------------------
 
     async def sync_rule(self, name: str) -> None:
         """Say in the rule's status how far its evictions are."""
-        for rule in self._rules.get(name, ()):
+        for rule in self._indexes["rules"].get(name, ()):
             live = await self._requests.get(f"{_RULES}/{name}")
             if live is not None and live["metadata"]["uid"] == rule["metadata"]["uid"]:
                 await self._tell_rule(live)
@@ -405,11 +397,15 @@ class TaintEvictionController(ClientController):
         """Published and allocated devices that the rule selects."""
         published = sum(
             rule_matches(rule, driver, pool, device["name"])
-            for driver, pool in list(self._slices)
+            for driver, pool in list(self._indexes["slices"])
             for slice_ in self._newest_slices(driver, pool)
             for device in slice_["spec"].get("devices") or ()
         )
-        claims = {claim["metadata"]["uid"]: claim for key in list(self._claims) for claim in self._claims.get(key, ())}
+        claims = {
+            claim["metadata"]["uid"]: claim
+            for key in list(self._indexes["claims"])
+            for claim in self._indexes["claims"].get(key, ())
+        }
         allocated = sum(
             rule_matches(rule, result["driver"], result["pool"], result["device"])
             for claim in claims.values()

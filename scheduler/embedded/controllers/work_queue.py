@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -27,6 +27,13 @@ _LOG: Final = logging.getLogger("scheduler.embedded.controllers.work_queue")
 _RETRY_FIRST_S: Final = 0.05
 _RETRY_LAST_S: Final = 15.0
 _REQUEST_TIMEOUT_S: Final = 30.0
+
+Resource = tuple[str, str, str]
+PODS: Final[Resource] = ("", "v1", "pods")
+CLAIMS: Final[Resource] = ("resource.k8s.io", "v1", "resourceclaims")
+TEMPLATES: Final[Resource] = ("resource.k8s.io", "v1", "resourceclaimtemplates")
+SLICES: Final[Resource] = ("resource.k8s.io", "v1", "resourceslices")
+TAINT_RULES: Final[Resource] = ("resource.k8s.io", "v1beta2", "devicetaintrules")
 
 Obj = Mapping[str, Any]
 Key = tuple[str, str, str]
@@ -182,6 +189,7 @@ class ClientController:
     """
 
     def __init__(self, server: str, token: str | None, *, workers_count: int) -> None:
+        self._indexes: Mapping[str, Any] = defaultdict(dict)  # kopf's, by their ids
         self._requests = Requests(server, token)
         self._queue = WorkQueue(self.sync, workers_count=workers_count)
 
@@ -200,3 +208,13 @@ class ClientController:
         async def stop(**_: Any) -> None:
             await self._queue.close()
             await self._requests.close()
+
+    def on_event(
+        self, registry: kopf.OperatorRegistry, resource: Resource, changed: Callable[..., None], **options: Any
+    ) -> None:
+        """Have `changed(object, is_deleted=…)` called for each change of a resource."""
+
+        @kopf.on.event(*resource, registry=registry, id=f"{type(self).__name__}-{resource[2]}", **options)
+        def notice(event: kopf.RawEvent, body: kopf.Body, **indexes: Any) -> None:
+            self._indexes = indexes
+            changed(body, is_deleted=event["type"] == "DELETED")
