@@ -27,6 +27,7 @@ from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
 from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.store import Change
 from scheduler.embedded.server.strategy import Object
+from scheduler.model.pod_claims import claim_names
 from scheduler.validation.field_errors import Json
 
 ANNOTATION_RUN_SECONDS: Final = "embedded.dra-scheduler/run-seconds"
@@ -137,26 +138,12 @@ class Kubelet:
         """Why the pod's claims are not ready for it; empty when they are."""
         uid = pod["metadata"]["uid"]
         status = pod.get("status") or {}
-        name_by_reference = {
-            entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()
-        }
-        names: list[str] = []
+        known = {entry["name"] for entry in status.get("resourceClaimStatuses") or ()}
         for reference in pod["spec"].get("resourceClaims") or ():
-            claim_name = reference.get("resourceClaimName")
-            if claim_name is None:
-                if reference["name"] not in name_by_reference:
-                    return f"pod claim {reference['name']}: the claim has not been created yet"
-                claim_name = name_by_reference[reference["name"]]
-            if claim_name:
-                names.append(claim_name)
-        extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
-        if extended:
-            names.append(extended)
-        for claim_name in names:
-            problem = self._claim_problem(namespace, claim_name, name, uid)
-            if problem:
-                return problem
-        return ""
+            if reference.get("resourceClaimName") is None and reference["name"] not in known:
+                return f"pod claim {reference['name']}: the claim has not been created yet"
+        problems = (self._claim_problem(namespace, claim_name, name, uid) for claim_name in claim_names(pod))
+        return next(filter(None, problems), "")
 
     def _claim_problem(self, namespace: str, claim_name: str, pod_name: str, pod_uid: str) -> str:
         claim = self._api.find(CLAIM.kind_id, namespace, claim_name)

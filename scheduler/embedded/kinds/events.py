@@ -29,22 +29,10 @@ _RENAMED: Final = (
     ("lastTimestamp", "deprecatedLastTimestamp"),
     ("count", "deprecatedCount"),
 )
-_IMMUTABLE: Final = {
-    # stored field -> the name used in messages
-    "involvedObject": "involvedObject",
-    "reason": "reason",
-    "message": "message",
-    "source": "source",
-    "firstTimestamp": "firstTimestamp",
-    "lastTimestamp": "lastTimestamp",
-    "count": "count",
-    "type": "type",
-    "eventTime": "eventTime",
-    "action": "action",
-    "related": "related",
-    "reportingComponent": "reportingController",
-    "reportingInstance": "reportingInstance",
-}
+_IMMUTABLE: Final = (
+    *("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type", "eventTime"),
+    *("action", "related", "reportingComponent", "reportingInstance"),
+)
 
 SELECTABLE: Final = {
     **{
@@ -118,8 +106,8 @@ class EventStrategy(CoreEventStrategy):
         if new.get("series") != old.get("series"):
             errors += _check_series(new)
         errors += [
-            invalid(shown, new.get(field), "field is immutable")
-            for field, shown in _IMMUTABLE.items()
+            invalid(field.replace("Component", "Controller"), new.get(field), "field is immutable")
+            for field in _IMMUTABLE
             if (new.get(field) or None) != (old.get(field) or None)
         ]
         return errors

@@ -311,16 +311,11 @@ def _validate_container(
         where = f"{path}.resources.claims[{index}]"
         key = (claim.get("name", ""), claim.get("request", ""))
         if key[0] not in claim_names:
-            errors.append(not_found_claim(where, key[0]))
+            errors.append(FieldError("FieldValueNotFound", where, f'Not found: "{key[0]}"'))
         if key in seen:
             errors.append(duplicate(where, key[0]))
         seen.add(key)
     return errors
-
-
-def not_found_claim(path: str, name: str) -> FieldError:
-    """A container refers to a claim the pod does not list."""
-    return FieldError("FieldValueNotFound", path, f'Not found: "{name}"')
 
 
 def _validate_pod_claims(claims: Json, path: str) -> list[FieldError]:

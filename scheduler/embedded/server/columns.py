@@ -170,17 +170,6 @@ def _node_roles(obj: Mapping[str, Json], now: datetime) -> str:
     return ",".join(sorted(roles)) or _NONE
 
 
-def _node_address(kind: str) -> Cell:
-    def cell(obj: Mapping[str, Json], now: datetime) -> str:
-        for address in (obj.get("status") or {}).get("addresses") or ():
-            if address.get("type") == kind:
-                found: str = address.get("address", _NONE)
-                return found
-        return _NONE
-
-    return cell
-
-
 # -- workloads -------------------------------------------------------------------------------------
 
 
@@ -214,32 +203,17 @@ def _job_duration(obj: Mapping[str, Json], now: datetime) -> str:
 # -- events, devices -------------------------------------------------------------------------------
 
 
-def _event_first(obj: Mapping[str, Json], now: datetime) -> str:
-    return _since(obj.get("firstTimestamp") or obj.get("eventTime"), now)
-
-
 def _event_last(obj: Mapping[str, Json], now: datetime) -> str:
     series = obj.get("series")
     if series:
         return _since(series.get("lastObservedTime"), now)
-    return _since(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else _event_first(obj, now)
+    return _since(obj.get("lastTimestamp") or obj.get("firstTimestamp") or obj.get("eventTime"), now)
 
 
 def _event_object(obj: Mapping[str, Json], now: datetime) -> str:
     target = obj.get("involvedObject") or {}
     kind = (target.get("kind") or "").lower()
     return f"{kind}/{target['name']}" if target.get("name") else kind
-
-
-def _event_source(obj: Mapping[str, Json], now: datetime) -> str:
-    source = obj.get("source") or {}
-    component = source.get("component") or obj.get("reportingComponent") or ""
-    where = source.get("host") or obj.get("reportingInstance") or ""
-    return f"{component}, {where}" if where else component
-
-
-def _event_count(obj: Mapping[str, Json], now: datetime) -> Json:
-    return (obj.get("series") or {}).get("count") or obj.get("count") or 1
 
 
 def claim_state(obj: Mapping[str, Json], now: datetime) -> str:
@@ -275,11 +249,6 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("Roles", _node_roles),
         AGE,
         Column("Version", _at("status.nodeInfo.kubeletVersion")),
-        Column("Internal-IP", _node_address("InternalIP"), priority=1),
-        Column("External-IP", _node_address("ExternalIP"), priority=1),
-        Column("OS-Image", _at("status.nodeInfo.osImage", default=_UNKNOWN), priority=1),
-        Column("Kernel-Version", _at("status.nodeInfo.kernelVersion", default=_UNKNOWN), priority=1),
-        Column("Container-Runtime", _at("status.nodeInfo.containerRuntimeVersion", default=_UNKNOWN), priority=1),
     ),
     "Namespace": (NAME, Column("Status", _at("status.phase")), AGE),
     "Event": (
@@ -287,12 +256,7 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("Type", _at("type")),
         Column("Reason", _at("reason")),
         Column("Object", _event_object),
-        Column("Subobject", _at("involvedObject.fieldPath"), priority=1),
-        Column("Source", _event_source, priority=1),
         Column("Message", _at("message")),
-        Column("First Seen", _event_first, priority=1),
-        Column("Count", _event_count, type="integer", priority=1),
-        Column("Name", _name, priority=1, format="name"),
     ),
     "Deployment": (
         NAME,
@@ -341,7 +305,6 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("Value", _at("value", default=0), type="integer"),
         Column("Global-Default", _at("globalDefault", default=False), type="boolean"),
         AGE,
-        Column("PreemptionPolicy", _at("preemptionPolicy"), priority=1),
     ),
 }
 

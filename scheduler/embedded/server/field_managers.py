@@ -20,7 +20,7 @@ from typing import Final
 import orjson
 
 from scheduler.embedded.server.list_rules import ListRule
-from scheduler.embedded.server.strategy import Object
+from scheduler.embedded.server.strategy import SYSTEM_METADATA, Object
 from scheduler.validation.field_errors import Json
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
@@ -29,18 +29,7 @@ Path = tuple[str, ...]
 """Steps in the notation of FieldsV1: `f:name`, `k:{"key":"value"}`, `v:value`, and `.` for the item itself."""
 
 _UNOWNED_METADATA: Final = frozenset(
-    {
-        "name",
-        "namespace",
-        "uid",
-        "resourceVersion",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "selfLink",
-        "managedFields",
-    }
+    {*SYSTEM_METADATA, "name", "namespace", "resourceVersion", "selfLink", "managedFields"}
 )
 _NO_RULE: Final = ListRule()
 

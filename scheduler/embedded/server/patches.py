@@ -43,9 +43,7 @@ def apply_json_patch(obj: dict[str, Json], operations: Json) -> dict[str, Json]:
         raise bad_request("json patch must be a list of operations")
     try:
         patched: Json = jsonpatch.JsonPatch(operations).apply(obj, in_place=True)
-    except (jsonpatch.JsonPatchConflict, jsonpatch.JsonPatchTestFailed) as error:
-        raise _unprocessable(str(error)) from error
-    except jsonpointer.JsonPointerException as error:
+    except (jsonpatch.JsonPatchConflict, jsonpatch.JsonPatchTestFailed, jsonpointer.JsonPointerException) as error:
         raise _unprocessable(str(error)) from error
     except (jsonpatch.JsonPatchException, TypeError, KeyError) as error:
         raise bad_request(f"invalid json patch: {error}") from error

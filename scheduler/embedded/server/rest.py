@@ -35,7 +35,7 @@ from scheduler.embedded.server.statuses import (
     not_found,
 )
 from scheduler.embedded.server.store import Store, Stored
-from scheduler.embedded.server.strategy import Object, keep_field
+from scheduler.embedded.server.strategy import SYSTEM_METADATA, Object, keep_field
 from scheduler.model.label_selectors import TextSelector
 from scheduler.model.timestamps import format_rfc3339
 from scheduler.validation.field_errors import FieldError, Json, forbidden, invalid
@@ -47,7 +47,6 @@ FINALIZER_FOREGROUND: Final = "foregroundDeletion"
 
 _SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_NAME_LENGTH_MAX: Final = 63
-_SYSTEM_METADATA: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +271,7 @@ class Api:
         strategy = kind.strategy
         self._check_identity(kind, current, metadata, is_replacement=is_replacement)
         immutable = _validate_immutable_metadata(metadata, old["metadata"], is_status=sub_resource == "status")
-        kept = _SYSTEM_METADATA if manages_fields else (*_SYSTEM_METADATA, "managedFields")
+        kept = SYSTEM_METADATA if manages_fields else (*SYSTEM_METADATA, "managedFields")
         for field in kept:
             keep_field(metadata, old["metadata"], field)
         managers = metadata.get("managedFields")

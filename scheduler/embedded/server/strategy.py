@@ -23,6 +23,8 @@ from scheduler.validation.names import NameRule, dns_subdomain
 
 Object = dict[str, Json]
 
+SYSTEM_METADATA: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+"""Metadata that the server alone writes."""
 _METADATA_FROM_STATUS: Final = ("generation", "labels", "annotations", "finalizers", "ownerReferences", "managedFields")
 """Metadata that an update of the status sub-resource does not change (ResetObjectMetaForStatus)."""
 
