@@ -34,13 +34,13 @@ from scheduler.kube.feature_gates import dropped_by, features_left, read_gates
 from scheduler.kube.freshness import Freshness, because
 from scheduler.kube.health import HealthServer
 from scheduler.kube.lease import Election, Lease, LeaseLostError, LeaseTimes
+from scheduler.kube.metrics import CONTENT_TYPE, Metrics, Observed
 from scheduler.kube.preflight import Preflight, PreflightError, check
 from scheduler.kube.profiling import DECIDING, Stages, unobserved
 from scheduler.kube.reporting import LogReporter
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.kube.watch import Reflector, WatchLimits
 from scheduler.machine_turns import MachineTurns
-from scheduler.metrics import CONTENT_TYPE, Metrics, Observed
 from scheduler.recorder import ProfileRecipe, Recipe, Recorder
 
 log = logging.getLogger(__name__)

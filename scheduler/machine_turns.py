@@ -23,7 +23,7 @@ from scheduler.core.recording import Handle
 from scheduler.debug_log import DebugLog
 from scheduler.framework.decisions import Decision
 from scheduler.kube.clock import Clock
-from scheduler.metrics import Metrics
+from scheduler.kube.metrics import Metrics
 from scheduler.recorder import Recorder
 
 log = logging.getLogger(__name__)

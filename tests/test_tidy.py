@@ -211,7 +211,7 @@ def test_a_cel_function_is_named_in_its_tables_only() -> None:
 def test_a_metric_is_named_in_one_module() -> None:
     from prometheus_client.metrics import MetricWrapperBase
 
-    from scheduler.metrics import OBSERVED, Metrics
+    from scheduler.kube.metrics import OBSERVED, Metrics
 
     counted = [made for made in Metrics().registry._collector_to_names if isinstance(made, MetricWrapperBase)]
     names = {metric.name for metric in OBSERVED} | {made._name for made in counted}
@@ -222,4 +222,4 @@ def test_a_metric_is_named_in_one_module() -> None:
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.removesuffix("_total") in names
     }
-    assert named == {"scheduler/metrics.py"}, MORE
+    assert named == {"scheduler/kube/metrics.py"}, MORE

@@ -23,10 +23,12 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import yaml
+
+_T = TypeVar("_T")
 
 _SECTIONS: Final = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _SIZE_MAX: Final = 10 * 1024 * 1024
@@ -131,43 +133,29 @@ class _Entry:
     where: str
     fields: Mapping[str, Any]
 
-    def _refuse(self, name: str, wanted: str) -> CredentialsError:
-        value = self.fields[name]
-        return CredentialsError(f"{self.where}: {name}: {wanted} is needed, not {type(value).__name__} {value!r}")
+    def _value(self, name: str, kind: type[_T], wanted: str) -> _T | None:
+        value = self.fields.get(name)
+        if value is None or isinstance(value, kind):
+            return value
+        raise CredentialsError(f"{self.where}: {name}: {wanted} is needed, not {type(value).__name__} {value!r}")
 
     def text(self, name: str) -> str:
         """A text field; empty where it is absent, as in Go."""
-        value = self.fields.get(name)
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            raise self._refuse(name, "text")
-        return value
+        return self._value(name, str, "text") or ""
 
     def flag(self, name: str) -> bool:
-        value = self.fields.get(name)
-        if value is None:
-            return False
-        if not isinstance(value, bool):
-            raise self._refuse(name, "true or false")
-        return value
+        return self._value(name, bool, "true or false") or False
 
     def texts(self, name: str) -> tuple[str, ...]:
-        value = self.fields.get(name)
-        if value is None:
-            return ()
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self._refuse(name, "a list of texts")
-        return tuple(value)
+        values = self._value(name, list, "a list of texts") or []
+        if not all(isinstance(one, str) for one in values):
+            raise CredentialsError(f"{self.where}: {name}: a list of texts is needed, not list {values!r}")
+        return tuple(values)
 
     def below(self, name: str) -> _Entry | None:
         """A field that is a mapping."""
-        value = self.fields.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, dict):
-            raise self._refuse(name, "a mapping")
-        return _Entry(self.path, f"{self.where}: {name}", value)
+        value = self._value(name, dict, "a mapping")
+        return _Entry(self.path, f"{self.where}: {name}", value) if value is not None else None
 
     def file(self, name: str) -> Path | None:
         """A file's path, relative to the kubeconfig it is written in."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client.metrics import MetricWrapperBase
 
-from scheduler.metrics import OBSERVED, Metrics
+from scheduler.kube.metrics import OBSERVED, Metrics
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
 

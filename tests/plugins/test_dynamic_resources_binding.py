@@ -13,7 +13,7 @@ from allocator import Features
 from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite
 from scheduler.framework.decisions import AddClaimFinalizer, BindingWait, RecordEvent, WriteClaimStatus
 from scheduler.framework.status import SUCCESS, Code
-from scheduler.metrics import Metrics
+from scheduler.kube.metrics import Metrics
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.claim import Consumer
 from scheduler.plugins.dynamic_resources import DynamicResources

@@ -5,7 +5,7 @@ Rules
      What must be counted as it happens is a counter or histogram of `Metrics`, bound once, when the app starts.
   2. The guide has a table of all of them, equal to these declarations (`tests/kube/test_metrics.py`).
 
-Not here: where it happens (`app`), how it is served (`kube.health`).
+Not here: where it happens (`app`), how it is served (`health`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -21,6 +21,8 @@ from prometheus_client.registry import Collector
 
 from scheduler.core.machine import Machine
 from scheduler.framework.decisions import BindingWait, BindPod, CreateClaim, Decision, PatchPodStatus, RecordEvent
+from scheduler.kube.executor import WriteStats
+from scheduler.kube.watch import WatchStats
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _WRITE_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 15)
@@ -30,24 +32,6 @@ _TROUBLES_MAX: Final = 100  # time series
 
 _Kind = Literal["counter", "gauge"]
 Values = Mapping[tuple[str, ...], float]  # by the values of the labels
-
-
-class WatchStats(Protocol):
-    """What is counted of the watch of a kind; times are monotonic seconds, None for never."""
-
-    relists: int
-    restarts: int
-    events: int
-    undecodable: int
-    last_activity_s: float | None
-    last_sync_s: float | None
-
-
-class WriteStats(Protocol):
-    """Requests under way, and decisions not sent yet."""
-
-    in_flight: int
-    waiting: int
 
 
 @dataclass(frozen=True, slots=True)
