@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from cel.checker import environments
 from cel.checker.environments import Environment
@@ -18,11 +18,24 @@ from cel.library.device import DeviceView, decode_attribute, device_view
 from cel.quantity import Quantity
 from scheduler.cli import gates
 from scheduler.cli.manifests import Document, FieldPath
+from scheduler.lint.api_fields import shape_of_type
 from scheduler.lint.context import expressions
+from scheduler.lint.findings import field_text
 from scheduler.lint.modernize import modernize_structure
-from scheduler.lint.view import View, selector_holders
+from scheduler.lint.schema import problems
+from scheduler.lint.shapes import Object, Scalar, text
+from scheduler.lint.view import View, copy_plain, selector_holders
 
-_CLASSES: Final[Mapping[str, type]] = {"int": int, "bool": bool, "string": str, "version": str}
+_DEVICE: Final = Object(
+    {
+        "driver": Scalar(text),
+        **{
+            name: shape_of_type("Device").fields[name]
+            for name in ("attributes", "capacity", "allowMultipleAllocations")
+        },
+    }
+)
+"""The part of a device that expressions read."""
 
 
 class InputError(ValueError):
@@ -93,70 +106,26 @@ def read_device(fields: object, environment: Environment, driver: str | None = N
         raise InputError("device: must be an object with driver, attributes and capacity")
     if isinstance(fields.get("basic"), Mapping):
         fields = {**fields, **fields["basic"]}  # v1beta1
-    if driver is None:
-        driver = fields.get("driver", "")
-    if not isinstance(driver, str):
-        raise InputError(f"device.driver: must be a text, not {driver!r}")
-    multiple = fields.get("allowMultipleAllocations")
-    if multiple is not None and not isinstance(multiple, bool):
-        raise InputError(f"device.allowMultipleAllocations: must be true or false, not {multiple!r}")
+    given = {name: fields.get(name) for name in _DEVICE.fields}
+    if isinstance(given["capacity"], Mapping):  # "80Gi" in the place of {value: 80Gi}
+        given["capacity"] = {
+            name: value if isinstance(value, Mapping) else {"value": value} for name, value in given["capacity"].items()
+        }
+    if driver is not None:
+        given["driver"] = driver
+    device = copy_plain({name: value for name, value in given.items() if value is not None})
+    for problem in problems(device, _DEVICE, ("device",)):
+        raise InputError(f"{field_text(problem.path)}: {problem.message}")
     is_list_enabled = environment.minor >= 37 or environment.is_list_attributes_enabled
-    attributes = {
-        name: decode_attribute(_check_attribute(name, value), is_list_enabled=is_list_enabled)
-        for name, value in _mapping(fields, "attributes").items()
-    }
-    capacity = {name: _read_capacity(name, value) for name, value in _mapping(fields, "capacity").items()}
-    return device_view(driver, attributes, capacity, bool(multiple))
-
-
-def _mapping(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = fields.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise InputError(f"device.{name}: must be an object with names as keys")
-    return value
-
-
-def _check_attribute(name: str, value: object) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InputError(
-            f"device.attributes[{name!r}]: must be an object with one of int, bool, string, version, ints, bools, "
-            f'strings, versions, like {{"string": "A100"}}; not {value!r}'
-        )
-    for field, content in value.items():
-        if content is None:
-            continue
-        scalar = field.removesuffix("s") if field != "s" else field
-        wanted = _CLASSES.get(scalar)
-        if wanted is None:
-            raise InputError(f"device.attributes[{name!r}].{field}: no such field of an attribute")
-        contents = [content]
-        if scalar != field:
-            if not isinstance(content, list):
-                raise InputError(f"device.attributes[{name!r}].{field}: must be a list")
-            contents = content
-        for item in contents:
-            if type(item) is not wanted:
-                raise InputError(
-                    f"device.attributes[{name!r}].{field}: must be of type {wanted.__name__}, not {item!r}"
-                )
-            if isinstance(item, int) and not -(1 << 63) <= item < 1 << 63:
-                raise InputError(f"device.attributes[{name!r}].{field}: {item} does not fit 64 bits")
-    return value
-
-
-def _read_capacity(name: str, value: object) -> Quantity:
-    if isinstance(value, Mapping):
-        value = value.get("value")
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str):
-        raise InputError(f'device.capacity[{name!r}]: must be a quantity like "80Gi", not {value!r}')
-    try:
-        return Quantity.parse(value)
-    except ValueError as error:
-        raise InputError(f"device.capacity[{name!r}]: {value!r}: {error}") from None
+    return device_view(
+        device.get("driver", ""),
+        {
+            name: decode_attribute(value, is_list_enabled=is_list_enabled)
+            for name, value in device.get("attributes", {}).items()
+        },
+        {name: Quantity.parse(str(value["value"])) for name, value in device.get("capacity", {}).items()},
+        device.get("allowMultipleAllocations", False),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
         objects += listed
     published = read_published(objects)
     published.gates = gates
-    for problem in (*published.problems, *repartitioned(published)):
+    for problem in (*published.problems, *published.conflicts, *repartitioned(published)):
         click.echo(f"warning: {problem}", err=True)
     if not (published.slices or published.classes or published.nodes):
         click.echo("warning: no ResourceSlices, DeviceClasses or Nodes to compare with", err=True)

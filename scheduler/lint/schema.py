@@ -6,12 +6,13 @@ fields (`claim_rules`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from scheduler.lint.api_fields import shape_of
-from scheduler.lint.findings import FieldPath, Severity
+from scheduler.lint.findings import FieldPath
 from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, Scalar, Shape, type_name
 from scheduler.lint.view import V1, View, mapping, text
 
@@ -26,87 +27,79 @@ def check_fields(view: View) -> None:
         return
     # What was told already (an old shape that has no equivalent) is not told again as an unknown field.
     told = frozenset(each.place.line for each in view.findings if each.is_error and not each.converted)
-    _Walk(view, told).object((), view.obj, shape)
+    for problem in islice(problems(view.obj, shape), _FINDINGS_MAX):
+        if (problem.path, problem.fix) == (("spec",), "selector: ...") and not view.is_dra:
+            continue  # `workloads` says what it would be
+        place = view.document.place(view.origin(problem.path), key=problem.key)
+        if not (problem.key and place.line in told):
+            fix = problem.fix
+            if view.is_dra and problem.key and fix.startswith(_KNOWN):
+                fix = _where(str(problem.path[-1])) or fix
+            view.error(problem.code, problem.path, problem.message, fix, key=problem.key)
     metadata = mapping(view.obj.get("metadata"))
     if view.is_dra and not metadata.get("name") and not metadata.get("generateName"):
         view.error("missing-field", ("metadata",), "metadata has no name", "name: ...")
 
 
 _NAMES_MAX: Final = 12
+_KNOWN: Final = "known here: "
 _LINES: Final = {"containers": "containers: [{name: main, image: ...}]"}
 """What to paste for fields whose shape is not plain."""
 
 
-class _Walk:
-    def __init__(self, view: View, told_lines: frozenset[int]) -> None:
-        self.view = view
-        self.told_lines = told_lines
-        self.count = 0
+class Problem(NamedTuple):
+    """What is wrong with the value at `path`, or with the name of the field (`key`)."""
 
-    def report(self, code: str, path: FieldPath, message: str, fix: str = "", *, key: bool = False) -> None:
-        place = self.view.document.place(self.view.origin(path), key=key)
-        if self.count < _FINDINGS_MAX and not (key and place.line in self.told_lines):
-            self.view.report(code, Severity.ERROR, path, message, fix, key=key)
-        self.count += 1
+    code: str
+    path: FieldPath
+    message: str
+    fix: str = ""
+    key: bool = False
 
-    def walk(self, path: FieldPath, value: Any, shape: Shape) -> None:
-        match shape:
-            case Anything():
-                pass
-            case Scalar():
-                if problem := shape.check(value):
-                    message, _, fix = problem.partition("; ")
-                    self.report("invalid-value", path, message, fix)
-            case ListOf():
-                self.list(path, value, shape)
-            case MapOf():
-                self.map(path, value, shape)
-            case Object():
-                self.object(path, value, shape)
 
-    def list(self, path: FieldPath, value: Any, shape: ListOf) -> None:
-        if not isinstance(value, list):
-            hint = "put '- ' before it" if isinstance(value, dict | str) else ""
-            self.report("invalid-value", path, f"must be a list, not {type_name(value)}", hint)
-            return
-        for index, item in enumerate(value):
-            self.walk((*path, index), item, shape.item)
+def problems(value: Any, shape: Shape, path: FieldPath = ()) -> Iterator[Problem]:
+    """What is wrong with a value of this shape, from the outside in."""
+    match shape:
+        case Anything():
+            pass
+        case Scalar():
+            if problem := shape.check(value):
+                yield Problem("invalid-value", path, problem)
+        case ListOf():
+            if isinstance(value, list):
+                for index, item in enumerate(value):
+                    yield from problems(item, shape.item, (*path, index))
+            else:
+                hint = "put '- ' before it" if isinstance(value, dict | str) else ""
+                yield Problem("invalid-value", path, f"must be a list, not {type_name(value)}", hint)
+        case _ if not isinstance(value, dict):
+            yield Problem("invalid-value", path, f"must be an object, not {type_name(value)}")
+        case MapOf():
+            for name, item in value.items():
+                yield from problems(item, shape.value, (*path, name))
+        case Object():
+            yield from _object_problems(value, shape, path)
 
-    def map(self, path: FieldPath, value: Any, shape: MapOf) -> None:
-        if not isinstance(value, dict):
-            self.report("invalid-value", path, f"must be an object, not {type_name(value)}")
-            return
-        for name, item in value.items():
-            self.walk((*path, name), item, shape.value)
 
-    def object(self, path: FieldPath, value: Any, shape: Object) -> None:
-        if not isinstance(value, dict):
-            self.report("invalid-value", path, f"must be an object, not {type_name(value)}")
-            return
-        for name, item in value.items():
-            known = shape.fields.get(name)
-            if known is None:
-                self.unknown(path, name, shape)
-            elif item is not None:
-                self.walk((*path, name), item, known)
-        for name in shape.required:
-            if _is_missing(value.get(name)):
-                if (name, path) == ("selector", ("spec",)) and not self.view.is_dra:
-                    continue  # told by `workloads`, with what it would be
-                fix = next((f"{alias} is called {name}" for alias in value if _ALIASES.get(alias) == name), "")
-                self.report("missing-field", path, f"{name} is missing", fix or _LINES.get(name, f"{name}: ..."))
-
-    def unknown(self, path: FieldPath, name: str, shape: Object) -> None:
-        meant = _meant(name, shape.fields)
-        where = _where(name) if self.view.is_dra else ""
-        fix = f"did you mean {meant}?" if meant else where or _known(shape.fields)
-        self.report("unknown-field", (*path, name), f"there is no field {name} here", fix, key=True)
+def _object_problems(value: dict[str, Any], shape: Object, path: FieldPath) -> Iterator[Problem]:
+    for name, item in value.items():
+        known = shape.fields.get(name)
+        if known is None:
+            meant = _meant(name, shape.fields)
+            fix = f"did you mean {meant}?" if meant else _known(shape.fields)
+            yield Problem("unknown-field", (*path, name), f"there is no field {name} here", fix, key=True)
+        elif item is not None:
+            yield from problems(item, known, (*path, name))
+    for name in shape.required:
+        if _is_missing(value.get(name)):
+            fix = next((f"{alias} is called {name}" for alias in value if _ALIASES.get(alias) == name), "")
+            yield Problem("missing-field", path, f"{name} is missing", fix or _LINES.get(name, f"{name}: ..."))
 
 
 def _known(fields: Mapping[str, Any]) -> str:
     names = list(fields)
     more = len(names) - _NAMES_MAX
-    return f"known here: {', '.join(names[:_NAMES_MAX])}" + (f" and {more} more" if more > 0 else "")
+    return f"{_KNOWN}{', '.join(names[:_NAMES_MAX])}" + (f" and {more} more" if more > 0 else "")
 
 
 def _is_missing(value: Any) -> bool:

@@ -218,7 +218,10 @@ def test_eval_names_the_field_of_a_broken_slice(tmp_path: Path) -> None:
     path.write_text(SLICES.replace("80Gi", "80 GB"))
     result = run("eval", "true", "-f", str(path))
     assert result.exit_code == 1
-    assert "slices.yaml:9:5: ResourceSlice node-1-gpus: device.capacity['memory']: '80 GB'" in result.output
+    assert (
+        "slices.yaml:9:5: ResourceSlice node-1-gpus: device.capacity.memory.value: must be a quantity like 80Gi"
+        in result.output
+    )
 
 
 def test_eval_asks_cel_python_for_a_second_opinion(slices: str) -> None:
@@ -303,10 +306,13 @@ def test_jsonl_tells_what_does_not_compile_also_without_a_device() -> None:
         ('{"expression": "true", "device": {}, "gates": {"x": true}}', "gates: 'x' is not known here"),
         (
             '{"expression": "true", "device": {"attributes": {"a": {"int": "1"}}}}',
-            "device.attributes['a'].int: must be",
+            "device.attributes.a.int: must be",
         ),
-        ('{"expression": "true", "device": {"attributes": {"a": {"float": 1}}}}', "no such field of an attribute"),
-        ('{"expression": "true", "device": {"capacity": {"a": "x"}}}', "device.capacity['a']: 'x': quantities must"),
+        ('{"expression": "true", "device": {"attributes": {"a": {"float": 1}}}}', "there is no field float here"),
+        (
+            '{"expression": "true", "device": {"capacity": {"a": "x"}}}',
+            "device.capacity.a.value: must be a quantity like 80Gi",
+        ),
         ('{"expression": "true", "devise": {}}', "devise: no such field"),
         ("[" * 100_000, "not JSON"),
     ],

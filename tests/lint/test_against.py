@@ -225,3 +225,15 @@ def test_a_broken_object_of_a_dump_stops_nothing() -> None:
 
     assert published.drivers == {"gpu.nvidia.com"}
     assert ["ResourceSlice bad" in problem for problem in published.problems] == [True]
+
+
+def test_a_device_that_two_claims_have_is_said() -> None:
+    allocation = {"devices": {"results": [{"request": "r", "driver": "a.b", "pool": "p", "device": "d"}]}}
+    claims = [
+        {"kind": "ResourceClaim", "metadata": {"name": name}, "status": {"allocation": allocation}} for name in "xy"
+    ]
+
+    published = read_published(claims)
+
+    assert published.conflicts == ["ResourceClaim default/y: device a.b/p/d is allocated to another claim, too"]
+    assert published.problems == []
