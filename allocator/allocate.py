@@ -11,7 +11,7 @@ from allocator.features import ALL_SHORTCUTS, Shortcuts
 from allocator.meter import PausedError
 from allocator.model import AllocationError
 from allocator.outcome import Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
-from allocator.paused import Paused
+from allocator.paused_searches import PausedSearch
 from allocator.problem import Problem
 from allocator.question import Question
 from allocator.remembered import is_plain, keep_answer, keep_picks, known_picks, last_answer
@@ -56,7 +56,7 @@ def allocate(question: Question, *, shortcuts: Shortcuts = ALL_SHORTCUTS) -> Out
 def allocate_in_parts(question: Question, *, pause_after: int | None = None) -> Outcome | Unfinished:
     """As `allocate`, but a call ends where the inventory's meter allows no more; asked again, it goes on there.
 
-    Gathering candidates goes on where it was because what it finds is remembered, a search because it is (`paused`).
+    Gathering candidates goes on where it was, because what it finds is kept; a search does, because the search is.
 
     Args:
         pause_after: In addition, steps and refused picks of this call, > 0, whatever they take; one more move may
@@ -81,13 +81,13 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
             return last
     paused = inventory.paused.take(plan, node.name) if pause_after is not None else None
     if paused is not None and paused.pools is pools and paused.state == state:
-        search, lost = paused.search, paused.lost
+        search, spent_before = paused.search, paused.spent_before
         search.problem.claims = claims
     else:
-        lost = 0 if paused is None else paused.spent
-        budget = question.budget_steps - lost
+        spent_before = 0 if paused is None else paused.spent
+        budget = question.budget_steps - spent_before
         if budget <= 0:
-            return BudgetExhausted(lost)
+            return BudgetExhausted(spent_before)
         meter.spent += (SLOT_WORK + pools.size // 64) * len(plan.slots)
         problem = Problem(claims, plan, pools, question.in_use)
         if shortcuts.known_picks and is_plain(problem):
@@ -104,7 +104,7 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
         error.steps = search.steps
         raise
     if found is None:
-        is_kept = inventory.paused.keep(Paused(plan, node.name, pools, state, search, lost, 0))
+        is_kept = inventory.paused.keep(PausedSearch(plan, node.name, pools, state, search, spent_before, 0))
         return Unfinished(search.steps) if is_kept else BudgetExhausted(search.steps)
     answer = Picks(tuple(search.picks()) if found else None, search.steps, search.spent)
     if shortcuts.known_picks and is_plain(search.problem):

@@ -3,7 +3,7 @@
 All amounts are compared exactly, in units of 10^-9. Upstream changes quantities like 2.5Gi in place while
 adding up; nothing here is ever changed.
 
-Source: structured/internal/incubating/consumable_capacity.go v0.36.3, and v0.37.2 for `is_137`.
+Source: structured/internal/incubating/consumable_capacity.go v0.36.3, and v0.37.2 for `has_137_semantics`.
 Differs on purpose: `default` is recognised by value, not by Go's representation (no valid object can tell);
 a step that is not positive rejects the device instead of dividing by zero; amounts beyond int64 stay exact
 (upstream reads 10E as 0, so such a request took nothing).
@@ -47,7 +47,7 @@ NOTHING: Final = Consumption((), ())
 
 
 def consume(
-    requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], *, is_137: bool
+    requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], *, has_137_semantics: bool
 ) -> Consumption | None:
     """What a request consumes of a device that nobody shares yet.
 
@@ -64,17 +64,17 @@ def consume(
         return None
     amounts = []
     for name in sorted(capacity):
-        amount = _amount(requests.get(name), capacity[name], name, is_137)
+        amount = _amount(requests.get(name), capacity[name], name, has_137_semantics)
         amounts.append((name, amount))
     nanos = tuple((name, amount.nano, capacity[name].value.nano) for name, amount in amounts)
     if any(nano > value for _, nano, value in nanos):
         return None
-    if any(_violates(amount, capacity[name].policy, is_137) for name, amount in amounts):
+    if any(_violates(amount, capacity[name].policy, has_137_semantics) for name, amount in amounts):
         return None
     return Consumption(tuple(amounts), nanos)
 
 
-def _amount(requested: Quantity | None, capacity: DeviceCapacity, name: str, is_137: bool) -> Quantity:
+def _amount(requested: Quantity | None, capacity: DeviceCapacity, name: str, has_137_semantics: bool) -> Quantity:
     policy = capacity.policy
     if requested is None:
         amount = policy.default if policy is not None and policy.default is not None else capacity.value
@@ -82,22 +82,22 @@ def _amount(requested: Quantity | None, capacity: DeviceCapacity, name: str, is_
         amount = requested
     elif policy.valid_range is not None and policy.valid_range.min is not None:
         try:
-            amount = _round_up_to_range(requested, policy.valid_range.min, policy.valid_range, is_137)
+            amount = _round_up_to_range(requested, policy.valid_range.min, policy.valid_range, has_137_semantics)
         except CapacityError as error:
             raise CapacityError(f'capacity "{name}": {error}') from None
     else:
         amount = next((value for value in policy.valid_values if requested <= value), requested)
-    if is_137 and amount.nano < 0:
+    if has_137_semantics and amount.nano < 0:
         raise CapacityError(f'capacity "{name}": capacity value is negative')
     return amount
 
 
-def _round_up_to_range(requested: Quantity, minimum: Quantity, valid: ValidRange, is_137: bool) -> Quantity:
+def _round_up_to_range(requested: Quantity, minimum: Quantity, valid: ValidRange, has_137_semantics: bool) -> Quantity:
     if requested < minimum:
         return minimum
     if valid.step is None:
         return requested
-    if is_137 and _is_milli(valid):
+    if has_137_semantics and _is_milli(valid):
         step, base = valid.step.nano // _NANO_PER_MILLI, minimum.nano // _NANO_PER_MILLI
         milli, rest = divmod(requested.nano, _NANO_PER_MILLI)
         if rest or milli > _INT64_MAX:
@@ -111,15 +111,15 @@ def _round_up_to_range(requested: Quantity, minimum: Quantity, valid: ValidRange
             return Quantity.from_int(rounded // 1000, valid.step.format)
         return Quantity(rounded, -3, False, valid.step.format)
     # Integer arithmetic: everything is rounded up to whole units first, so 500m counts as 1.
-    if is_137 and requested.nano > _INT64_MAX * 10**9:
+    if has_137_semantics and requested.nano > _INT64_MAX * 10**9:
         raise CapacityError(f"{_NOT_REPRESENTABLE}: request {requested} exceeds MaxInt64")
     step, base, wanted = _units(valid.step), _units(minimum), _units(requested)
     if step <= 0:
         return requested
     rounded = base + -(-(wanted - base) // step) * step
-    if is_137 and rounded > _INT64_MAX:
+    if has_137_semantics and rounded > _INT64_MAX:
         raise CapacityError(f"{_NOT_REPRESENTABLE}: rounding request {requested} up to the next step passes MaxInt64")
-    return Quantity.from_int(rounded, valid.step.format if is_137 else "BinarySI")
+    return Quantity.from_int(rounded, valid.step.format if has_137_semantics else "BinarySI")
 
 
 def _is_milli(valid: ValidRange) -> bool:
@@ -134,7 +134,7 @@ def _is_milli(valid: ValidRange) -> bool:
     )
 
 
-def _violates(amount: Quantity, policy: RequestPolicy | None, is_137: bool) -> bool:
+def _violates(amount: Quantity, policy: RequestPolicy | None, has_137_semantics: bool) -> bool:
     if policy is None or (policy.default is not None and amount == policy.default):
         return False
     valid = policy.valid_range
@@ -145,7 +145,7 @@ def _violates(amount: Quantity, policy: RequestPolicy | None, is_137: bool) -> b
     if valid.step is None:
         return False
     minimum = valid.min or Quantity.from_int(0)
-    if is_137 and _is_milli(valid):
+    if has_137_semantics and _is_milli(valid):
         return amount.nano % _NANO_PER_MILLI != 0 or (amount.nano - minimum.nano) % valid.step.nano != 0
     step = _units(valid.step)
     return step <= 0 or (_units(amount) - _units(minimum)) % step != 0

@@ -76,11 +76,11 @@ class DistinctState:
     is_match: Final = False
     is_fixed: Final = False
 
-    def __init__(self, index: AttributeIndex, lists: bool, is_137: bool) -> None:
+    def __init__(self, index: AttributeIndex, lists: bool, has_137_semantics: bool) -> None:
         self.index: Final = index
         self._count = 0
         self._taken = 0
-        self._unknown_first: Final = not (lists and is_137)
+        self._unknown_first: Final = not (lists and has_137_semantics)
 
     def allowed(self, candidates: int) -> int:
         mask = candidates & self.index.present & ~self._taken
@@ -132,4 +132,4 @@ def constraint_state(constraint: Constraint, pools: NodePools, features: Feature
     if constraint.match_attribute is not None:
         return MatchState(pools.attribute(constraint.match_attribute), lists)
     assert constraint.distinct_attribute is not None
-    return DistinctState(pools.attribute(constraint.distinct_attribute), lists, features.is_137)
+    return DistinctState(pools.attribute(constraint.distinct_attribute), lists, features.has_137_semantics)

@@ -12,7 +12,7 @@ Not here: classes and claims (`decode_claims`), node selectors (`decode_node_sel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from allocator.decode_node_selector import read_node_selector
@@ -26,10 +26,10 @@ from allocator.json_fields import (
     SHARED_MAX,
     TEXT,
     TEXTS,
-    TYPE_NAMES,
     Field,
     FieldError,
     Json,
+    Read,
     check_object,
     decode_object,
     entries,
@@ -44,7 +44,6 @@ from allocator.json_fields import (
 from allocator.model import (
     Attribute,
     AttributeKind,
-    AttributeValue,
     CounterConsumption,
     CounterSet,
     Device,
@@ -58,24 +57,24 @@ from allocator.model import (
 from cel.quantity import Quantity
 from cel.semver import Semver
 
-_SCALARS: Final[tuple[tuple[AttributeKind, type], ...]] = (
-    ("string", str),
-    ("int", int),
-    ("bool", bool),
-    ("version", str),
-)
-_LISTS: Final[tuple[tuple[AttributeKind, type], ...]] = (
-    ("ints", int),
-    ("bools", bool),
-    ("strings", str),
-    ("versions", str),
-)
 _UNKNOWN: Final = Attribute("unknown", None)
 _NO_ATTRIBUTES: Final[Mapping[str, Attribute]] = {}
 _NO_CAPACITY: Final[Mapping[str, DeviceCapacity]] = {}
 
 _attributes: Final[dict[tuple[str, Any], Attribute]] = {}
 _taints: Final[dict[tuple[Taint, ...], tuple[Taint, ...]]] = {}
+
+
+_KINDS: Final[Mapping[AttributeKind, Read[Any]]] = {
+    "string": TEXT.read,
+    "int": INT.read,
+    "bool": BOOL.read,
+    "version": TEXT.read,
+    "ints": many(INT.read).read,
+    "bools": many(BOOL.read).read,
+    "strings": TEXTS.read,
+    "versions": TEXTS.read,
+}
 
 
 def decode_slice(obj: Json) -> ResourceSlice:
@@ -150,22 +149,17 @@ def _attribute(obj: Any) -> Attribute:
         return _UNKNOWN
     if not isinstance(obj, Mapping):
         raise FieldError("", f"expected an object like {{string: value}}, got {name_of(obj)}")
-    for kind, expected in _SCALARS:
-        value = obj.get(kind)
-        if value is not None:
-            if type(value) is not expected:
-                raise FieldError(kind, f"expected {TYPE_NAMES[expected]}, got {name_of(value)}")
-            attribute = Attribute(kind, cast(AttributeValue, value))
-            return attribute if kind == "version" and not _is_version(str(value)) else _share_attribute(attribute)
-    for kind, expected in _LISTS:
-        values = obj.get(kind)
-        if values:
-            if not isinstance(values, Sequence) or isinstance(values, str):
-                raise FieldError(kind, f"expected a list, got {name_of(values)}")
-            for index, value in enumerate(values):
-                if type(value) is not expected:
-                    raise FieldError(f"{kind}[{index}]", f"expected {TYPE_NAMES[expected]}, got {name_of(value)}")
-            return Attribute(kind, cast(AttributeValue, tuple(values)))
+    for kind, read in _KINDS.items():
+        content = obj.get(kind)
+        if content is None or content in ([], ()):
+            continue
+        try:
+            attribute = Attribute(kind, read(content))
+        except FieldError as error:
+            raise error.below(kind) from None
+        if isinstance(attribute.value, tuple) or (kind == "version" and not _is_version(content)):
+            return attribute
+        return _share_attribute(attribute)
     return _UNKNOWN
 
 

@@ -43,7 +43,7 @@ class Features:
         return self._hash
 
     @property
-    def is_137(self) -> bool:
+    def has_137_semantics(self) -> bool:
         return self.kubernetes == "1.37"
 
     @property

@@ -32,7 +32,7 @@ from allocator.model import (
 from allocator.node_match import NodeSelectorError, check_node_selector, match_node
 from allocator.node_pools import NodePools
 from allocator.offers import Offer
-from allocator.paused import PausedSearches
+from allocator.paused_searches import PausedSearches
 from allocator.pools import PoolView, gather_pool, is_ignored
 from allocator.remembered_plans import Plans
 from allocator.requests import Plan, Planner, Slot
@@ -336,7 +336,7 @@ class Inventory:
         views = self._shared_views.get(key)
         if views is None:
             ids: set[PoolId] = set(self._shared)
-            if not features.is_137:
+            if not features.has_137_semantics:
                 ids |= self._pinned_counters.keys()
             views = self._shared_views[key] = self._views(ids, node, features, own=False)
         own = self._pools_of_node.get(node.name)
@@ -408,7 +408,7 @@ def _relevant(
     """The pool's slices that matter for the node; what cannot be decided goes to `problems` by slice name."""
     named = pool.by_node.get(node.name, {}) if own else {}
     relevant = [slice_ for slice_ in named.values() if not is_ignored(slice_, features)]
-    if not features.is_137:
+    if not features.has_137_semantics:
         # Counter slices are needed wherever devices of the pool are, so 1.36 takes them for every node.
         for name, slices in pool.by_node.items():
             if name != node.name or not own:
@@ -418,7 +418,7 @@ def _relevant(
     for slice_ in pool.elsewhere.values():
         if is_ignored(slice_, features):
             continue
-        if slice_.shared_counters and not features.is_137:
+        if slice_.shared_counters and not features.has_137_semantics:
             relevant.append(slice_)
         elif slice_.all_nodes or slice_.node_selector is not None:
             try:

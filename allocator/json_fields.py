@@ -150,7 +150,7 @@ def _camel_case(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-TYPE_NAMES: Final[Mapping[type, str]] = {str: "a string", int: "an integer", bool: "true or false"}
+_TYPE_NAMES: Final[Mapping[type, str]] = {str: "a string", int: "an integer", bool: "true or false"}
 
 
 def name_of(value: Any) -> str:
@@ -161,7 +161,7 @@ def name_of(value: Any) -> str:
         return "an object"
     if isinstance(value, list | tuple):
         return "a list"
-    return f"{TYPE_NAMES.get(type(value), type(value).__name__)} ({value!r})"
+    return f"{_TYPE_NAMES.get(type(value), type(value).__name__)} ({value!r})"
 
 
 def check_object(value: Any) -> None:
@@ -174,7 +174,7 @@ def _of_type(expected: type[T]) -> Read[T]:
     def read(value: Any) -> T:
         if type(value) is expected:
             return value
-        raise FieldError("", f"expected {TYPE_NAMES[expected]}, got {name_of(value)}")
+        raise FieldError("", f"expected {_TYPE_NAMES[expected]}, got {name_of(value)}")
 
     return read
 

@@ -341,12 +341,8 @@ class DecodeError(ValueError):
 class AllocationError(Exception):
     """The allocation cannot be decided; the text is upstream's where upstream has one.
 
-    `is_node_only` tells whether only this node is affected. Otherwise the whole pod fails, whatever
-    other nodes offer (CEL errors, a missing class, too many devices, …); that is all there is in 1.36 and
-    1.37. `steps` is the effort until then.
+    The whole pod fails, whatever other nodes offer (CEL errors, a missing class, too many devices, …); there is none in
+    1.36 and 1.37 that would fail a node only. `steps` is the effort until then.
     """
 
-    def __init__(self, message: str, *, is_node_only: bool = False) -> None:
-        super().__init__(message)
-        self.is_node_only: Final = is_node_only
-        self.steps = 0
+    steps = 0

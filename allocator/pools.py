@@ -6,7 +6,7 @@ slices are relevant share it, together with everything computed from it (masks, 
 Order of devices: slices by name, devices in slice order. Order of pools is the inventory's.
 
 Source: structured/internal/incubating/pools_incubating.go (`GatherPools`, `buildPool`) v0.36.3, and
-v0.37.2 for what `Features.is_137` switches. Differs on purpose: where upstream's verdict would depend on the
+v0.37.2 for what `Features.has_137_semantics` switches. Differs on purpose: where upstream's verdict would depend on the
 order of its list, because relevant slices disagree about `resourceSliceCount`, the pool is incomplete (k/k
 issue 141117).
 """
@@ -179,7 +179,7 @@ class PoolView:
             consumed: dict[int, Mapping[str, int]] = {}
             dedicated = mask_of(self._positions_of(use.dedicated))
             # 1.36 forgets that a share without consumption is a share; 1.37 looks at the share ids, too.
-            shared = {*use.consumers, *use.shares} if features.is_137 else use.consumers
+            shared = {*use.consumers, *use.shares} if features.has_137_semantics else use.consumers
             for index in self._positions_of(shared) if shared else ():
                 sharing |= 1 << index
                 consumed[index] = use.consumed.get(self.devices[index].name, {})
@@ -245,7 +245,7 @@ def is_ignored(slice_: ResourceSlice, features: Features) -> bool:
     """Whether a slice does not exist for this set of features."""
     if not features.partitionable_devices and (slice_.per_device_node_selection is not None or slice_.shared_counters):
         return True
-    return features.is_137 and _has_compatibility_groups(slice_)
+    return features.has_137_semantics and _has_compatibility_groups(slice_)
 
 
 def _has_compatibility_groups(slice_: ResourceSlice) -> bool:
@@ -278,7 +278,7 @@ def gather_pool(
             return None
         if slice_.generation == generation:
             same_generation.append(slice_)
-    if features.is_137:
+    if features.has_137_semantics:
         same_generation = [slice_ for slice_ in same_generation if not _has_compatibility_groups(slice_)]
     if len(counts) > 1 or len(same_generation) != count:
         return PoolView(pool_id, is_incomplete=True)
@@ -292,7 +292,9 @@ def _first_listed(slices: Sequence[ResourceSlice], features: Features) -> Sequen
 
     A node's own slices come before the others.
     """
-    own = [slice_ for slice_ in slices if slice_.node_name and (features.is_137 or not slice_.shared_counters)]
+    own = [
+        slice_ for slice_ in slices if slice_.node_name and (features.has_137_semantics or not slice_.shared_counters)
+    ]
     return own or slices
 
 
@@ -305,7 +307,7 @@ def _build(
     with_devices = [slice_ for slice_ in slices if not slice_.shared_counters]
     with_counters = [slice_ for slice_ in slices if slice_.shared_counters]
     consumers = slices
-    if features.is_137:
+    if features.has_137_semantics:
         with_counters += [slice_ for slice_ in elsewhere if slice_.shared_counters]
         elsewhere = [slice_ for slice_ in elsewhere if not slice_.shared_counters]
         consumers = with_devices

@@ -48,7 +48,7 @@ def candidate_nodes(claims: Sequence[Claim], inventory: Inventory, features: Fea
 
 
 def _question(plan: Plan) -> Hashable:
-    """Equal for plans that ask for as many of the same devices: classes may be many, and what they select the same."""
+    """Plans with the same selectors and counts share a bound, even if they name different classes."""
     if not plan.is_exact:
         return plan.serial
     return "candidates", tuple([tuple([(slot.key, slot.count) for slot in one.slots]) for one in plan.requests])

@@ -55,8 +55,8 @@ class Problem:
             if not slot.is_admin:
                 usable &= ~dedicated
                 doubtful &= ~dedicated
-            # 1.37 lists devices for an All slot whatever is consumed; the search then finds them too full.
-            if sharing and not (slot.is_all and self.features.is_137):
+            # Kubernetes 1.37 includes full devices in an All request; the search rejects them later.
+            if sharing and not (slot.is_all and self.features.has_137_semantics):
                 usable &= ~self._exhausted(slot)
             self.usable.append(usable)
             self.doubtful.append(0 if slot.is_all else doubtful)
@@ -120,7 +120,7 @@ class Problem:
             if number is not None:
                 self._evaluate_all(slot, claim, number)
         fits = pools.candidates_for(slot).fits
-        if not self.features.is_137:
+        if not self.features.has_137_semantics:
             fits &= ~self._exhausted(slot)
         return tuple(positions_of(fits))
 

@@ -262,7 +262,7 @@ class _ClaimPlanner:
 
     def run(self) -> ClaimPlan:
         for request in self._spec.requests:
-            problem = self._request(request) or (self._count_problem() if self._features.is_137 else "")
+            problem = self._request(request) or (self._count_problem() if self._features.has_137_semantics else "")
             if problem:
                 self._checks.append(problem)
                 break
@@ -320,7 +320,7 @@ class _ClaimPlanner:
 
     def _alternative_problem(self, details: RequestAlternative, *, is_sub: bool) -> str:
         prefix = f", request {details.name}"
-        if self._features.is_137 and details.has_derived_attributes:
+        if self._features.has_137_semantics and details.has_derived_attributes:
             return f"{prefix}: cannot handle request with derived attributes, the feature is disabled"
         for index, selector in enumerate(details.selectors):
             if selector.expression is None:
@@ -363,7 +363,7 @@ def count_problem(counts: Sequence[tuple[str, Sequence[int]]], features: Feature
     total = 0
     for name, alternatives in counts:
         least = min(alternatives)
-        if features.is_137 and least > RESULTS_MAX - total:
+        if features.has_137_semantics and least > RESULTS_MAX - total:
             return (
                 f", request {name}: adding {least} devices exceeds the claim limit of {RESULTS_MAX}, "
                 f"with {total} already accounted for"

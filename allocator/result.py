@@ -96,8 +96,8 @@ def _build_config(claim: ClaimPlan, chosen: Mapping[int, Slot], features: Featur
         entry = AllocationConfig("FromClaim", config.requests, config.configuration)
         copies = 1 if not config.requests else sum(_names(config.requests, slot) for slot in chosen.values())
         # 1.36 repeats an entry once per request it names.
-        entries += [entry] * (min(copies, 1) if features.is_137 else copies)
-    if features.is_137:
+        entries += [entry] * (min(copies, 1) if features.has_137_semantics else copies)
+    if features.has_137_semantics:
         entries = [
             AllocationConfig(entry.source, (), entry.configuration)
             if entry.requests and all(_names(entry.requests, slot) for slot in chosen.values())

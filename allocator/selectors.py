@@ -215,7 +215,7 @@ class Matcher:
 
     def _view(self, device: Device) -> DeviceView:
         """The device as expressions see it; where a name is there with and without its domain, the full one wins."""
-        shows_lists = self._features.list_type_attributes or self._features.is_137
+        shows_lists = self._features.list_type_attributes or self._features.has_137_semantics
         attributes = {name: _value(attribute, shows_lists) for name, attribute in _bare_first(device.attributes)}
         capacity = {name: capacity.value for name, capacity in _bare_first(device.capacity)}
         return device_view(device.id.driver, attributes, capacity, device.allow_multiple_allocations)
@@ -247,12 +247,14 @@ class Matcher:
             if answer is False:
                 return Mismatch(one.is_class, one.number)
             if answer is not True:
-                return Failure(one.is_class, one.number, "CEL runtime error", self._text(answer), self._features.is_137)
+                return Failure(
+                    one.is_class, one.number, "CEL runtime error", self._text(answer), self._features.has_137_semantics
+                )
         return MATCH
 
     def _text(self, error: EvaluationError) -> str:
         text = str(error)
-        return text + _HINT if self._features.is_137 and "no such key:" in text else text
+        return text + _HINT if self._features.has_137_semantics and "no such key:" in text else text
 
 
 def _read(values: Mapping[str, object], domain: str, name: str, driver: str) -> object:

@@ -151,7 +151,7 @@ def judge(slot: Slot, device: Device) -> Verdict:
     consumption = None
     if features.consumable_capacity:
         try:
-            consumption = consume(slot.capacity, device.capacity, is_137=features.is_137)
+            consumption = consume(slot.capacity, device.capacity, has_137_semantics=features.has_137_semantics)
         except CapacityError as error:
             return Verdict(is_selectable=True, failure=error)
         if consumption is None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator import AllocationError, BudgetExhausted, DeviceId, InUse, Question, Unfinished, allocate_in_parts
-from allocator.paused import _PAUSED_MAX, _STALE
+from allocator.paused_searches import _PAUSED_MAX, _STALE
 from tests.allocator.build import case, claim, device, pool, request
 from tests.allocator.cases import ask, claims_of, features_of, in_use_of, inventory_of, node_of, share_ids
 from tests.allocator.generator import Generator

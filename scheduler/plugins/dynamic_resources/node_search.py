@@ -139,7 +139,7 @@ class NodeSearch(Struct):
                 Question(wanted, host, view.inventory, view.in_use, view.features, self.budget_steps, share_ids)
             )
         except AllocationError as error:
-            return Status.unresolvable(str(error)) if error.is_node_only else Status.error(str(error))
+            return Status.error(str(error))
         match outcome:
             case Unfinished():
                 return UNFINISHED

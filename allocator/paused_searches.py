@@ -28,40 +28,40 @@ _STATES_MAX: Final = 200_000
 
 
 @dataclass(slots=True, eq=False)
-class Paused:
-    """One search. `lost` is what earlier beginnings spent; `touched` when it was last asked about, in pauses."""
+class PausedSearch:
+    """`spent_before`: what earlier beginnings spent; `touched`: when it was last asked about, in pauses."""
 
     plan: Plan
     node_name: str
     pools: NodePools
     state: tuple[int, int]
     search: Search
-    lost: int
+    spent_before: int
     touched: int
 
     @property
     def spent(self) -> int:
-        return self.lost + self.search.spent
+        return self.spent_before + self.search.spent
 
 
 class PausedSearches:
     """The paused searches of one inventory."""
 
     def __init__(self) -> None:
-        self._paused: Final[list[Paused]] = []
+        self._paused: Final[list[PausedSearch]] = []
         self._pauses = 0
 
     def __len__(self) -> int:
         return len(self._paused)
 
-    def take(self, plan: Plan, node_name: str) -> Paused | None:
+    def take(self, plan: Plan, node_name: str) -> PausedSearch | None:
         """The paused search of this plan on this node, which is paused no longer."""
         for index, one in enumerate(self._paused):
             if one.plan is plan and one.node_name == node_name:
                 return self._paused.pop(index)
         return None
 
-    def keep(self, paused: Paused) -> bool:
+    def keep(self, paused: PausedSearch) -> bool:
         """Pause a search; False when there are too many."""
         self._pauses += 1
         paused.touched = self._pauses
