@@ -227,12 +227,6 @@ class Quantity:
     def __le__(self, other: object) -> bool:
         return self.nano <= other.nano if isinstance(other, Quantity) else NotImplemented
 
-    def __gt__(self, other: object) -> bool:
-        return self.nano > other.nano if isinstance(other, Quantity) else NotImplemented
-
-    def __ge__(self, other: object) -> bool:
-        return self.nano >= other.nano if isinstance(other, Quantity) else NotImplemented
-
     def __hash__(self) -> int:
         return hash(self.nano)
 

@@ -92,12 +92,6 @@ class Semver:
     def __le__(self, other: object) -> bool:
         return self.key <= other.key if isinstance(other, Semver) else NotImplemented
 
-    def __gt__(self, other: object) -> bool:
-        return self.key > other.key if isinstance(other, Semver) else NotImplemented
-
-    def __ge__(self, other: object) -> bool:
-        return self.key >= other.key if isinstance(other, Semver) else NotImplemented
-
     def __hash__(self) -> int:
         return hash(self.key)
 

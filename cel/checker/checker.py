@@ -24,32 +24,25 @@ from cel import operators
 from cel.checker.declarations import (
     ANY_KIND,
     BOOL,
-    BOOL_KIND,
     BYTES,
-    BYTES_KIND,
     DEVICE,
     DOUBLE,
-    DOUBLE_KIND,
-    DURATION_KIND,
     DYN,
     DYN_KIND,
     ERROR,
     ERROR_KIND,
     INT,
-    INT_KIND,
     LIST_KIND,
     MAP_KIND,
     NULL,
+    NULL_KIND,
     OPAQUE_KIND,
     PARAM_KIND,
     STRING,
-    STRING_KIND,
     STRUCT_KIND,
-    TIMESTAMP_KIND,
     TYPE_IDENTIFIERS,
     TYPE_KIND,
     UINT,
-    UINT_KIND,
     VALUELESS_TYPES,
     WRAPPERS,
     Overload,
@@ -663,21 +656,7 @@ _EQUALITY: Final = {operators.EQUALS: ("equals",), operators.NOT_EQUALS: ("not_e
 _INDEX_MAP: Final = ("index_map",)
 _IN_LIST: Final = ("in_list",)
 _IN_MAP: Final = ("in_map",)
-_ATOMIC_KINDS: Final = frozenset(
-    (
-        DYN_KIND,
-        ANY_KIND,
-        BOOL_KIND,
-        INT_KIND,
-        UINT_KIND,
-        DOUBLE_KIND,
-        STRING_KIND,
-        BYTES_KIND,
-        TIMESTAMP_KIND,
-        DURATION_KIND,
-        STRUCT_KIND,
-    )
-)
+_ATOMIC_KINDS: Final = frozenset(range(STRUCT_KIND + 1)) - {ERROR_KIND, NULL_KIND}
 _SHORTCUTS: Final[dict[str, Callable[[_Checker, Call, list[Type]], Type | None]]] = {
     operators.LOGICAL_AND: _Checker.logical,
     operators.LOGICAL_OR: _Checker.logical,

@@ -77,12 +77,6 @@ def generate(checked: Checked, exact: Callable[[Any], bool]) -> tuple[Callable[[
     return generator.build(condition, exact), 2 * generator.emitted + generator.loops_cost
 
 
-def source_of(checked: Checked) -> str | None:
-    """The generated source, for people and tests."""
-    prepared = _prepared(checked)
-    return None if prepared is None else prepared[0].source(prepared[1])
-
-
 def _prepared(checked: Checked) -> tuple[Generator, str] | None:
     begin()  # of folding constants
     try:

@@ -19,14 +19,13 @@ from cel.checker.declarations import (
     BOOL_KIND,
     BYTES_KIND,
     DOUBLE_KIND,
-    DURATION_KIND,
     DYN,
     INT_KIND,
-    LIST_KIND,
     MAP_KIND,
     NULL_KIND,
+    OPAQUE_KIND,
     STRING_KIND,
-    TIMESTAMP_KIND,
+    STRUCT_KIND,
     TYPE_IDENTIFIERS,
     TYPE_KIND,
     UINT_KIND,
@@ -39,22 +38,7 @@ from cel.library.values import AbortedError
 from cel.parser.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, children
 from cel.recursion import with_room
 
-_TEXT_KINDS: Final = frozenset(
-    (
-        LIST_KIND,
-        MAP_KIND,
-        INT_KIND,
-        UINT_KIND,
-        DOUBLE_KIND,
-        BOOL_KIND,
-        STRING_KIND,
-        TIMESTAMP_KIND,
-        BYTES_KIND,
-        DURATION_KIND,
-        TYPE_KIND,
-        NULL_KIND,
-    )
-)
+_TEXT_KINDS: Final = frozenset(range(NULL_KIND, MAP_KIND + 1)) - {STRUCT_KIND, OPAQUE_KIND}
 _CLAUSES: Final = {
     "s": (
         _TEXT_KINDS,

@@ -48,10 +48,8 @@ class DeviceView:
     """One device.
 
     driver: the driver's name.
-    attributes, capacity: domain → id → value; lists are Python lists.
-    allow_multiple_allocations: as published, false when not.
     problem: why no selector can be evaluated on this device, or None.
-    fields: the same as the CEL map `device`.
+    fields: the CEL map `device`; lists are Python lists.
     """
 
     __slots__ = (
@@ -59,9 +57,6 @@ class DeviceView:
         "_capacity",
         "_driver",
         "_multiple",
-        "allow_multiple_allocations",
-        "attributes",
-        "capacity",
         "driver",
         "fields",
         "problem",
@@ -76,9 +71,6 @@ class DeviceView:
         problem: str | None,
     ) -> None:
         self.driver: Final = driver
-        self.attributes: Final = attributes
-        self.capacity: Final = capacity
-        self.allow_multiple_allocations: Final = allow_multiple_allocations
         self.problem: Final = problem
         self.fields: Final[dict[str, Any]] = {
             "driver": driver,

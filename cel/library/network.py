@@ -8,7 +8,7 @@ cidr.go.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from cel.errors import EvaluationError
 from cel.gotext import quote
@@ -63,12 +63,9 @@ class IP:
     def __str__(self) -> str:
         if self.family == 4:
             return ".".join(str(self.value >> shift & 0xFF) for shift in (24, 16, 8, 0))
-        groups = [self.value >> shift & 0xFFFF for shift in range(112, -1, -16)]
-        start, end = _longest_zeros(groups)
-        if end - start < 2:
-            return ":".join(f"{group:x}" for group in groups)
-        head = ":".join(f"{group:x}" for group in groups[:start])
-        return f"{head}::{':'.join(f'{group:x}' for group in groups[end:])}"
+        from ipaddress import IPv6Address  # noqa: PLC0415 - few selectors print addresses
+
+        return str(IPv6Address(self.value))
 
     def __repr__(self) -> str:
         return f"IP({str(self)!r})"
@@ -141,23 +138,6 @@ class CIDR:
 
     def contains_cidr(self, other: CIDR) -> bool:
         return self.bits <= other.bits and self.contains_ip(other.ip)
-
-
-class _Run(NamedTuple):
-    start: int
-    end: int
-
-
-def _longest_zeros(groups: list[int]) -> _Run:
-    """The first longest run of zero groups."""
-    best = _Run(0, 0)
-    start = 0
-    for position, group in enumerate([*groups, 1]):
-        if group:
-            if position - start > best.end - best.start:
-                best = _Run(start, position)
-            start = position + 1
-    return best
 
 
 # --- parsing
@@ -303,7 +283,7 @@ def ip_is_canonical(text: str) -> bool:
 
 def address_text(address: IP | CIDR) -> str:
     """`string(address)`."""
-    spend(90)
+    spend(140)
     return str(address)
 
 

@@ -40,10 +40,13 @@ def outcome(answer: Any, device: DeviceView) -> tuple[str, object]:
         return "error", str(error)
 
 
+def source_of(selector: Selector) -> str | None:
+    prepared = codegen._prepared(selector.checked)
+    return None if prepared is None else prepared[0].source(prepared[1])
+
+
 def assert_equal_answers(selector: Selector, device: DeviceView) -> None:
-    assert outcome(selector.matches, device) == outcome(selector.matches_exactly, device), codegen.source_of(
-        selector._checked
-    )
+    assert outcome(selector.matches, device) == outcome(selector.matches_exactly, device), source_of(selector)
 
 
 def recorded_device(fields: dict[str, Any]) -> DeviceView:
