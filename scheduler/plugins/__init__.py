@@ -2,8 +2,8 @@
 
 Order and weights are those of kube-scheduler's default profile 1.36 (apis/config/v1/default_plugins.go), so that
 reasons come in the same order and scores weigh the same. DynamicResources stands directly before DefaultPreemption:
-freeing an idle claim is better than evicting a pod. UnsupportedFields stands for the plugins of that profile which are
-not here yet.
+freeing an idle claim is better than evicting a pod. UnsupportedFields stands in for the plugins of that profile that do
+not exist here yet.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ class _Arguments:
     ignored_fields: frozenset[str]
 
 
-# A plugin is one row here; that its methods are those of its extension points is tested for each row
-# (tests/plugins/test_registry.py).
+# A plugin is one row. tests/plugins/test_registry.py compares the methods of each row with its extension points.
 _IN_ORDER: Final[tuple[Callable[[_Arguments], Plugin | None], ...]] = (
     lambda given: OwnNodes(given.nodes) if given.nodes is not None else None,
     lambda _: SchedulingGates(),
@@ -71,7 +70,7 @@ def default_plugins(
         budget_steps: DynamicResources' largest search per pod and node, in (request, device) trials, > 0.
         binding_timeout_ms: DynamicResources' wait for binding conditions, >= 1,000.
         nodes: The only nodes to use, None for all; with it the plugin OwnNodes comes first.
-        slices: The only slices that are told, None for all; for DynamicResources' words only.
+        slices: The only slices of the inventory, None for all; DynamicResources names the option in its reasons.
         ignored_fields: UnsupportedFields' names of fields that refuse no pod.
 
     Raises:

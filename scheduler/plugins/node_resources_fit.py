@@ -5,9 +5,9 @@ Reads: pod requests, node allocatable and the sums of its pods, device classes' 
 Upstream: pkg/scheduler/framework/plugins/noderesources (fit.go, least_allocated.go: same verdicts, scores, reasons).
 
 Reasons come in a fixed order (pods, cpu, memory, ephemeral-storage, then others by name), where upstream's order of
-scalar resources is random. A resource of which a node has none is left to DynamicResources where a DeviceClass stands
-behind its name, and is no part of a score (upstream counts the matching devices if it is configured as one). A deleted
-pod wakes another only if that one now fits on its node; upstream wakes all.
+scalar resources is random. If a DeviceClass stands behind a resource that a node has none of, DynamicResources decides,
+and the resource is no part of the score (upstream counts the matching devices if it is configured to). A deleted pod
+wakes only pods that now fit on its node; upstream wakes all.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class NodeResourcesFit:
                 if not total and is_served_by_devices(name, view):
                     continue
                 reasons.append(f"Insufficient {name}")
-                # Not even an empty node of this size would do, so preemption must not try.
+                # The pod would not fit if this node were empty, so preemption must not try.
                 is_unresolvable = is_unresolvable or amount > total
         if not reasons:
             return SUCCESS
@@ -116,9 +116,9 @@ class NodeResourcesFit:
         """Scores are in 0..100 already."""
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
-        """Wake `pod` when it fits where room was made: on a new or grown node, or where a pod went or shrank.
+        """Wake `pod` when it fits on a node that is new, has grown, or that a pod has left or shrunk on.
 
-        And when a class came to stand behind an extended resource that it asks for.
+        Also when a class now stands behind an extended resource that the pod asks for.
         """
         match change.new if change.new is not None else change.old:
             case DeviceClass():
@@ -134,7 +134,7 @@ class NodeResourcesFit:
 
 
 def is_served_by_devices(resource: str, view: ClusterView) -> bool:
-    """Whether devices of a class serve `resource` on nodes whose kubelets have none of it: then it is not counted."""
+    """Whether devices of a class serve `resource` on nodes whose kubelets report none; it is not counted there."""
     return (
         view.features.extended_resource
         and is_served_resource(resource)
@@ -158,7 +158,7 @@ def _is_helped_by_node(pod: Pod, node: Node, old: object | None, view: ClusterVi
 
 
 def _has_room_after(change: ClusterEvent, changed: Pod, pod: Pod, view: ClusterView) -> bool:
-    """Whether `pod` fits on the node where `changed` went or shrank. Rather yes than no where that cannot be told."""
+    """Whether `pod` fits on the node that `changed` left or shrank on. Yes where that is not known."""
     if change.resource is not Resource.ASSIGNED_POD:
         return False
     node = view.node_infos.get(changed.node_name) if changed.node_name is not None else None

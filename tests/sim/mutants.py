@@ -446,8 +446,8 @@ def _lost_notes_to_pods_are_given_up(patch):
 
 def _notes_to_pods_are_not_taken_back(patch):
     """A pod that a device plugin serves is still told of the claim of an earlier attempt."""
-    original = special_claim._told
-    patch.setattr(special_claim, "_told", lambda pod, status: original(pod, status) if status is not None else ())
+    original = special_claim._write_name
+    patch.setattr(special_claim, "_write_name", lambda pod, status: original(pod, status) if status is not None else ())
 
 
 def _special_claims_are_left_behind(patch):

@@ -2,10 +2,11 @@
 
 Rules of this module
   1. A claim is ready when every binding condition of every allocated device is True in `status.devices`.
-  2. A failure condition that is True wins over anything that is merely not ready yet.
+  2. A failure condition that is True wins over conditions that are not True yet.
   3. The wait of a claim ends `binding_timeout_ms` after its allocation.
 
-Not here: what a failed or late claim leads to (`plugin`: unavailable in Filter, freed in PostFilter, error in PreBind).
+Not here: the consequences of a failed or late claim. It is unavailable in Filter (`plugin`), freed in PostFilter
+(`deallocation`), and an error in PreBind (`binding_wait`).
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (isClaimReadyForBinding, isClaimTimeout)
 1.36.3. Differs on purpose: rule 2 holds across devices; upstream stops at the first device without a status entry.
@@ -50,7 +51,7 @@ def has_binding_conditions(claim: ResourceClaim) -> bool:
 
 
 def binding_state(claim: ResourceClaim) -> BindingState:
-    """Compare the claim's device conditions with what its allocation waits for. Unallocated: WAITING."""
+    """Compare the device conditions with what the allocation waits for. A claim without allocation: WAITING."""
     if claim.allocation is None:
         return _WAITING
     is_ready = True
@@ -73,7 +74,7 @@ def binding_state(claim: ResourceClaim) -> BindingState:
 
 
 def missing_conditions(claim: ResourceClaim) -> Iterator[str]:
-    """What a claim that is WAITING waits for: driver, pool, device and the conditions that are not True."""
+    """For each device that keeps a claim WAITING: driver, pool, device and the conditions that are not True."""
     for result in claim.allocation.results if claim.allocation is not None else ():
         conditions = list(_conditions_of(claim, result))
         true = {condition.type for condition in conditions if condition.status == "True"}
@@ -100,7 +101,7 @@ def is_given_up(claim: ResourceClaim, binding_timeout_ms: int, now_ms: int) -> b
 
 
 def _conditions_of(claim: ResourceClaim, result: DeviceResult) -> Iterator[DeviceCondition]:
-    """Conditions of one allocated device. The share is not compared: drivers need not fill it in."""
+    """Conditions of one allocated device. Share ids are not compared: drivers may leave them out."""
     return (
         condition
         for condition in claim.device_conditions

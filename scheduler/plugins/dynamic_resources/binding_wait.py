@@ -1,10 +1,10 @@
-"""The wait for binding conditions in PreBind: when it ends, what it is called then, and who is told.
+"""The wait for binding conditions in PreBind: when it ends, how, and which events report it.
 
 Rules of this module
-  1. An attempt whose claims have binding conditions ends its wait exactly once, as success, failure, timeout or error;
-     an event on the pod says so, and carries the measurement that the metrics count.
-  2. The wait begins when PreBind has nothing left to write, and lasts at most the timeout; a claim's own wait counts
-     from its allocation.
+  1. An attempt whose claims have binding conditions ends its wait exactly once, as success, failure, timeout or error.
+     An event on the pod reports the end, and carries the measurement for the metrics.
+  2. The wait begins when PreBind has nothing left to write, and lasts at most the timeout. For each claim the timeout
+     counts from its allocation, too.
 
 Not here: what a claim's conditions are (`binding_conditions`); that its devices are given up then (`pre_filter`).
 
@@ -33,9 +33,9 @@ from scheduler.plugins.dynamic_resources.binding_conditions import (
     missing_conditions,
 )
 
-# The reason of the event that begins the wait, here of the condition, too. Not "Unschedulable": the cluster autoscaler
-# takes pods with that reason (and only those) for pods that need a node, and this one has one. Not "SchedulerError":
-# nothing is wrong. Upstream leaves the condition as it was, which on the first attempt is none at all.
+# The reason of the event that begins the wait, and of the pod's condition. Not "Unschedulable": the cluster autoscaler
+# adds nodes for pods with that reason, and this pod has a node. Not "SchedulerError": nothing is wrong. Upstream leaves
+# the condition as it was, so on the first attempt there is none.
 PENDING: Final = "BindingConditionsPending"
 _NAMED_MAX: Final = 4
 

@@ -1,8 +1,8 @@
 """PostFilter: the one claim to free, or to delete, so that the pod's next attempt can do better.
 
 Rules of this module
-  1. A claim that another pod uses, or is about to use, is left alone.
-  2. At most one claim an attempt, the first in pod order: the next attempt sees what that has changed.
+  1. A claim that another pod uses, or is about to use, stays as it is.
+  2. One claim for each attempt, the first in pod order: the next attempt sees the effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REASON_UNAVAILABLE: Final = "resourceclaim not available on the node"
 def free_a_claim(
     claims: PodClaims, pod: Pod, verdicts: Mapping[NodeName, Status], view: ClusterView
 ) -> PostFilterResult:
-    """The write that gives up what stands in the pod's way."""
+    """The write that frees or deletes a claim that keeps the pod from a node."""
     for index, claim in enumerate(claims.claims):
         if (
             claim.allocation is not None
@@ -51,7 +51,7 @@ def free_a_claim(
 
 
 def _is_ours_to_free(claim: ResourceClaim, pod: Pod, view: ClusterView) -> bool:
-    """Whether no other pod uses the claim, or is about to: on a node already, its reservation still under way."""
+    """Whether no other pod uses the claim, or is about to: it has a node, and its reservation is under way."""
     if any(consumer.pod_uid != pod.uid for consumer in claim.reserved_for):
         return False
     others = [uid for uid in view.users_of(claim.key) if uid != pod.uid]
@@ -67,7 +67,7 @@ def _is_idle_groups(claim: ResourceClaim, pod: Pod, view: ClusterView) -> bool:
 
 
 def _stands_in_the_way(claims: PodClaims, index: int, verdicts: Mapping[NodeName, Status], view: ClusterView) -> bool:
-    """Whether the claim is why some node was refused that would otherwise do."""
+    """Whether the claim is the reason why some node was refused."""
     return any(
         REASON_UNAVAILABLE in status.reasons
         and (info := view.node_infos.get(name)) is not None

@@ -1,16 +1,16 @@
 """Extended resources served by devices: which class stands behind a resource name, and what a pod's special claim asks.
 
-A pod may ask for `example.com/gpu: 2` like for cpu. If a DeviceClass names that resource, devices of the class serve it
-through one *special claim* that the scheduler makes for the pod. On a node whose kubelet reports the resource as
-allocatable, the device plugin serves it instead.
+A pod may ask for `example.com/gpu: 2` as it asks for cpu. If a DeviceClass names that resource, devices of the class
+serve it, through one *special claim* that the scheduler makes for the pod. On a node whose kubelet reports the resource
+as allocatable, the device plugin serves it instead.
 
 Rules of this module
-  1. The newest class of a name wins, and among equally old ones the lower class name. The implicit name
+  1. The newest class of a name wins; of equally old classes the lower class name. The implicit name
      `deviceclass.resource.kubernetes.io/<class>` always means that class.
   2. A container's request is named `container-<index>-request-<position>`: index over init and then regular containers,
      position of the resource among all that the container requests, sorted.
-  3. A short-lived init container uses what sidecars and regular containers at later indices have anyway; of what init
-     containers need beyond that, only the largest request stays, and the others are mapped to it.
+  3. A short-lived init container uses the devices of sidecars and regular containers at later indices. Of what init
+     containers need beyond these, only the largest request stays, and the other containers are mapped to it.
 
 Not here: making, storing and cleaning up the special claim (`special_claim`).
 
@@ -68,7 +68,7 @@ def special_requests(pod: Pod, classes: Mapping[str, str]) -> SpecialRequests:
     """What the special claim must ask for.
 
     Args:
-        classes: Class name by resource, only of those resources that devices shall serve (on the node in question).
+        classes: Class name by resource, for the resources that devices serve on the node in question.
     """
     containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
     init_count = len(pod.spec.init_containers or ())

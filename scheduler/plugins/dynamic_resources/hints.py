@@ -1,15 +1,15 @@
 """Queueing hints of DynamicResources: which changes wake which waiting pods.
 
 Rules of this module
-  1. A change that frees or publishes devices wakes every pod that waits because of this plugin: the answer is put to
-     one pod of a shape and holds for all of it, so it may not depend on what that pod's own claims became meanwhile.
+  1. A change that frees or publishes devices wakes every pod that waits because of this plugin. One pod is asked for
+     all of its shape, so the answer may not depend on the present state of that pod's own claims.
   2. Any other change of a claim concerns the pods that use it, and only when its status or existence changed.
   3. A class concerns the pods that name it, or an extended resource that it stands (or stood) behind.
-  4. Where a pod's claims cannot be resolved: a change of its own claims or of itself does not help it yet (SKIP);
-     anything else is answered for its whole shape, so rather QUEUE, unless it waits alone for a claim to be generated.
-  5. A slice that differs in its taints only, as when a DeviceTaintRule came or went, wakes the pods with a request that
-     does not tolerate a taint that was taken away; taints that were added help nobody.
-  6. A pod that leaves a node wakes whom its cpu and memory could help, where devices are made of these.
+  4. A pod whose claims cannot be resolved is not helped by a change of its own claims or of itself (SKIP). Any other
+     change is answered for its whole shape: QUEUE, unless the pod only waits for a claim to be generated.
+  5. When only taints of a slice changed, as when a DeviceTaintRule came or went, it wakes the pods with a request that
+     does not tolerate a taint that was removed. An added taint helps nobody.
+  6. A pod that leaves a node wakes the pods that its cpu and memory could help, where devices are made of these.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (EventsToRegister, isSchedulableAfter...)
 1.36.3, with the claim deletions of 1.37. Differs on purpose: rule 6; results with admin access free nothing; classes
@@ -47,7 +47,7 @@ _OF_DEVICES: Final = tuple(field.name for field in fields(Device) if field.name 
 
 
 def concerned_pods(change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
-    """The pods that use the changed claim; None (any pod) when devices came free or the change is of another kind."""
+    """The pods that use the changed claim; None (any pod) when devices became free, or for other kinds of change."""
     if change.resource is Resource.ASSIGNED_POD:
         return None if is_counted(view) else ()
     claim, old = change.new, change.old
@@ -110,7 +110,7 @@ def _hint_for_claim(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
     claim = change.new
     seen = claim if claim is not None else change.old
     if isinstance(seen, ResourceClaim) and asks_extended_resources(pod) and seen.key == special_claim_key(pod):
-        # The one this pod's extended resources need the name of: gone, or another than it was.
+        # The claim with the name that this pod's special claim must have: it is gone, or it has changed.
         return _queue_if(claim is None or change.old is None or claim != change.old)
     if not isinstance(claim, ResourceClaim) or all(used.uid != claim.uid for used in walk.claims):
         return Hint.SKIP

@@ -1,16 +1,16 @@
 """What a pod's claims take of the node's own cpu and memory, where drivers publish devices made of them (KEP-5517).
 
 A device may say so (`nodeAllocatableResourceMappings`): each allocation of it takes so much cpu, or as much as is
-consumed of one of its capacities. That counts beside the requests of the pod's containers, and the pod's status tells
-it to kubelets and other schedulers: the note, `status.nodeAllocatableResourceClaimStatuses`.
+consumed of one of its capacities. That counts beside the requests of the pod's containers. Kubelets and other
+schedulers read it in the pod's status: the note, `status.nodeAllocatableResourceClaimStatuses`.
 
 Rules of this module
   1. A claim takes the sum over its devices; a capacity that was not consumed takes nothing.
   2. Such a claim must be used by a container of the pod, and by no other pod on the node.
   3. Pod-level requests are all that a pod takes, so they must cover containers and claims.
-  4. A device is what its pool's newest generation says.
+  4. Of a device the newest generation of its pool counts.
 
-Not here: that the note's write must have landed (`core.pod_writes`), and how pods on nodes count (`model.node_info`).
+Not here: waiting until the note is written (`core.pod_writes`), how pods on nodes count (`model.node_info`).
 
 Cost: nothing while no slice has such devices; else one look-up for each device of an allocation.
 
@@ -54,7 +54,7 @@ _OF_NODES: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
 
 class Share(NamedTuple):
-    """What one allocation of a device takes of one resource: `amount`, times what is consumed of `capacity` if any."""
+    """What an allocated device takes of one resource: `amount`, times what is consumed of `capacity` if set."""
 
     resource: str
     capacity: str | None
@@ -66,7 +66,7 @@ class _NoteWritten:
 
 
 class UnreadableShareError(ValueError):
-    """What a claim takes cannot be told; the text says of which device and why."""
+    """It is not known what a claim takes; the text names the device and the reason."""
 
 
 def is_counted(view: ClusterView) -> bool:
@@ -78,7 +78,7 @@ def resources_of(allocation: Allocation, inventory: Inventory) -> dict[str, Amou
     """What an allocation takes, by resource; empty for most.
 
     Raises:
-        UnreadableShareError: A share depends on a capacity, and nothing was consumed of any.
+        UnreadableShareError: A share depends on a capacity, and the allocation consumes no capacity at all.
     """
     total: dict[str, Quantity] = {}
     for result in allocation.results:
@@ -104,7 +104,7 @@ def take_of_node(
         special_one = found[-1] if len(found) > len(claims.unallocated) else stored
         if special_one is not None:
             allocations.append((special.key, special_one))
-    # One that cannot be used here would be allocated anew.
+    # A claim whose allocation cannot be used here would be allocated anew.
     allocations += [
         (claim.key, claim.allocation)
         for claim in claims.claims
@@ -119,9 +119,9 @@ def take_of_node(
 def note_to_write(
     cycle: Cycle, takes: tuple[NodeAllocatableClaim, ...], writes: Iterable[Decision], view: ClusterView
 ) -> tuple[Decision, ...]:
-    """PreBind: the write that makes the pod's status say what its claims take; nothing when it does.
+    """PreBind: the write of the note; nothing when it is written, or beside another write to the pod.
 
-    Nothing either beside another write to the pod: two at once would only refuse each other.
+    Two writes to one pod at once would only refuse each other.
     """
     pod = view.pod(cycle.pod.uid) if view.features.node_allocatable_resources else None
     if pod is None or any(isinstance(one, PatchExtendedResources) for one in writes):
@@ -133,7 +133,7 @@ def note_to_write(
 
 
 def note_to_take_back(cycle: Cycle, view: ClusterView) -> tuple[Decision, ...]:
-    """Unreserve: the write that empties the note of this attempt, where the pod is still nobody's."""
+    """Unreserve: the write that empties this attempt's note, while the pod has no node."""
     pod = view.pod(cycle.pod.uid) if cycle.find(_NoteWritten) is not None else None
     return _difference(pod, ()) if pod is not None and pod.node_name is None and not pod.is_deleting else ()
 
@@ -170,7 +170,7 @@ def note_of(
 
 
 def refuse_shared(key: ClaimKey, node: NodeInfo) -> Status | None:
-    """Why a claim that pods on the node use already is not for one more."""
+    """Why one more pod cannot use a claim that pods on this node use already."""
     users = node.claim_users.get(key, 0)
     if not users:
         return None
@@ -269,7 +269,7 @@ def _published(device: DeviceId, inventory: Inventory) -> Device | None:
 
 
 def _read(mappings: Mapping[str, Any]) -> tuple[Share, ...]:
-    """The API server has checked them; what cannot be read for all that takes nothing."""
+    """The API server has checked the mappings; a mapping that still cannot be read takes nothing."""
     shares: list[Share] = []
     for resource, mapping in sorted(mappings.items()):
         if not isinstance(mapping, Mapping):

@@ -4,25 +4,25 @@ Extension points: PreEnqueue, PreFilter, Filter, PostFilter, PreScore, Score, No
 Reads: claims of the pod, slices, classes, devices in use, nodes and their pods.  Writes: claim finalizer and status.
 Upstream: pkg/scheduler/framework/plugins/dynamicresources (same verdicts and reason texts; differences below).
 
-The life of a claim here: Filter asks the allocator whether a node could serve the pod's unallocated claims. Reserve
-asks again for the chosen node and returns the allocations, which the core holds from then on. PreBind compares what is
-stored with what must be, claim by claim, until nothing is left to write (`pre_bind`). Unreserve takes the pod's
-reservation back; an allocation that was stored stays, for this pod's next attempt or for PostFilter to free. What
-somebody else has allocated instead, perhaps another process of our name for the same pod, is left alone.
+The life of a claim: Filter asks the allocator whether a node could serve the pod's unallocated claims (`node_search`).
+Reserve asks again for the chosen node and returns the allocations, which the core holds from then on. PreBind compares
+each stored claim with what it must be, until nothing is left to write (`pre_bind`). Unreserve takes the pod's
+reservation back; a stored allocation stays, for this pod's next attempt or for PostFilter to free (`deallocation`).
+Unreserve does not touch an allocation that somebody else made, for example another process with our scheduler name.
 
 Differs on purpose
-  * The search is bounded by steps, not by time, and goes on in a later cycle when it takes more than one may. A node
-    whose budget ran out is passed over, with upstream's words; upstream fails the whole attempt, but a retry would
-    count the same steps again and other nodes may well do.
+  * The search is bounded by steps, not by time, and goes on in a later cycle when it takes more than one cycle may. A
+    node whose budget ran out is passed over, with upstream's words. Upstream fails the whole attempt; but a retry would
+    count the same steps again, and other nodes may fit.
   * Results are kept per claim, so claims allocated before and claims allocated now cannot be mixed up.
-  * PostFilter derives the unavailable claims from the verdicts (which may be remembered ones) and frees the first in
-    pod order; upstream records them while filtering and frees a random one. A claim that a pod on a node is about to
-    reserve is left alone.
+  * PostFilter derives the unavailable claims from the verdicts, which may be remembered, and frees the first in pod
+    order; upstream records them while filtering and frees a random one. PostFilter never frees a claim that a pod on a
+    node is about to reserve.
   * A claim that can take no more consumers is refused in PreFilter; upstream tries again and again in PreBind.
-  * A pod's special claim (extended resources) that an earlier attempt left is used if it fits (`special_claim`).
+  * A special claim (extended resources) from an earlier attempt is used if it fits (`special_claim`).
   * A device that vanished between Reserve and the write is not written.
-  * What claims take of the node's own cpu and memory counts for claims that were allocated before, too
-    (`node_allocatable`), and pods that wait for it wake when a pod leaves.
+  * Claims that were allocated before also count for the node's own cpu and memory (`node_allocatable`), and pods that
+    wait for these wake when a pod leaves.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class DynamicResources:
     Args:
         budget_steps: Largest number of (request, device) trials per node and attempt; the place of `filterTimeout`.
         binding_timeout_ms: How long a claim may take to meet its binding conditions (`bindingTimeout`), >= 1,000.
-        slices: The option by which the inventory was narrowed, "" when it was not; named where no solution is found.
+        slices: The option `--slices`, "" without it; named in the refusal of a node.
     """
 
     budget_steps: int = 200_000
@@ -129,10 +129,10 @@ class DynamicResources:
         return PRE_FILTERED if named is None else PreFilterResult(SUCCESS, possible_nodes=named)
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
-        """The specs to allocate; of allocated claims which, where they can be used, and how much they please.
+        """The specs to allocate; of each allocated claim its identity, its nodes, and the user's preference for it.
 
-        Otherwise a verdict depends on the node alone. Devices that no single node owns are no exception: when they come
-        into use, every node that sees them changes.
+        All else that a verdict depends on belongs to the node. That includes devices that no single node owns: when
+        they come into use, every node that sees them changes.
         """
         pod_claims = cycle.get(PodClaims)
         claims = tuple(
@@ -165,7 +165,7 @@ class DynamicResources:
                 if is_usable and (refusal := refuse_shared(claim.key, node)):
                     return refusal
         if wanted:
-            # Even when another claim is unavailable here: freeing that one must not look helpful where this one fails.
+            # Also when an allocated claim is unavailable: freeing it must not look helpful where this search fails.
             outcome = search.ask(wanted, host, view, cycle)
             if isinstance(outcome, Status):
                 return outcome

@@ -1,8 +1,8 @@
 """Which ResourceClaims a pod uses, or why that cannot be said yet.
 
 Rules of this module
-  1. Claims come in the order of `spec.resourceClaims`, each once; an entry that intentionally has no claim is left out.
-  2. A claim named by the pod needs no owner; a claim generated from a template must be controlled by this very pod.
+  1. Claims come in the order of `spec.resourceClaims`, each once. An entry may need no claim: its status says so.
+  2. A claim named by the pod needs no owner. A claim generated from a template must be controlled by this pod.
   3. The first problem ends the walk; its text is upstream's.
 
 Not here: what the claims ask for, and the special claim of extended resources (`special_claim`).
@@ -30,9 +30,9 @@ from scheduler.plugins.dynamic_resources.special_claim import SpecialClaimState
 
 
 class ClaimWalk(Struct, frozen=True):
-    """The pod's claims, complete unless `problem` says why the pod has to wait (then `claims` is cut off there).
+    """The pod's claims, up to the first `problem` for which the pod has to wait.
 
-    `is_generation_pending`: the problem is a claim not generated yet, so this pod has never come past PreEnqueue.
+    `is_generation_pending`: the problem is a claim not generated yet, so this pod has never passed PreEnqueue.
     """
 
     claims: tuple[ResourceClaim, ...]
@@ -93,7 +93,7 @@ def claim_names(pod: Pod) -> dict[str, str]:
 
 
 def nodes_named_by(claims: Iterable[ResourceClaim]) -> frozenset[NodeName] | None:
-    """The only nodes on which the allocated ones of these claims can all be used; None when they do not name nodes."""
+    """The only nodes on which all allocated claims can be used; None when their allocations name no nodes."""
     common: frozenset[str] | None = None
     for claim in claims:
         selector = claim.allocation.node_selector if claim.allocation is not None else None
@@ -104,7 +104,7 @@ def nodes_named_by(claims: Iterable[ResourceClaim]) -> frozenset[NodeName] | Non
 
 
 def group_of_claim(pod: Pod, key: ClaimKey, view: ClusterView) -> PodGroup | None:
-    """The pod's group, when the claim is one that all its pods share."""
+    """The pod's group, when all pods of the group share the claim."""
     name = group_key(pod)
     group = view.pod_group(name) if name is not None else None
     if group is None:

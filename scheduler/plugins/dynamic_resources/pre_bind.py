@@ -1,14 +1,14 @@
 """PreBind of one claim: what is stored compared with what must be stored, and the next write.
 
-States of a claim that this pod is about to use, in the order they are passed through
+States of a claim that this pod is about to use, in the order in which the claim passes through them
   1. unallocated, without our finalizer   -> AddClaimFinalizer
   2. unallocated, with finalizer          -> WriteClaimStatus with allocation and reservation in one conditional write
   3. allocated (by us, or before), not reserved for the pod -> WriteClaimStatus with the longer `reservedFor`
   4. reserved for the pod                 -> nothing to do
-Everything else is a race that somebody else won, and ends the attempt with upstream's words for it.
+In any other state somebody else has won a race; the attempt ends with upstream's words for it.
 
 Rules of this module
-  1. Nothing is remembered between calls: what is stored decides, so a write whose answer was lost is no special case.
+  1. Nothing is remembered between calls, the stored claim decides: a write whose answer was lost is no special case.
   2. Every write is conditional on the revision it was derived from.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (bindClaim) 1.36.3.
@@ -71,7 +71,7 @@ def next_step(
 
     Args:
         stored: The claim as last observed or answered, None when it is gone.
-        is_held: Whether the devices of `goal.planned` are still kept for us; what is not held must not be written.
+        is_held: Whether the devices of `goal.planned` are still held for us; other devices must not be written.
         allocation_timestamp_ms: Unix time to store with an allocation, None to store none.
     """
     if stored is None or stored.uid != goal.uid or stored.is_deleting:
@@ -79,7 +79,7 @@ def next_step(
     if stored.problem is not None:
         return ClaimLost(f"claim {goal.key} cannot be read: {stored.problem}")
     if stored.allocation is None:
-        # A hold ends when its allocation is observed: one that was stored and removed again may be somebody else's now.
+        # A hold ends when its allocation is observed. If the allocation was removed again, others may have the devices.
         if goal.planned is None or not is_held:
             return ClaimLost(f"claim {goal.key} got deallocated elsewhere in the meantime")
         if FINALIZER not in stored.finalizers:
@@ -105,7 +105,7 @@ def next_step(
 
 
 def is_of_another_attempt(planned: Allocation | None, stored: ResourceClaim) -> bool:
-    """Whether the claim was allocated otherwise than this attempt had planned."""
+    """Whether the stored allocation differs from what this attempt had planned."""
     return planned is not None and stored.allocation is not None and not is_same_allocation(planned, stored.allocation)
 
 
@@ -121,7 +121,7 @@ def _devices(allocation: Allocation) -> list[tuple[object, ...]]:
 
 
 def _is_usable(planned: Allocation | None, stored: Allocation, node: NodeView) -> bool:
-    """Whether the stored allocation is the planned one, or at least (when we planned none) one for this node."""
+    """Whether the stored allocation is the planned one; when none was planned, whether it can be used on this node."""
     if planned is not None:
         return is_same_allocation(planned, stored)
     return stored.node_selector is None or match_node_selector(stored.node_selector, node)

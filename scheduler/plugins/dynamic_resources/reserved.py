@@ -19,7 +19,7 @@ class Reserved(Struct, frozen=True):
     Attributes:
         goals: One for each claim of the pod, in pod order.
         takes: What the claims take of the node's own resources; the pod's status must say it.
-        node: The node as Reserve saw it, and `inventory_revision` the inventory: what Reserve took was published then.
+        node, inventory_revision: As Reserve saw them: while neither changes, the devices it took are published.
     """
 
     goals: tuple[ClaimGoal, ...]
@@ -29,7 +29,7 @@ class Reserved(Struct, frozen=True):
     inventory_revision: int
 
     def refuse(self, write: Decision, host: NodeView, view: ClusterView) -> Status | None:
-        """Why a write must not be sent: it would store an allocation of a device that is gone."""
+        """Why a write must not be sent: the device that it would allocate is gone."""
         if not isinstance(write, WriteClaimStatus) or write.allocation is None:
             return None
         if self.inventory_revision == view.inventory.revision and self.node is host:
@@ -39,7 +39,7 @@ class Reserved(Struct, frozen=True):
 
 
 def _unpublished(allocation: Allocation, host: NodeView, view: ClusterView) -> DeviceId | None:
-    """A device that no slice offers to this node any more. A pool that is being updated may still bring it back."""
+    """A device that no slice offers to this node any more. A pool that is being updated may still have it."""
     pools = view.inventory.node_pools(host, view.features)
     for device in allocation.device_ids():
         number = pools.number_of(device.pool_id)

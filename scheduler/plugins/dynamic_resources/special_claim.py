@@ -1,20 +1,19 @@
-"""The special claim in one cycle: what it asks for on each node, and which writes bring it about or take it back.
+"""The special claim in one cycle: what it asks for on each node, and the writes that make it or take it back.
 
 Rules of this module
-  1. Per node and resource: what the node's kubelet reports as allocatable is served by the device plugin, anything else
-     by devices of the class behind the name.
-  2. A special claim that exists already (from an attempt that ended without a binding, or from a scheduler that was
-     stopped) is used where it asks for just what the node needs; where it does not, the node is refused, and when no
-     node is left PostFilter deletes the claim.
-  3. It is created, allocated and reserved, and the pod told its name, before the pod is bound; on a node where no
-     device serves the pod, a name told earlier is taken back.
-  4. Nothing is remembered between calls of PreBind: what is stored decides.
+  1. On each node: a resource that the node's kubelet reports as allocatable is served by the device plugin; any other
+     resource by devices of the class behind its name.
+  2. A special claim may be left from an earlier attempt, or from a scheduler that was stopped. It is used on nodes that
+     need exactly what it asks for; other nodes are refused. When no node is left, PostFilter deletes the claim.
+  3. Before the pod is bound, the claim is created, allocated and reserved, and its name is in the pod's status. Where
+     no device serves the pod, a name from an earlier attempt is removed.
+  4. Nothing is remembered between calls of PreBind: the stored objects decide.
 
 Not here: what the requests are called and who maps to them (`extended_resources`), the search (`node_search`).
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go 1.36.3. Differs on purpose: the
-claim's name is ours, so it needs no waiting for an informer; an earlier claim that fits is used instead of deleted;
-the finalizer is there from the start; a stale `extendedResourceClaimStatus` does not survive.
+claim's name follows from the pod, so nobody waits for an informer; an earlier claim that fits is used, not deleted; the
+finalizer is there from the start; a stale `extendedResourceClaimStatus` does not survive.
 
 See docs/adr/0014-hold-before-uid.md.
 """
@@ -97,10 +96,10 @@ class SpecialClaimState:
 
     Attributes:
         requested: The extended resources the pod asks for, sorted.
-        classes: Those of them that a class stands behind, with its name.
-        stored: The claim as PreFilter found it, None when there was none.
+        classes: Class names by resource, for the requested resources that have a class.
+        stored: None when the claim does not exist.
         is_given_up: Its binding conditions failed or took too long.
-        on_nodes: What was worked out so far, by the resources that devices serve.
+        on_nodes: What `on` has computed, by the resources that devices serve.
     """
 
     pod: Pod
@@ -113,7 +112,7 @@ class SpecialClaimState:
 
     @property
     def uid(self) -> ClaimUid:
-        """What its devices are held under."""
+        """The uid under which its devices are held."""
         return self.stored.uid if self.stored is not None else provisional_uid(self.pod.uid)
 
     def shape(self) -> Hashable:
@@ -157,7 +156,7 @@ class SpecialClaimState:
         return found
 
     def _work_out(self, served: tuple[str, ...]) -> OnNode | None:
-        """None: the stored claim is of no use where devices serve `served`."""
+        """None: the stored claim cannot be used where devices serve `served`."""
         stored = self.stored
         if not served:
             return _NOTHING if stored is None else None
@@ -168,7 +167,7 @@ class SpecialClaimState:
             if stored.is_deleting or self.is_given_up or not asks_for(stored.spec, requests.requests):
                 return None
             if stored.allocation is not None:
-                # Without its finalizer it was about to be deleted, and nothing protects its allocation any more.
+                # Without its finalizer the claim is about to be deleted, and nothing protects its allocation.
                 return OnNode(requests, None) if FINALIZER in stored.finalizers else None
         return OnNode(requests, Claim(self.key.namespace, self.key.name, decoded_spec(requests.requests)))
 
@@ -199,7 +198,7 @@ class SpecialGoal:
             return ClaimLost(f"pod {self.found.pod.key} was deleted")
         chosen, key = self.chosen, self.found.key
         if chosen is None:
-            return SpecialSteps(_told(pod, None), None)
+            return SpecialSteps(_write_name(pod, None), None)
         stored = view.claim(key)
         if stored is None:
             if self.planned is None or not view.is_held(provisional_uid(pod.uid)):
@@ -220,14 +219,14 @@ class SpecialGoal:
             is_held=view.is_held(stored.uid),
             allocation_timestamp_ms=allocation_timestamp_ms,
         )
-        told = _told(pod, ExtendedResourceClaimStatus(key.name, chosen.mappings))
+        named = _write_name(pod, ExtendedResourceClaimStatus(key.name, chosen.mappings))
         match step:
             case ClaimLost():
                 return step
             case ClaimStored():
-                return SpecialSteps(told, step.claim)
+                return SpecialSteps(named, step.claim)
             case _:
-                return SpecialSteps((step, *told), None)
+                return SpecialSteps((step, *named), None)
 
     def undo(self, view: ClusterView) -> tuple[Decision, ...]:
         """Unreserve: the next step on the way to no claim at all."""
@@ -238,7 +237,7 @@ class SpecialGoal:
 
 
 def find_special_claim(pod: Pod, view: ClusterView) -> SpecialClaimState | Status | None:
-    """What the pod's extended resources ask of devices; None when nothing, a status when the pod has to wait."""
+    """The special claim of a pod; None when it needs none, a status when the pod has to wait."""
     if not view.features.extended_resource or not asks_extended_resources(pod):
         return None
     requested = requested_resources(pod)
@@ -264,7 +263,7 @@ def foreign_claim(claim: ResourceClaim, pod: Pod) -> str:
 
 
 def removal(claim: ResourceClaim, pod: Pod) -> tuple[Decision, ...]:
-    """The next step of deleting `claim`, the special one of `pod`; nothing when that is not ours to do, or done."""
+    """The next write towards deleting the special claim of `pod`; nothing when others use it, or when it is done."""
     if not is_special_claim_of(claim, pod):
         return ()
     others = tuple(consumer for consumer in claim.reserved_for if consumer.pod_uid != pod.uid)
@@ -278,7 +277,7 @@ def removal(claim: ResourceClaim, pod: Pod) -> tuple[Decision, ...]:
 
 
 def asks_for(spec: ClaimSpec | None, requests: tuple[DeviceCount, ...]) -> bool:
-    """Whether a claim asks for exactly these."""
+    """Whether a claim asks for exactly these requests."""
     if spec is None or spec.constraints or spec.config or len(spec.requests) != len(requests):
         return False
     return all(
@@ -292,8 +291,8 @@ def asks_for(spec: ClaimSpec | None, requests: tuple[DeviceCount, ...]) -> bool:
     )
 
 
-def _told(pod: Pod, status: ExtendedResourceClaimStatus | None) -> tuple[Decision, ...]:
-    """The write that makes the pod's status say `status`, none when it does."""
+def _write_name(pod: Pod, status: ExtendedResourceClaimStatus | None) -> tuple[Decision, ...]:
+    """The write of the claim's name into the pod's status; nothing when `status` is stored already."""
     if pod.status.extended_resource_claim_status == status:
         return ()
     return (PatchExtendedResources(pod.key, pod.uid, pod.metadata.revision, status),)
