@@ -35,10 +35,10 @@ from scheduler.embedded.kinds.catalog import default_registry
 from scheduler.embedded.loading import apply_object, restore_object
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.guard import Guard
-from scheduler.embedded.server.kinds import Registry
 from scheduler.embedded.server.rest import Api
-from scheduler.embedded.server.routes import REQUEST_SIZE_MAX, HttpServer
-from scheduler.embedded.server.store import Store
+from scheduler.embedded.server.routes import REQUEST_SIZE_MAX, Routes
+from scheduler.embedded.server.served_kinds import Registry
+from scheduler.embedded.server.store import ObjectStore
 from scheduler.validation.field_errors import Json
 
 DEFAULT_WATCH_WINDOW: Final = 10_000
@@ -80,9 +80,9 @@ class EmbeddedCluster:
         self._token = token
         self._has_controllers = controllers
         self._registry = registry or default_registry()
-        self._store = Store(watch_window=watch_window)
+        self._store = ObjectStore(watch_window=watch_window)
         self.api = Api(self._registry, self._store)
-        self._server = HttpServer(self.api, bookmark_interval_s=bookmark_interval_s, guard=Guard(token, host))
+        self._server = Routes(self.api, bookmark_interval_s=bookmark_interval_s, guard=Guard(token, host))
         self._runner: web.ServerRunner | None = None
         self._protocol_server: web.Server | None = None
         self._folder: Path | None = None

@@ -17,8 +17,8 @@ from typing import Final
 from scheduler.embedded.server.apply import apply_configuration
 from scheduler.embedded.server.field_validation import check_fields
 from scheduler.embedded.server.incoming import drop_nulls
-from scheduler.embedded.server.kinds import Kind
 from scheduler.embedded.server.rest import Api, WriteOptions
+from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import bad_request
 from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
@@ -49,7 +49,7 @@ def is_restored(obj: Mapping[str, Json]) -> bool:
     return obj.get("kind") in _RESTORED_KINDS
 
 
-def kind_of(api: Api, obj: Mapping[str, Json]) -> Kind:
+def kind_of(api: Api, obj: Mapping[str, Json]) -> ServedKind:
     """The kind that an object names. Raises ApiError: 400, it is not served here."""
     version, name = obj.get("apiVersion", ""), obj.get("kind", "")
     if name == _TAINT_RULE and str(version).startswith(_RESOURCE_GROUP):
@@ -63,7 +63,7 @@ def kind_of(api: Api, obj: Mapping[str, Json]) -> Kind:
     return kind
 
 
-def apply_object(api: Api, given: Mapping[str, Json]) -> tuple[Kind, Stored]:
+def apply_object(api: Api, given: Mapping[str, Json]) -> tuple[ServedKind, Stored]:
     """Create or update like `kubectl apply --server-side --force-conflicts`; a status is applied too.
 
     Raises:
@@ -93,7 +93,7 @@ def apply_object(api: Api, given: Mapping[str, Json]) -> tuple[Kind, Stored]:
     return kind, stored
 
 
-def restore_object(api: Api, given: Mapping[str, Json]) -> tuple[Kind, Stored]:
+def restore_object(api: Api, given: Mapping[str, Json]) -> tuple[ServedKind, Stored]:
     """Store an object of a dump as it is; it takes the place of one of its name.
 
     Raises:
@@ -115,7 +115,7 @@ def restore_object(api: Api, given: Mapping[str, Json]) -> tuple[Kind, Stored]:
         rest.setdefault("status", {})
     if kind.kind != _WITHOUT_SPEC:
         rest["spec"] = rest.get("spec") or {}
-    # A private copy, metadata first: see Kind.prefix.
+    # A private copy, metadata first: see ServedKind.prefix.
     obj: Object = copy.deepcopy({"metadata": metadata, **rest})
     drop_nulls(obj)
     return kind, api.store.put(kind.kind_id, namespace, name, obj)

@@ -24,8 +24,8 @@ from scheduler.model.claim import Consumer
 from scheduler.model.protobuf_wire import (
     ENVELOPE_RAW,
     MAGIC,
-    Field,
     MalformedError,
+    WireField,
     encode_field,
     fields_of,
     fields_of_envelope,
@@ -83,14 +83,14 @@ def _encode_consumer(one: Consumer) -> bytes:
     return b"".join(encode_field(number, (text or "").encode()) for number, text in texts)
 
 
-def _only(fields: Sequence[Field], number: int) -> bytes:
+def _only(fields: Sequence[WireField], number: int) -> bytes:
     values = [field.value for field in fields if field.number == number and isinstance(field.value, bytes)]
     if len(values) != 1:
         raise MalformedError(f"field {number} is there {len(values)} times")
     return values[0]
 
 
-def _replaced(fields: Iterable[Field], number: int, values: Iterable[bytes]) -> bytes:
+def _replaced(fields: Iterable[WireField], number: int, values: Iterable[bytes]) -> bytes:
     """The message with these values of one field; all others as they came."""
     kept = b"".join(field.raw for field in fields if field.number != number)
     return kept + b"".join(encode_field(number, value) for value in values)

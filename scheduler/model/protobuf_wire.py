@@ -20,7 +20,7 @@ class MalformedError(ValueError):
     """It is no protobuf of Kubernetes."""
 
 
-class Field(NamedTuple):
+class WireField(NamedTuple):
     """One field: `raw` with its tag, `value` without; a number for varints, empty for numbers of fixed length."""
 
     number: int
@@ -28,14 +28,14 @@ class Field(NamedTuple):
     value: bytes | int
 
 
-def fields_of_envelope(body: bytes) -> Iterator[Field]:
+def fields_of_envelope(body: bytes) -> Iterator[WireField]:
     """The fields of the outermost message. Raises MalformedError."""
     if not body.startswith(MAGIC):
         raise MalformedError(f"no Kubernetes protobuf: it begins with {body[:4]!r}")
     return fields_of(body[len(MAGIC) :])
 
 
-def fields_of(message: bytes) -> Iterator[Field]:
+def fields_of(message: bytes) -> Iterator[WireField]:
     """The fields in their order. Raises MalformedError."""
     position = 0
     while position < len(message):
@@ -58,7 +58,7 @@ def fields_of(message: bytes) -> Iterator[Field]:
                 raise MalformedError(f"wire type {wire_type}")
         if position > len(message):
             raise MalformedError("it ends in the middle of a field")
-        yield Field(tag >> 3, message[begin:position], value)
+        yield WireField(tag >> 3, message[begin:position], value)
 
 
 def encode_field(number: int, value: bytes) -> bytes:

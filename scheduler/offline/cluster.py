@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from scheduler.embedded.controllers.reactors import Key
+from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.controllers.workloads import Workloads
 from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, POD, default_registry
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
@@ -29,9 +29,9 @@ from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
 from scheduler.embedded.server.incoming import Incoming
 from scheduler.embedded.server.rest import Api, WriteOptions
-from scheduler.embedded.server.routes import HttpServer
+from scheduler.embedded.server.routes import Routes
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.embedded.server.store import Change, Store, Stored
+from scheduler.embedded.server.store import Change, ObjectStore, Stored
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
 from scheduler.model.pod_claims import generate_name, owning_pod
 
@@ -99,12 +99,12 @@ class OfflineCluster:
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
-        self.api: Final = Api(default_registry(), Store(watch_window=_WINDOW), clock=self._clock, seed=0)
+        self.api: Final = Api(default_registry(), ObjectStore(watch_window=_WINDOW), clock=self._clock, seed=0)
         self.changes: list[tuple[str, Change]] = []
         self.loaded: Final = Loaded()
-        self._server: Final = HttpServer(self.api, bookmark_interval_s=60.0)
+        self._server: Final = Routes(self.api, bookmark_interval_s=60.0)
         self._workloads: Final = Workloads(self.api, waits_for_ready=False)
-        self._due: OrderedDict[Key, None] = OrderedDict()
+        self._due: OrderedDict[ObjectKey, None] = OrderedDict()
         self._order: dict[str, int] = {}
         self.api.store.listen(self._notice)
         seed_objects(self.api)

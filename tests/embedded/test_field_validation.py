@@ -15,7 +15,7 @@ from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.field_validation import check_fields
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.embedded.server.store import Store
+from scheduler.embedded.server.store import ObjectStore
 from tests.embedded.rest_client import RestClient
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,7 +137,7 @@ def test_every_kind_that_is_served_is_known(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", REGISTRY.kinds, ids=lambda kind: f"{kind.kind}-{kind.version}")
 def test_an_object_that_loses_its_spec_is_refused_or_stored_and_breaks_nothing(kind: Any) -> None:
-    api = Api(REGISTRY, Store(watch_window=100))
+    api = Api(REGISTRY, ObjectStore(watch_window=100))
     seed_objects(api)
     namespace = "default" if kind.is_namespaced else ""
     obj: dict[str, Any] = {"metadata": {"name": "x"}}

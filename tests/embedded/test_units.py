@@ -11,7 +11,7 @@ from scheduler.embedded.server.list_rules import rules_of_kind
 from scheduler.embedded.server.patches import apply_merge_patch, apply_strategic_merge_patch
 from scheduler.embedded.server.protobuf import decode_object
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.embedded.server.store import ExpiredError, Store
+from scheduler.embedded.server.store import ExpiredError, ObjectStore
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_ages_read_as_in_kubectl(seconds: int, text: str) -> None:
 # -- store -----------------------------------------------------------------------------------------
 
 
-def _put(store: Store, name: str) -> int:
+def _put(store: ObjectStore, name: str) -> int:
     return store.put("things", "ns", name, {"metadata": {"name": name}}).revision
 
 
 def test_store_lists_in_the_order_of_etcds_keys() -> None:
-    store = Store(watch_window=10)
+    store = ObjectStore(watch_window=10)
     for namespace, name in (("a-b", "x"), ("a", "y"), ("a", "b"), ("a", "b-c")):
         store.put("things", namespace, name, {"metadata": {"name": name}})
     assert [stored.key for stored in store.listed("things")] == ["a-b/x", "a/b", "a/b-c", "a/y"]
@@ -55,7 +55,7 @@ def test_store_lists_in_the_order_of_etcds_keys() -> None:
 
 @pytest.mark.parametrize("window", [1, 2, 5])
 def test_store_history_reaches_back_exactly_its_window(window: int) -> None:
-    store = Store(watch_window=window)
+    store = ObjectStore(watch_window=window)
     revisions = [_put(store, "a") for _ in range(20)]
     assert [change.revision for change in store.since("things", revisions[-window - 1])] == revisions[-window:]
     with pytest.raises(ExpiredError):
@@ -63,7 +63,7 @@ def test_store_history_reaches_back_exactly_its_window(window: int) -> None:
 
 
 def test_store_forgets_the_history_of_kinds_it_has_not_seen() -> None:
-    store = Store(watch_window=10)
+    store = ObjectStore(watch_window=10)
     first = _put(store, "a")
     store.forget_history()
     assert not store.is_reachable("others", first - 1)
@@ -72,7 +72,7 @@ def test_store_forgets_the_history_of_kinds_it_has_not_seen() -> None:
 
 def test_store_needs_a_window() -> None:
     with pytest.raises(ValueError, match="watch_window must be at least 1"):
-        Store(watch_window=0)
+        ObjectStore(watch_window=0)
 
 
 # -- patches ---------------------------------------------------------------------------------------

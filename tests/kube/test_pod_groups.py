@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from scheduler.embedded import EmbeddedCluster
 from scheduler.embedded.kinds.catalog import KINDS
-from scheduler.embedded.server.kinds import Kind, Registry
+from scheduler.embedded.server.served_kinds import Registry, ServedKind
 from tests.kube.test_app import CLASS, RESOURCE, bound, claim, node, pod, resource_slice, running, wait_for
 
-POD_GROUP = Kind("scheduling.k8s.io/v1alpha2", "PodGroup")
+POD_GROUP = ServedKind("scheduling.k8s.io/v1alpha2", "PodGroup")
 
 
 def member(name: str, group: str) -> dict:

@@ -26,15 +26,15 @@ from typing import Any, Final
 import kopf
 import orjson
 
-from scheduler.embedded.controllers.work_queue import (
+from scheduler.embedded.controllers.client_controller import (
     CLAIMS,
     PODS,
     TEMPLATES,
     ClientController,
-    Key,
     Obj,
     RequestError,
     WaitError,
+    WorkKey,
 )
 from scheduler.model.api_rules import FINALIZER, POD_CLAIM_NAME_ANNOTATION, RESERVED_FOR_MAX
 from scheduler.model.pod_claims import (
@@ -153,7 +153,7 @@ class ClaimController(ClientController):
             del self._generated[key]
         self._said = {entry for entry in self._said if entry[0] != uid}
 
-    async def sync(self, key: Key) -> None:
+    async def sync(self, key: WorkKey) -> None:
         kind, namespace, name = key
         await (self.sync_pod if kind == "pod" else self.sync_claim)(namespace, name)
 

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from scheduler.embedded.controllers.reactors import Key
+from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import CLAIM, EVENT, LEASE, NODE, POD
 from scheduler.embedded.kinds.events import pod_event
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
@@ -52,19 +52,19 @@ class Kubelet:
             timer.cancel()
         self._timers.clear()
 
-    def notice(self, kind_id: str, change: Change) -> Iterable[Key]:
+    def notice(self, kind_id: str, change: Change) -> Iterable[ObjectKey]:
         current = change.current
         if kind_id == POD.kind_id:
-            yield Key(kind_id, current.namespace, current.name)
+            yield ObjectKey(kind_id, current.namespace, current.name)
         elif kind_id == NODE.kind_id:
-            yield Key(kind_id, "", current.name)
+            yield ObjectKey(kind_id, "", current.name)
         elif kind_id == CLAIM.kind_id:
             # A pod that waits for the claim can go on when the claim is reserved for it.
             for consumer in (current.obj.get("status") or {}).get("reservedFor") or ():
                 if consumer.get("resource") == "pods":
-                    yield Key(POD.kind_id, current.namespace, consumer["name"])
+                    yield ObjectKey(POD.kind_id, current.namespace, consumer["name"])
 
-    def look(self, key: Key) -> None:
+    def look(self, key: ObjectKey) -> None:
         if key.kind_id == NODE.kind_id:
             self._look_at_node(key.name)
         elif key.kind_id == POD.kind_id:

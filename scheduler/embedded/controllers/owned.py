@@ -6,11 +6,11 @@ import copy
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.embedded.controllers.reactors import Key
+from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import POD
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
-from scheduler.embedded.server.kinds import Kind
 from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
+from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.store import Change, ChangeType, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
@@ -23,22 +23,24 @@ class Owned:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._keys_by_uid: dict[str, set[Key]] = {}
+        self._keys_by_uid: dict[str, set[ObjectKey]] = {}
 
-    def notice(self, kind_id: str, change: Change) -> Key | None:
+    def notice(self, kind_id: str, change: Change) -> ObjectKey | None:
         """Where the owner of a changed object is, None for objects without."""
         current = change.current
         owner = controller_of(current.obj)
         if owner is None:
             return None
         keys = self._keys_by_uid.setdefault(owner["uid"], set())
-        (keys.discard if change.type is ChangeType.DELETED else keys.add)(Key(kind_id, current.namespace, current.name))
+        (keys.discard if change.type is ChangeType.DELETED else keys.add)(
+            ObjectKey(kind_id, current.namespace, current.name)
+        )
         if not keys:
             del self._keys_by_uid[owner["uid"]]
         kind = self._api.registry.by_kind(owner["apiVersion"], owner["kind"])
-        return Key(kind.kind_id, current.namespace, owner["name"]) if kind is not None else None
+        return ObjectKey(kind.kind_id, current.namespace, owner["name"]) if kind is not None else None
 
-    def listed(self, owner: Stored, kind: Kind) -> list[Stored]:
+    def listed(self, owner: Stored, kind: ServedKind) -> list[Stored]:
         """The objects of a kind that `owner` controls, in the order of their names, those that end included."""
         keys = sorted(key for key in self._keys_by_uid.get(owner.uid, ()) if key.kind_id == kind.kind_id)
         found = (self._api.store.get(key.kind_id, key.namespace, key.name) for key in keys)
@@ -57,7 +59,7 @@ class Owned:
         if not pod.obj["metadata"].get("deletionTimestamp"):
             self._api.delete(POD, pod.namespace, pod.name, DeleteOptions(uid=pod.uid))
 
-    def write_status(self, kind: Kind, owner: Stored, status: Mapping[str, Json]) -> None:
+    def write_status(self, kind: ServedKind, owner: Stored, status: Mapping[str, Json]) -> None:
         """Replace an owner's status."""
 
         def change(obj: Object) -> Object:
@@ -67,7 +69,7 @@ class Owned:
         self._api.update(kind, owner.namespace, owner.name, change, sub_resource="status", options=_OPTIONS)
 
 
-def pod_of_template(kind: Kind, owner: Stored) -> Object:
+def pod_of_template(kind: ServedKind, owner: Stored) -> Object:
     """A pod from the owner's template, without a name."""
     template = copy.deepcopy(owner.obj["spec"]["template"])
     metadata = {key: value for key, value in (template.get("metadata") or {}).items() if key != "creationTimestamp"}
@@ -83,7 +85,7 @@ def controller_of(obj: Mapping[str, Json]) -> dict[str, Json] | None:
     return None
 
 
-def owner_reference(kind: Kind, owner: Stored) -> dict[str, Json]:
+def owner_reference(kind: ServedKind, owner: Stored) -> dict[str, Json]:
     head = {"apiVersion": kind.api_version, "kind": kind.kind, "name": owner.name, "uid": owner.uid}
     return {**head, "controller": True, "blockOwnerDeletion": True}
 

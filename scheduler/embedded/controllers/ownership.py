@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from scheduler.embedded.controllers.reactors import Key
+from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import NAMESPACE
 from scheduler.embedded.kinds.sub_resources import finalize_namespace
 from scheduler.embedded.server.rest import (
@@ -33,12 +33,12 @@ class GarbageCollector:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._key_by_uid: dict[str, Key] = {}
-        self._dependents_by_uid: dict[str, set[Key]] = {}
+        self._key_by_uid: dict[str, ObjectKey] = {}
+        self._dependents_by_uid: dict[str, set[ObjectKey]] = {}
         for kind_id, stored in api.store:
-            self._index(Key(kind_id, stored.namespace, stored.name), None, stored)
+            self._index(ObjectKey(kind_id, stored.namespace, stored.name), None, stored)
 
-    def _index(self, key: Key, previous: Stored | None, current: Stored | None) -> None:
+    def _index(self, key: ObjectKey, previous: Stored | None, current: Stored | None) -> None:
         for uid in _owner_uids(previous):
             self._dependents_by_uid.get(uid, set()).discard(key)
         for uid in _owner_uids(current):
@@ -48,9 +48,9 @@ class GarbageCollector:
         elif previous is not None:
             self._key_by_uid.pop(previous.uid, None)
 
-    def notice(self, kind_id: str, change: Change) -> Iterable[Key]:
+    def notice(self, kind_id: str, change: Change) -> Iterable[ObjectKey]:
         current = change.current
-        key = Key(kind_id, current.namespace, current.name)
+        key = ObjectKey(kind_id, current.namespace, current.name)
         is_gone = change.type is ChangeType.DELETED
         self._index(key, change.previous, None if is_gone else current)
         if is_gone:
@@ -66,7 +66,7 @@ class GarbageCollector:
         elif current.obj["metadata"].get("ownerReferences") or current.obj["metadata"].get("deletionTimestamp"):
             yield key
 
-    def look(self, key: Key) -> None:
+    def look(self, key: ObjectKey) -> None:
         stored = self._api.store.get(key.kind_id, key.namespace, key.name)
         if stored is None:
             return
@@ -88,7 +88,7 @@ class GarbageCollector:
         # Owners of kinds this server does not know may well exist somewhere: leave their dependents alone.
         return self._api.registry.by_kind(owner.get("apiVersion", ""), owner.get("kind", "")) is not None
 
-    def _end_foreground(self, key: Key, stored: Stored) -> None:
+    def _end_foreground(self, key: ObjectKey, stored: Stored) -> None:
         dependents = self._dependents_by_uid.get(stored.uid, set())
         for dependent in sorted(dependents):
             found = self._api.store.get(dependent.kind_id, dependent.namespace, dependent.name)
@@ -98,7 +98,7 @@ class GarbageCollector:
         if not self._dependents_by_uid.get(stored.uid):
             self._take_off(key, FINALIZER_FOREGROUND)
 
-    def _orphan_dependents(self, key: Key, stored: Stored) -> None:
+    def _orphan_dependents(self, key: ObjectKey, stored: Stored) -> None:
         for dependent in sorted(self._dependents_by_uid.get(stored.uid, set())):
 
             def disown(obj: Object) -> Object:
@@ -110,7 +110,7 @@ class GarbageCollector:
             self._api.update(kind, dependent.namespace, dependent.name, disown, options=_OPTIONS)
         self._take_off(key, FINALIZER_ORPHAN)
 
-    def _take_off(self, key: Key, finalizer: str) -> None:
+    def _take_off(self, key: ObjectKey, finalizer: str) -> None:
         def without(obj: Object) -> Object:
             kept = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
             obj["metadata"]["finalizers"] = kept
@@ -133,15 +133,15 @@ class NamespaceEnd:
         self._api = api
         self._namespaced = [kind for kind in api.registry.kinds if kind.is_namespaced and not kind.storage]
 
-    def notice(self, kind_id: str, change: Change) -> Iterable[Key]:
+    def notice(self, kind_id: str, change: Change) -> Iterable[ObjectKey]:
         if kind_id == NAMESPACES:
-            yield Key(kind_id, "", change.current.name)
+            yield ObjectKey(kind_id, "", change.current.name)
         elif change.type is ChangeType.DELETED and change.current.namespace:
             namespace = self._api.find(NAMESPACES, "", change.current.namespace)
             if namespace is not None and namespace["metadata"].get("deletionTimestamp"):
-                yield Key(NAMESPACES, "", change.current.namespace)
+                yield ObjectKey(NAMESPACES, "", change.current.namespace)
 
-    def look(self, key: Key) -> None:
+    def look(self, key: ObjectKey) -> None:
         if key.kind_id != NAMESPACES:
             return
         stored = self._api.store.get(NAMESPACES, "", key.name)

@@ -28,7 +28,7 @@ _LOOKS_PER_TURN: Final = 20
 """Looks between two turns of the event loop: about 2 ms."""
 
 
-class Key(NamedTuple):
+class ObjectKey(NamedTuple):
     """What to look at."""
 
     kind_id: str
@@ -39,10 +39,10 @@ class Key(NamedTuple):
 class Reactor(Protocol):
     """One controller."""
 
-    def notice(self, kind_id: str, change: Change) -> Iterable[Key]:
+    def notice(self, kind_id: str, change: Change) -> Iterable[ObjectKey]:
         """What a change makes worth looking at. Called inside the write: must not write, must be quick."""
 
-    def look(self, key: Key) -> None:
+    def look(self, key: ObjectKey) -> None:
         """Bring the world closer to what the object at `key` wants; it may be gone."""
 
 
@@ -51,13 +51,13 @@ class Reactors:
 
     def __init__(self, api: Api, reactors: Iterable[Reactor]) -> None:
         self._reactors: Final = tuple(reactors)
-        self._due: OrderedDict[tuple[Reactor, Key], None] = OrderedDict()
+        self._due: OrderedDict[tuple[Reactor, ObjectKey], None] = OrderedDict()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         api.store.listen(self._notice)
         for kind_id, stored in api.store:
             for reactor in self._reactors:
-                self._due[reactor, Key(kind_id, stored.namespace, stored.name)] = None
+                self._due[reactor, ObjectKey(kind_id, stored.namespace, stored.name)] = None
         self._wake.set()
 
     def _notice(self, kind_id: str, change: Change) -> None:
@@ -86,7 +86,7 @@ class Reactors:
                     self._look(reactor, key)
                 await asyncio.sleep(0)
 
-    def _look(self, reactor: Reactor, key: Key) -> None:
+    def _look(self, reactor: Reactor, key: ObjectKey) -> None:
         try:
             reactor.look(key)
         except ApiError as error:

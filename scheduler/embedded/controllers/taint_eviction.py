@@ -26,15 +26,15 @@ import kopf
 from msgspec import convert
 
 from allocator.taints import tolerates
-from scheduler.embedded.controllers.work_queue import (
+from scheduler.embedded.controllers.client_controller import (
     CLAIMS,
     PODS,
     SLICES,
     TAINT_RULES,
     ClientController,
-    Key,
     Obj,
     RequestError,
+    WorkKey,
 )
 from scheduler.model.objects import Taint, Toleration
 from scheduler.model.pod_claims import claim_names_of_references, is_owned_by
@@ -182,7 +182,7 @@ class TaintEvictionController(ClientController):
                 if pod["spec"].get("nodeName"):
                     yield pod
 
-    async def sync(self, key: Key) -> None:
+    async def sync(self, key: WorkKey) -> None:
         kind, namespace, name = key
         if kind == "pod":
             await self.sync_pod(namespace, name)

@@ -18,12 +18,12 @@ from typing import Final
 import orjson
 
 from scheduler.embedded.controllers.owned import Owned, counts, is_active, is_ready, owner_reference, pod_of_template
-from scheduler.embedded.controllers.reactors import Key
+from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.controllers.set_workloads import look_at_daemon_set, look_at_stateful_set
 from scheduler.embedded.kinds.catalog import DAEMON_SET, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, STATEFUL_SET
 from scheduler.embedded.kinds.sub_resources import set_condition
-from scheduler.embedded.server.kinds import Kind
 from scheduler.embedded.server.rest import Api, WriteOptions
+from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.store import Change, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
@@ -55,18 +55,18 @@ class Workloads:
             DAEMON_SET.kind_id: lambda owner: look_at_daemon_set(self._owned, owner, api.store.listed(NODE.kind_id)),
         }
 
-    def notice(self, kind_id: str, change: Change) -> Iterable[Key]:
+    def notice(self, kind_id: str, change: Change) -> Iterable[ObjectKey]:
         if kind_id in self._look_by_kind:
-            yield Key(kind_id, change.current.namespace, change.current.name)
+            yield ObjectKey(kind_id, change.current.namespace, change.current.name)
         if kind_id == NODE.kind_id:
             for daemon_set in self._api.store.listed(DAEMON_SET.kind_id):
-                yield Key(DAEMON_SET.kind_id, daemon_set.namespace, daemon_set.name)
+                yield ObjectKey(DAEMON_SET.kind_id, daemon_set.namespace, daemon_set.name)
         elif kind_id in (POD.kind_id, REPLICA_SET.kind_id):
             owner = self._owned.notice(kind_id, change)
             if owner is not None and owner.kind_id in self._look_by_kind:
                 yield owner
 
-    def look(self, key: Key) -> None:
+    def look(self, key: ObjectKey) -> None:
         stored = self._api.store.get(key.kind_id, key.namespace, key.name)
         look = self._look_by_kind.get(key.kind_id)
         if look is not None and stored is not None and not stored.obj["metadata"].get("deletionTimestamp"):
@@ -184,7 +184,7 @@ class Workloads:
         }
         self._owned.write_status(REPLICA_SET, replica_set, status)
 
-    def _create_pod(self, kind: Kind, owner: Stored) -> None:
+    def _create_pod(self, kind: ServedKind, owner: Stored) -> None:
         pod = pod_of_template(kind, owner)
         pod["metadata"]["generateName"] = f"{owner.name}-"
         self._owned.create_pod(owner.namespace, pod)
@@ -244,7 +244,9 @@ class Workloads:
             ended = [{"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": message}]
         self._write_status(JOB, job, status, ended)
 
-    def _write_status(self, kind: Kind, owner: Stored, status: Object, conditions: Iterable[dict[str, Json]]) -> None:
+    def _write_status(
+        self, kind: ServedKind, owner: Stored, status: Object, conditions: Iterable[dict[str, Json]]
+    ) -> None:
         """Write a status with the conditions that there are, and these changed."""
         now = self._api.now()
         kept = copy.deepcopy((owner.obj.get("status") or {}).get("conditions") or [])

@@ -24,7 +24,7 @@ from scheduler.embedded.kinds.workload_strategies import (
     ReplicaSetStrategy,
     StatefulSetStrategy,
 )
-from scheduler.embedded.server.kinds import Kind, Registry, SubResource
+from scheduler.embedded.server.served_kinds import Registry, ServedKind, SubResource
 
 _POD_FIELDS: Final = (
     *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork"),
@@ -32,7 +32,7 @@ _POD_FIELDS: Final = (
 )
 _EMPTY_TEMPLATE: Final = {"metadata": {}, "spec": {"containers": None}}
 
-NAMESPACE: Final = Kind(
+NAMESPACE: Final = ServedKind(
     "v1",
     "Namespace",
     NamespaceStrategy(),
@@ -43,7 +43,7 @@ NAMESPACE: Final = Kind(
     selectable={"status.phase": "status.phase"},
     bookmark={"spec": {}, "status": {}},
 )
-NODE: Final = Kind(
+NODE: Final = ServedKind(
     "v1",
     "Node",
     NodeStrategy(),
@@ -56,7 +56,7 @@ NODE: Final = Kind(
         "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": dict.fromkeys(NODE_INFO, "")},
     },
 )
-POD: Final = Kind(
+POD: Final = ServedKind(
     "v1",
     "Pod",
     PodStrategy(),
@@ -70,7 +70,7 @@ POD: Final = Kind(
     selectable={field: field for field in _POD_FIELDS},
     bookmark={"spec": {"containers": None}, "status": {}},
 )
-EVENT: Final = Kind(
+EVENT: Final = ServedKind(
     "v1",
     "Event",
     CoreEventStrategy(),
@@ -86,7 +86,7 @@ EVENT: Final = Kind(
         "reportingInstance": "",
     },
 )
-DEPLOYMENT: Final = Kind(
+DEPLOYMENT: Final = ServedKind(
     "apps/v1",
     "Deployment",
     DeploymentStrategy(),
@@ -95,7 +95,7 @@ DEPLOYMENT: Final = Kind(
     has_status=True,
     bookmark={"spec": {"replicas": 0, "selector": None, "template": _EMPTY_TEMPLATE, "strategy": {}}, "status": {}},
 )
-REPLICA_SET: Final = Kind(
+REPLICA_SET: Final = ServedKind(
     "apps/v1",
     "ReplicaSet",
     ReplicaSetStrategy(),
@@ -104,7 +104,7 @@ REPLICA_SET: Final = Kind(
     has_status=True,
     bookmark={"spec": {"replicas": 0, "selector": None, "template": _EMPTY_TEMPLATE}, "status": {"replicas": 0}},
 )
-STATEFUL_SET: Final = Kind(
+STATEFUL_SET: Final = ServedKind(
     "apps/v1",
     "StatefulSet",
     StatefulSetStrategy(),
@@ -113,7 +113,7 @@ STATEFUL_SET: Final = Kind(
     has_status=True,
     bookmark={"spec": {"selector": None, "template": _EMPTY_TEMPLATE, "updateStrategy": {}}, "status": {"replicas": 0}},
 )
-DAEMON_SET: Final = Kind(
+DAEMON_SET: Final = ServedKind(
     "apps/v1",
     "DaemonSet",
     DaemonSetStrategy(),
@@ -130,7 +130,7 @@ DAEMON_SET: Final = Kind(
         },
     },
 )
-JOB: Final = Kind(
+JOB: Final = ServedKind(
     "batch/v1",
     "Job",
     JobStrategy(),
@@ -138,20 +138,20 @@ JOB: Final = Kind(
     has_status=True,
     bookmark={"spec": {"template": _EMPTY_TEMPLATE}, "status": {}},
 )
-CLAIM: Final = Kind(
+CLAIM: Final = ServedKind(
     "resource.k8s.io/v1",
     "ResourceClaim",
     ClaimStrategy(),
     has_status=True,
     bookmark={"spec": {"devices": {"requests": None}}, "status": {}},
 )
-CLAIM_TEMPLATE: Final = Kind(
+CLAIM_TEMPLATE: Final = ServedKind(
     "resource.k8s.io/v1",
     "ResourceClaimTemplate",
     ClaimTemplateStrategy(),
     bookmark={"spec": {"metadata": {}, "spec": {"devices": {"requests": None}}}},
 )
-SLICE: Final = Kind(
+SLICE: Final = ServedKind(
     "resource.k8s.io/v1",
     "ResourceSlice",
     SliceStrategy(),
@@ -159,10 +159,10 @@ SLICE: Final = Kind(
     selectable={"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"},
     bookmark={"spec": {"driver": "", "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}}},
 )
-DEVICE_CLASS: Final = Kind(
+DEVICE_CLASS: Final = ServedKind(
     "resource.k8s.io/v1", "DeviceClass", DeviceClassStrategy(), is_namespaced=False, bookmark={"spec": {}}
 )
-TAINT_RULE: Final = Kind(
+TAINT_RULE: Final = ServedKind(
     "resource.k8s.io/v1beta2",
     "DeviceTaintRule",
     DeviceTaintRuleStrategy(),
@@ -170,16 +170,16 @@ TAINT_RULE: Final = Kind(
     has_status=True,
     bookmark={"spec": {"taint": {"key": "", "effect": ""}}, "status": {}},
 )
-LEASE: Final = Kind("coordination.k8s.io/v1", "Lease", LeaseStrategy(), bookmark={"spec": {}})
+LEASE: Final = ServedKind("coordination.k8s.io/v1", "Lease", LeaseStrategy(), bookmark={"spec": {}})
 
 KINDS: Final = (
     NAMESPACE,
     NODE,
     POD,
     EVENT,
-    Kind("v1", "ConfigMap", short_names=("cm",)),
-    Kind("v1", "Secret", selectable={"type": "type"}),
-    Kind(
+    ServedKind("v1", "ConfigMap", short_names=("cm",)),
+    ServedKind("v1", "Secret", selectable={"type": "type"}),
+    ServedKind(
         "v1",
         "Service",
         short_names=("svc",),
@@ -187,10 +187,10 @@ KINDS: Final = (
         has_status=True,
         bookmark={"spec": {}, "status": {"loadBalancer": {}}},
     ),
-    Kind("v1", "ServiceAccount", short_names=("sa",)),
-    Kind("v1", "ReplicationController", short_names=("rc",), has_status=True),
-    Kind("v1", "PersistentVolume", is_namespaced=False, short_names=("pv",), has_status=True),
-    Kind("v1", "PersistentVolumeClaim", short_names=("pvc",), has_status=True),
+    ServedKind("v1", "ServiceAccount", short_names=("sa",)),
+    ServedKind("v1", "ReplicationController", short_names=("rc",), has_status=True),
+    ServedKind("v1", "PersistentVolume", is_namespaced=False, short_names=("pv",), has_status=True),
+    ServedKind("v1", "PersistentVolumeClaim", short_names=("pvc",), has_status=True),
     DEPLOYMENT,
     REPLICA_SET,
     STATEFUL_SET,
@@ -202,7 +202,7 @@ KINDS: Final = (
     DEVICE_CLASS,
     TAINT_RULE,
     LEASE,
-    Kind(
+    ServedKind(
         "events.k8s.io/v1",
         "Event",
         EventStrategy(),
@@ -219,7 +219,7 @@ KINDS: Final = (
         from_storage=to_events_v1,
         to_storage=to_core_v1,
     ),
-    Kind(
+    ServedKind(
         "policy/v1",
         "PodDisruptionBudget",
         short_names=("pdb",),
@@ -229,7 +229,7 @@ KINDS: Final = (
             "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
         },
     ),
-    Kind(
+    ServedKind(
         "scheduling.k8s.io/v1",
         "PriorityClass",
         PriorityClassStrategy(),
@@ -237,11 +237,11 @@ KINDS: Final = (
         short_names=("pc",),
         bookmark={"value": 0},
     ),
-    Kind("storage.k8s.io/v1", "StorageClass", is_namespaced=False, short_names=("sc",)),
-    Kind("storage.k8s.io/v1", "CSINode", is_namespaced=False),
-    Kind("storage.k8s.io/v1", "CSIDriver", is_namespaced=False),
-    Kind("storage.k8s.io/v1", "CSIStorageCapacity"),
-    Kind("storage.k8s.io/v1", "VolumeAttachment", is_namespaced=False, has_status=True),
+    ServedKind("storage.k8s.io/v1", "StorageClass", is_namespaced=False, short_names=("sc",)),
+    ServedKind("storage.k8s.io/v1", "CSINode", is_namespaced=False),
+    ServedKind("storage.k8s.io/v1", "CSIDriver", is_namespaced=False),
+    ServedKind("storage.k8s.io/v1", "CSIStorageCapacity"),
+    ServedKind("storage.k8s.io/v1", "VolumeAttachment", is_namespaced=False, has_status=True),
 )
 
 

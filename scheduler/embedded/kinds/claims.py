@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler.embedded.kinds.decoding import check_quantities
-from scheduler.embedded.server.strategy import ClusterView, Object, Strategy, check_immutable
+from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, check_immutable
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.validation.claims import (
     default_claim_spec,
@@ -34,18 +34,18 @@ class ClaimStrategy(Strategy):
 
     returns_deleted_object = True
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         _default_spec(obj.setdefault("spec", {}), "ResourceClaim")
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         spec = obj["spec"]
         errors = _check_admin_requests(spec, obj["metadata"].get("namespace", ""), cluster)
         return errors + validate_claim_spec(spec, "spec")
 
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         return check_immutable(new, old, "spec")
 
-    def prepare_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+    def prepare_status_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> None:
         super().prepare_status_update(new, old, cluster)
         status = new.setdefault("status", {})
         consumed = (result.get("consumedCapacity") or {} for result in results_of(status))
@@ -59,7 +59,7 @@ class ClaimStrategy(Strategy):
             entry.setdefault("conditions", None)
         _drop_status_of_freed_devices(status, old.get("status") or {})
 
-    def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         status, old_status = new["status"], old.get("status") or {}
         errors = _check_admin_results(status, old_status, new["metadata"].get("namespace", ""), cluster)
         names = request_names(new["spec"])
@@ -72,10 +72,10 @@ class ClaimTemplateStrategy(Strategy):
 
     returns_deleted_object = True
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         _default_spec(obj.setdefault("spec", {}).setdefault("spec", {}), "ResourceClaimTemplate")
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         spec = obj["spec"]["spec"]
         errors = _check_admin_requests(spec, obj["metadata"].get("namespace", ""), cluster)
         metadata = obj["spec"].get("metadata") or {}
@@ -85,7 +85,7 @@ class ClaimTemplateStrategy(Strategy):
             errors.append(FieldError(error.reason, f"spec.{error.field}", error.body))
         return errors + validate_claim_spec(spec, "spec.spec")
 
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         return check_immutable(new, old, "spec")
 
 
@@ -94,14 +94,14 @@ def _default_spec(spec: Object, kind: str) -> None:
     default_claim_spec(spec)
 
 
-def _check_admin_requests(spec: Mapping[str, Json], namespace: str, cluster: ClusterView) -> list[FieldError]:
+def _check_admin_requests(spec: Mapping[str, Json], namespace: str, cluster: StrategyView) -> list[FieldError]:
     for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
         if (request.get("exactly") or {}).get("adminAccess"):
             return _check_admin_namespace(f"spec.devices.requests[{index}].adminAccess", namespace, cluster)
     return []
 
 
-def _check_admin_namespace(path: str, namespace: str, cluster: ClusterView) -> list[FieldError]:
+def _check_admin_namespace(path: str, namespace: str, cluster: StrategyView) -> list[FieldError]:
     found = cluster.find("namespaces", "", namespace) or {}
     if ((found.get("metadata") or {}).get("labels") or {}).get(ADMIN_ACCESS_LABEL) == "true":
         return []
@@ -121,7 +121,7 @@ def _drop_status_of_freed_devices(status: Object, old_status: Mapping[str, Json]
 
 
 def _check_admin_results(
-    status: Mapping[str, Json], old_status: Mapping[str, Json], namespace: str, cluster: ClusterView
+    status: Mapping[str, Json], old_status: Mapping[str, Json], namespace: str, cluster: StrategyView
 ) -> list[FieldError]:
     if any(result.get("adminAccess") for result in results_of(old_status)):
         return []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.embedded.server.strategy import ClusterView, Object, Strategy, keep_all_but_status, set_default
+from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, keep_all_but_status, set_default
 from scheduler.validation.field_errors import FieldError, Json, forbidden, not_supported
 from scheduler.validation.names import check_text, dns_label, label_key, label_value
 
@@ -34,10 +34,10 @@ class NodeStrategy(Strategy):
 
     resets_status_on_create = False
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         obj.setdefault("spec", {})
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
         status = obj.setdefault("status", {})
         status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
         known = status.get("nodeInfo") or {}
@@ -46,7 +46,7 @@ class NodeStrategy(Strategy):
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         errors: list[FieldError] = []
         for index, taint in enumerate(obj["spec"].get("taints") or ()):
             path = f"spec.taints[{index}]"
@@ -56,7 +56,7 @@ class NodeStrategy(Strategy):
                 errors.append(not_supported(f"{path}.effect", taint.get("effect", ""), _TAINT_EFFECTS))
         return errors
 
-    def prepare_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+    def prepare_status_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> None:
         keep_all_but_status(new, old)
 
 
@@ -65,13 +65,13 @@ class NamespaceStrategy(Strategy):
 
     name_rule = staticmethod(dns_label)
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
         obj["spec"] = {"finalizers": ["kubernetes"]}
         obj["status"] = {"phase": "Active"}
         labels = obj["metadata"].setdefault("labels", {})
         labels["kubernetes.io/metadata.name"] = obj["metadata"].get("name", "")
 
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> None:
         new["spec"] = {**new.get("spec", {}), "finalizers": old.get("spec", {}).get("finalizers", [])}
         new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = new["metadata"]["name"]
 
@@ -85,12 +85,12 @@ class LeaseStrategy(Strategy):
     allows_unconditional_update = False
     allows_create_on_update = True
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         spec = obj.setdefault("spec", {})
         for field in ("strategy", "preferredHolder"):
             spec.pop(field, None)
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         spec = obj.get("spec") or {}
         errors: list[FieldError] = []
         for field in ("leaseDurationSeconds", "leaseTransitions"):
@@ -107,9 +107,9 @@ class PriorityClassStrategy(Strategy):
 
     bumps_generation = True
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         set_default(obj, "preemptionPolicy", "PreemptLowerPriority")
 
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         changed = [field for field in ("value", "preemptionPolicy") if new.get(field) != old.get(field)]
         return [forbidden(field, "may not be changed in an update.") for field in changed]

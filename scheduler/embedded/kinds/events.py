@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.embedded.server.strategy import ClusterView, Object, Strategy
+from scheduler.embedded.server.strategy import Object, Strategy, StrategyView
 from scheduler.model.api_rules import NOTE_LENGTH_MAX
 from scheduler.validation.field_errors import FieldError, Json, invalid, required
 from scheduler.validation.names import check_text, label_key
@@ -52,13 +52,13 @@ class CoreEventStrategy(Strategy):
     allows_create_on_update = True
     controller_field = "reportingComponent"
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
         obj.setdefault("involvedObject", {})
         obj.setdefault("source", {})
         obj.setdefault("firstTimestamp", None)
         obj.setdefault("lastTimestamp", None)
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         return self._check_both_groups(obj)
 
     def _check_both_groups(self, event: Mapping[str, Json]) -> list[FieldError]:
@@ -88,7 +88,7 @@ class EventStrategy(CoreEventStrategy):
 
     controller_field = "reportingController"
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         errors = self._check_both_groups(obj) + _check_series(obj)
         if not obj.get("eventTime"):
             errors.append(required("eventTime"))
@@ -101,7 +101,7 @@ class EventStrategy(CoreEventStrategy):
         ]
         return errors
 
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         errors = self._check_both_groups(new)
         if new.get("series") != old.get("series"):
             errors += _check_series(new)

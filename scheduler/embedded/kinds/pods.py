@@ -12,9 +12,9 @@ from typing import Final
 
 from scheduler.embedded.kinds.decoding import check_quantities
 from scheduler.embedded.server.strategy import (
-    ClusterView,
     Object,
     Strategy,
+    StrategyView,
     keep_all_but_status,
     keep_field,
     set_default,
@@ -40,10 +40,10 @@ class PodStrategy(Strategy):
     bumps_generation = True
     returns_deleted_object = True
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         default_pod_spec(obj.setdefault("spec", {}))
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
         spec = obj["spec"]
         _admit_priority(spec, cluster)
         _admit_tolerations(spec)
@@ -62,7 +62,7 @@ class PodStrategy(Strategy):
             ]
         obj["status"] = status
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         spec = obj["spec"]
         errors = validate_pod_spec(spec, "spec")
         name = spec.get("priorityClassName")
@@ -76,16 +76,16 @@ class PodStrategy(Strategy):
             errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
         return errors
 
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         return _validate_spec_change(new["spec"], old["spec"])
 
-    def prepare_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+    def prepare_status_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> None:
         keep_all_but_status(new, old)
         keep_field(new["metadata"], old["metadata"], "ownerReferences")
         status = new.setdefault("status", {})
         set_default(status, "qosClass", old.get("status", {}).get("qosClass", "BestEffort"))
 
-    def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         status = new["status"]
         errors: list[FieldError] = []
         nominated = status.get("nominatedNodeName")
@@ -228,7 +228,7 @@ def _default_container(container: Object) -> None:
         set_default(port, "protocol", "TCP")
 
 
-def _admit_priority(spec: Object, cluster: ClusterView) -> None:
+def _admit_priority(spec: Object, cluster: StrategyView) -> None:
     name = spec.get("priorityClassName")
     value, policy = 0, "PreemptLowerPriority"
     if name in SYSTEM_PRIORITIES:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler.embedded.kinds.decoding import check_quantities
-from scheduler.embedded.server.strategy import ClusterView, Object, Strategy
+from scheduler.embedded.server.strategy import Object, Strategy, StrategyView
 from scheduler.model.api_rules import CONDITIONS_MAX
 from scheduler.validation.field_errors import FieldError, Json, too_many
 from scheduler.validation.slices import quantities_of, validate_class_spec, validate_rule_spec, validate_slice_spec
@@ -21,13 +21,13 @@ class SliceStrategy(Strategy):
     bumps_generation = True
     returns_deleted_object = True
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         _default_slice(obj.setdefault("spec", {}), cluster)
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         return validate_slice_spec(obj["spec"], None)
 
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         return validate_slice_spec(new["spec"], old["spec"])
 
 
@@ -37,13 +37,13 @@ class DeviceClassStrategy(Strategy):
     bumps_generation = True
     returns_deleted_object = True
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         obj.setdefault("spec", {})
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         return validate_class_spec(obj["spec"], {})
 
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         return validate_class_spec(new["spec"], old["spec"])
 
 
@@ -53,29 +53,29 @@ class DeviceTaintRuleStrategy(Strategy):
     bumps_generation = True
     returns_deleted_object = True
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         _default_taint(obj.setdefault("spec", {}).setdefault("taint", {}), cluster)
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         return validate_rule_spec(obj["spec"])
 
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> None:
         taint, before = new["spec"]["taint"], old["spec"]["taint"]
         if taint.get("effect") != before.get("effect") and taint.get("timeAdded") == before.get("timeAdded"):
             taint["timeAdded"] = cluster.now()  # it says since when there is this effect
 
-    def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         conditions = (new.get("status") or {}).get("conditions") or []
         is_long = len(conditions) > CONDITIONS_MAX
         return [too_many("status.conditions", len(conditions), CONDITIONS_MAX)] if is_long else []
 
 
-def _default_taint(taint: Object, cluster: ClusterView) -> None:
+def _default_taint(taint: Object, cluster: StrategyView) -> None:
     if taint.get("timeAdded") is None:
         taint["timeAdded"] = cluster.now()
 
 
-def _default_slice(spec: Object, cluster: ClusterView) -> None:
+def _default_slice(spec: Object, cluster: StrategyView) -> None:
     check_quantities("ResourceSlice", quantities_of(spec))
     for device in spec.get("devices") or ():
         for taint in device.get("taints") or ():

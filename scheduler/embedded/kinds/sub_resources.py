@@ -6,15 +6,15 @@ pkg/registry/core/namespace/storage/storage.go.
 
 from __future__ import annotations
 
-from scheduler.embedded.server.kinds import Kind
 from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions, uid_precondition
+from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import ApiError, bad_request, conflict, invalid_object
 from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json, not_supported, required
 
 
-def bind_pod(api: Api, kind: Kind, namespace: str, name: str, binding: Object, *, options: WriteOptions) -> None:
+def bind_pod(api: Api, kind: ServedKind, namespace: str, name: str, binding: Object, *, options: WriteOptions) -> None:
     """Give a pod its node.
 
     Raises:
@@ -87,13 +87,15 @@ def set_condition(status: Object, condition: dict[str, Json], now: str) -> bool:
     return True
 
 
-def evict_pod(api: Api, kind: Kind, namespace: str, name: str, eviction: Object, *, options: WriteOptions) -> None:
+def evict_pod(
+    api: Api, kind: ServedKind, namespace: str, name: str, eviction: Object, *, options: WriteOptions
+) -> None:
     """Delete a pod through the eviction API; disruption budgets are not weighed here. Raises ApiError: 404, 409."""
     api.delete(kind, namespace, name, DeleteOptions.read(eviction.get("deleteOptions") or {}))
 
 
 def finalize_namespace(
-    api: Api, kind: Kind, namespace: str, name: str, wanted: Object, *, options: WriteOptions
+    api: Api, kind: ServedKind, namespace: str, name: str, wanted: Object, *, options: WriteOptions
 ) -> Stored:
     """Set `spec.finalizers` of a namespace; a deleted namespace without any goes away. Raises ApiError: 404."""
     finalizers = (wanted.get("spec") or {}).get("finalizers") or []

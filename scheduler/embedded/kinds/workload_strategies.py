@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler.embedded.kinds.pods import default_pod_spec, validate_pod_spec
-from scheduler.embedded.server.strategy import ClusterView, Object, Strategy, check_immutable, set_default
+from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, check_immutable, set_default
 from scheduler.model.label_selectors import LabelSelector
 from scheduler.validation.field_errors import FieldError, Json, invalid, not_supported, required
 
@@ -41,29 +41,29 @@ class ReplicaSetStrategy(Strategy):
 
     bumps_generation = True
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         spec = obj.setdefault("spec", {})
         set_default(spec, "replicas", 1)
         _default_template(spec)
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
         obj["status"] = {"replicas": 0}
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         spec = obj["spec"]
         errors = _validate_template(spec)
         if spec["replicas"] < 0:
             errors.append(invalid("spec.replicas", spec["replicas"], "must be greater than or equal to 0"))
         return errors
 
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         return self.validate_create(new, cluster) + check_immutable(new, old, "spec.selector")
 
 
 class DeploymentStrategy(ReplicaSetStrategy):
     """apps/v1 Deployment."""
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         super().default(obj, cluster)
         spec = obj["spec"]
         strategy = spec.setdefault("strategy", {})
@@ -76,14 +76,14 @@ class DeploymentStrategy(ReplicaSetStrategy):
         set_default(spec, "revisionHistoryLimit", 10)
         set_default(spec, "progressDeadlineSeconds", 600)
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
         obj["status"] = {}
 
 
 class StatefulSetStrategy(ReplicaSetStrategy):
     """apps/v1 StatefulSet."""
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         super().default(obj, cluster)
         spec = obj["spec"]
         set_default(spec, "podManagementPolicy", "OrderedReady")
@@ -102,7 +102,7 @@ class DaemonSetStrategy(Strategy):
 
     bumps_generation = True
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         spec = obj.setdefault("spec", {})
         _default_template(spec)
         strategy = spec.setdefault("updateStrategy", {})
@@ -114,15 +114,15 @@ class DaemonSetStrategy(Strategy):
             strategy["rollingUpdate"] = rolling
         set_default(spec, "revisionHistoryLimit", 10)
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
         obj["status"] = dict.fromkeys(
             ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
         )
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         return _validate_template(obj["spec"])
 
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         return self.validate_create(new, cluster) + check_immutable(new, old, "spec.selector")
 
 
@@ -131,7 +131,7 @@ class JobStrategy(Strategy):
 
     bumps_generation = True
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         spec = obj.setdefault("spec", {})
         if spec.get("completions") is None and spec.get("parallelism") is None:
             spec["completions"] = spec["parallelism"] = 1
@@ -144,7 +144,7 @@ class JobStrategy(Strategy):
         set_default(spec, "manualSelector", False)
         _default_template(spec)
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
         spec = obj["spec"]
         uid, name = obj["metadata"]["uid"], obj["metadata"].get("name", "")
         labels = spec["template"]["metadata"].setdefault("labels", {})
@@ -153,7 +153,7 @@ class JobStrategy(Strategy):
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
         obj["status"] = {}
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         spec = obj["spec"]
         errors = _validate_template(spec)
         policy = spec["template"]["spec"].get("restartPolicy")
@@ -161,6 +161,6 @@ class JobStrategy(Strategy):
             errors.append(not_supported("spec.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
         return errors
 
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         immutable = ("spec.completions", "spec.selector", "spec.template", "spec.completionMode")
         return check_immutable(new, old, *immutable)

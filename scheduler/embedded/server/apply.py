@@ -20,9 +20,9 @@ from scheduler.embedded.server.field_managers import (
     owned_values,
     remove_given_up,
 )
-from scheduler.embedded.server.kinds import Kind
 from scheduler.embedded.server.list_rules import rules_of_kind
 from scheduler.embedded.server.rest import Api, WriteOptions
+from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import ApiError, apply_conflict, bad_request, not_found
 from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
@@ -34,7 +34,7 @@ LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 def apply_configuration(
     api: Api,
-    kind: Kind,
+    kind: ServedKind,
     namespace: str,
     name: str,
     configuration: Object,
@@ -105,7 +105,7 @@ def apply_configuration(
     return stored, False
 
 
-def _relevant(kind: Kind, configuration: Object, sub_resource: str) -> Object:
+def _relevant(kind: ServedKind, configuration: Object, sub_resource: str) -> Object:
     """What of the configuration the end point does not reset."""
     if sub_resource == "status":
         metadata = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from scheduler.embedded.server.selectors import read_path
+from scheduler.embedded.server.field_selectors import read_path
 from scheduler.model.timestamps import parse_rfc3339
 from scheduler.validation.field_errors import Json
 

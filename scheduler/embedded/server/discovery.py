@@ -15,14 +15,14 @@ from typing import Final
 
 import orjson
 
-from scheduler.embedded.server.kinds import Kind, Registry
 from scheduler.embedded.server.patches import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
+from scheduler.embedded.server.served_kinds import Registry, ServedKind
 from scheduler.embedded.server.statuses import no_such_path
 from scheduler.embedded.server.views import JSON_TYPE
 from scheduler.validation.field_errors import Json
 
 GIT_VERSION: Final = "v1.36.3+dra-scheduler-embedded"
-ACCESS_REVIEW: Final = Kind("authorization.k8s.io/v1", "SelfSubjectAccessReview", is_namespaced=False)
+ACCESS_REVIEW: Final = ServedKind("authorization.k8s.io/v1", "SelfSubjectAccessReview", is_namespaced=False)
 
 _ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")
@@ -86,15 +86,15 @@ def _versions_by_group(registry: Registry) -> dict[str, list[str]]:
     return versions
 
 
-def _kinds(registry: Registry, group: str, version: str) -> Iterator[Kind]:
+def _kinds(registry: Registry, group: str, version: str) -> Iterator[ServedKind]:
     return (kind for kind in (*registry.kinds, ACCESS_REVIEW) if (kind.group, kind.version) == (group, version))
 
 
-def _verbs(kind: Kind) -> Iterable[str]:
+def _verbs(kind: ServedKind) -> Iterable[str]:
     return ("create",) if kind is ACCESS_REVIEW else _ALL_VERBS
 
 
-def _names(kind: Kind) -> dict[str, Json]:
+def _names(kind: ServedKind) -> dict[str, Json]:
     names: dict[str, Json] = {}
     if kind.short_names:
         names["shortNames"] = list(kind.short_names)
@@ -103,7 +103,7 @@ def _names(kind: Kind) -> dict[str, Json]:
     return names
 
 
-def _sub_resources(kind: Kind) -> Iterator[tuple[str, tuple[str, str, str], Iterable[str]]]:
+def _sub_resources(kind: ServedKind) -> Iterator[tuple[str, tuple[str, str, str], Iterable[str]]]:
     """Name, group and version and kind of the body, verbs."""
     own = (kind.group, kind.version, kind.kind)
     if kind.has_status:
@@ -154,7 +154,7 @@ def _aggregated(registry: Registry, groups: Mapping[str, list[str]]) -> dict[str
     return {**head, "items": items}
 
 
-def _aggregated_resource(kind: Kind) -> dict[str, Json]:
+def _aggregated_resource(kind: ServedKind) -> dict[str, Json]:
     subs = [
         {
             "subresource": name,

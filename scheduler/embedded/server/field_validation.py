@@ -22,7 +22,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
-from scheduler.embedded.server.kinds import Kind
+from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import bad_request
 from scheduler.validation.field_errors import Json
 
@@ -46,7 +46,9 @@ _PROBLEMS_MAX: Final = 10
 _UNKNOWN: Final = "unknown field"
 
 
-def check_fields(kind: Kind, obj: Mapping[str, Json], *, suggests: bool = False, allows_unknown: bool = False) -> None:
+def check_fields(
+    kind: ServedKind, obj: Mapping[str, Json], *, suggests: bool = False, allows_unknown: bool = False
+) -> None:
     """Refuse an object with fields that its kind does not have, or with values of another type.
 
     Args:
@@ -85,7 +87,7 @@ def _models() -> ModuleType:
     return models
 
 
-def _model_of(kind: Kind) -> Any:
+def _model_of(kind: ServedKind) -> Any:
     """`V1Pod`; with the group before it where two groups have a kind of this name: `ResourceV1ResourceClaim`."""
     name = f"{kind.version.capitalize()}{kind.kind}"
     group = (kind.group.split(".")[0] or "core").capitalize()

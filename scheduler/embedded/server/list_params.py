@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.embedded.server.kinds import Kind
-from scheduler.embedded.server.selectors import ObjectPredicate, parse_field_selector
+from scheduler.embedded.server.field_selectors import ObjectPredicate, parse_field_selector
+from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import bad_request, invalid_object
 from scheduler.model.label_selectors import SelectorTextError, TextSelector, parse_label_selector
 from scheduler.validation.field_errors import FieldError, forbidden, not_supported
@@ -45,7 +45,7 @@ class ListParams:
             raise bad_request(f'resourceVersion: Invalid value: "{self.resource_version}": must be a number') from None
 
 
-def parse_list_params(query: Mapping[str, str], kind: Kind) -> ListParams:
+def parse_list_params(query: Mapping[str, str], kind: ServedKind) -> ListParams:
     """Read the query. Raises ApiError: 400 for what cannot be parsed, 422 for combinations that are not allowed."""
     initial = query.get("sendInitialEvents")
     params = ListParams(

@@ -22,9 +22,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from scheduler.embedded.server.field_managers import record_update
-from scheduler.embedded.server.kinds import Kind, Registry
+from scheduler.embedded.server.field_selectors import ObjectPredicate
 from scheduler.embedded.server.list_rules import rules_of_kind
-from scheduler.embedded.server.selectors import ObjectPredicate
+from scheduler.embedded.server.served_kinds import Registry, ServedKind
 from scheduler.embedded.server.statuses import (
     ApiError,
     already_exists,
@@ -34,7 +34,7 @@ from scheduler.embedded.server.statuses import (
     invalid_object,
     not_found,
 )
-from scheduler.embedded.server.store import Store, Stored
+from scheduler.embedded.server.store import ObjectStore, Stored
 from scheduler.embedded.server.strategy import SYSTEM_METADATA, Object, keep_field
 from scheduler.model.label_selectors import TextSelector
 from scheduler.model.timestamps import format_rfc3339
@@ -102,7 +102,7 @@ class Api:
     def __init__(
         self,
         registry: Registry,
-        store: Store,
+        store: ObjectStore,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         seed: int | None = None,
@@ -112,7 +112,7 @@ class Api:
         self._clock = clock
         self._random = random.Random(seed)  # noqa: S311 - uids and name suffixes, no secret
 
-    # -- what strategies may see (ClusterView) -----------------------------------------------------
+    # -- what strategies may see (StrategyView) -----------------------------------------------------
 
     def find(self, kind_id: str, namespace: str, name: str) -> Mapping[str, Json] | None:
         """The current object, or None; not to be changed."""
@@ -124,7 +124,7 @@ class Api:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def get(self, kind: Kind, namespace: str, name: str) -> Stored:
+    def get(self, kind: ServedKind, namespace: str, name: str) -> Stored:
         """One object. Raises ApiError: 404."""
         stored = self.store.get(kind.kind_id, namespace, name)
         if stored is None:
@@ -132,7 +132,7 @@ class Api:
         return stored
 
     def select(
-        self, kind: Kind, namespace: str, labels: TextSelector | None, fields: ObjectPredicate | None
+        self, kind: ServedKind, namespace: str, labels: TextSelector | None, fields: ObjectPredicate | None
     ) -> list[Stored]:
         """The objects that match, in key order."""
         found = self.store.listed(kind.kind_id, namespace)
@@ -142,7 +142,7 @@ class Api:
 
     # -- create ------------------------------------------------------------------------------------
 
-    def create(self, kind: Kind, namespace: str, obj: Object, options: WriteOptions = DEFAULT_WRITE) -> Stored:
+    def create(self, kind: ServedKind, namespace: str, obj: Object, options: WriteOptions = DEFAULT_WRITE) -> Stored:
         """Create an object; `obj` (in its stored shape) belongs to the store afterwards.
 
         Raises:
@@ -180,7 +180,7 @@ class Api:
             return Stored(namespace, name, obj, self.store.revision)
         return self.store.put(kind.kind_id, namespace, name, obj)
 
-    def _check_envelope(self, kind: Kind, namespace: str, obj: Object) -> Object:
+    def _check_envelope(self, kind: ServedKind, namespace: str, obj: Object) -> Object:
         obj.pop("kind", None)
         obj.pop("apiVersion", None)
         metadata = obj.setdefault("metadata", {})
@@ -192,14 +192,14 @@ class Api:
         said = metadata.get("namespace")
         if said and kind.is_namespaced and said != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-        # The first member of the body must be metadata: see Kind.prefix.
+        # The first member of the body must be metadata: see ServedKind.prefix.
         obj_rest = {key: value for key, value in obj.items() if key != "metadata"}
         obj.clear()
         obj["metadata"] = metadata
         obj.update(obj_rest)
         return metadata
 
-    def _name(self, kind: Kind, namespace: str, metadata: Object) -> None:
+    def _name(self, kind: ServedKind, namespace: str, metadata: Object) -> None:
         if metadata.get("name"):
             return
         base: str = metadata.get("generateName") or ""
@@ -213,7 +213,7 @@ class Api:
                 break
         metadata["name"] = name
 
-    def _check_namespace_admits(self, kind: Kind, namespace: str, name: str) -> None:
+    def _check_namespace_admits(self, kind: ServedKind, namespace: str, name: str) -> None:
         found = self.store.get(NAMESPACES, "", namespace)
         if found is None:
             raise not_found("", NAMESPACES, namespace)
@@ -238,7 +238,7 @@ class Api:
 
     def update(
         self,
-        kind: Kind,
+        kind: ServedKind,
         namespace: str,
         name: str,
         change: Callable[[Object], Object],
@@ -297,7 +297,7 @@ class Api:
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
         return self._commit(kind, current, new, sub_resource, options, manages_fields=manages_fields)
 
-    def _check_identity(self, kind: Kind, current: Stored, metadata: Object, *, is_replacement: bool) -> None:
+    def _check_identity(self, kind: ServedKind, current: Stored, metadata: Object, *, is_replacement: bool) -> None:
         said = metadata.get("name")
         if said != current.name:
             raise bad_request(
@@ -323,7 +323,7 @@ class Api:
 
     def _commit(
         self,
-        kind: Kind,
+        kind: ServedKind,
         current: Stored,
         new: Object,
         sub_resource: str,
@@ -354,7 +354,7 @@ class Api:
     # -- delete ------------------------------------------------------------------------------------
 
     def delete(
-        self, kind: Kind, namespace: str, name: str, options: DeleteOptions = DEFAULT_DELETE
+        self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions = DEFAULT_DELETE
     ) -> tuple[Stored, bool]:
         """Delete an object, or begin to.
 
@@ -387,7 +387,7 @@ class Api:
             return current, False
         return self.store.remove(kind.kind_id, namespace, name, current.copy()), True
 
-    def _mark_deleted(self, kind: Kind, new: Object, grace_s: int) -> None:
+    def _mark_deleted(self, kind: ServedKind, new: Object, grace_s: int) -> None:
         metadata = new["metadata"]
         if kind.kind_id == NAMESPACES:
             metadata.setdefault("deletionTimestamp", self.now())
@@ -400,7 +400,7 @@ class Api:
             if kind.strategy.bumps_generation:
                 metadata["generation"] = metadata.get("generation", 0) + 1
 
-    def _check_delete_preconditions(self, kind: Kind, current: Stored, options: DeleteOptions) -> None:
+    def _check_delete_preconditions(self, kind: ServedKind, current: Stored, options: DeleteOptions) -> None:
         if options.uid and options.uid != current.uid:
             why = (
                 f"the UID in the precondition ({options.uid}) does not match the UID in record ({current.uid}). "
@@ -436,7 +436,7 @@ def _is_ready_to_go(metadata: Mapping[str, Json]) -> bool:
     )
 
 
-def _has_namespace_finalizer(kind: Kind, obj: Mapping[str, Json]) -> bool:
+def _has_namespace_finalizer(kind: ServedKind, obj: Mapping[str, Json]) -> bool:
     return kind.kind_id == NAMESPACES and bool(obj.get("spec", {}).get("finalizers"))
 
 

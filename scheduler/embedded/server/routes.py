@@ -22,7 +22,6 @@ from scheduler.embedded.server.apply import apply_configuration
 from scheduler.embedded.server.field_validation import STRICT, check_fields
 from scheduler.embedded.server.guard import Guard
 from scheduler.embedded.server.incoming import Incoming, drop_nulls
-from scheduler.embedded.server.kinds import Kind
 from scheduler.embedded.server.list_params import parse_list_params
 from scheduler.embedded.server.list_rules import rules_of_kind
 from scheduler.embedded.server.pagination import Lists
@@ -36,6 +35,7 @@ from scheduler.embedded.server.patches import (
     apply_strategic_merge_patch,
 )
 from scheduler.embedded.server.rest import Api
+from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import (
     ApiError,
     bad_request,
@@ -61,7 +61,7 @@ _SUCCESS: Final[dict[str, Json]] = {"kind": "Status", "apiVersion": "v1", "metad
 class Target:
     """What a path names."""
 
-    kind: Kind
+    kind: ServedKind
     namespace: str
     name: str
     sub_resource: str
@@ -75,7 +75,7 @@ def _reply_json(body: Json, status: int = 200) -> web.Response:
     return _reply(orjson.dumps(body), status)
 
 
-class HttpServer:
+class Routes:
     """Answers requests; `handle` is what an aiohttp low-level server calls.
 
     Args:
@@ -193,7 +193,7 @@ class HttpServer:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def _view(self, kind: Kind, incoming: Incoming) -> View:
+    def _view(self, kind: ServedKind, incoming: Incoming) -> View:
         includes = incoming.query.get("includeObject") == "Object"
         return View(kind, is_table=wants_table(incoming.accept), includes_object=includes)
 
@@ -212,10 +212,10 @@ class HttpServer:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def _written(self, kind: Kind, stored: Stored, incoming: Incoming, status: int = 200) -> web.Response:
+    def _written(self, kind: ServedKind, stored: Stored, incoming: Incoming, status: int = 200) -> web.Response:
         return _reply(self._view(kind, incoming).one(stored), status)
 
-    def _check_kind(self, kind: Kind, obj: Object) -> None:
+    def _check_kind(self, kind: ServedKind, obj: Object) -> None:
         said_version, said_kind = obj.get("apiVersion"), obj.get("kind")
         if said_version and said_version != kind.api_version:
             expected = f"the expected API version ({kind.api_version})"
@@ -226,10 +226,10 @@ class HttpServer:
                 f'no kind "{said_kind}" is registered for this path'
             )
 
-    def _stored_shape(self, kind: Kind, obj: Object) -> Object:
+    def _stored_shape(self, kind: ServedKind, obj: Object) -> Object:
         return kind.to_storage(obj) if kind.to_storage is not None else obj
 
-    def _whole_object(self, kind: Kind, incoming: Incoming) -> Object:
+    def _whole_object(self, kind: ServedKind, incoming: Incoming) -> Object:
         """The body of a POST or PUT, in its stored shape."""
         obj = incoming.object_body()
         self._check_kind(kind, obj)

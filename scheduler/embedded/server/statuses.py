@@ -5,7 +5,7 @@ Rules of this module
   2. Code, reason and message text equal those of kube-apiserver, because clients match on them
      (`reason: Conflict`, "the object has been modified", "Too large resource version").
 
-Not here: what is refused (`rest`, the strategies); faults injected on purpose (`faults`).
+Not here: what is refused (`rest`, the strategies).
 
 Source: k8s.io/apimachinery v0.36.3 pkg/api/errors/errors.go, pkg/util/validation/field/errors.go.
 """

@@ -104,7 +104,7 @@ class _Table:
         self.wakers: set[Callable[[], None]] = set()
 
 
-class Store:
+class ObjectStore:
     """Objects of all kinds. `kind_id` is any text that names a kind; the registry supplies it."""
 
     def __init__(self, *, watch_window: int) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from scheduler.embedded.server.selectors import read_path
+from scheduler.embedded.server.field_selectors import read_path
 from scheduler.validation.field_errors import FieldError, Json, invalid
 from scheduler.validation.names import NameRule, dns_subdomain
 
@@ -29,7 +29,7 @@ _METADATA_FROM_STATUS: Final = ("generation", "labels", "annotations", "finalize
 """Metadata that an update of the status sub-resource does not change (ResetObjectMetaForStatus)."""
 
 
-class ClusterView(Protocol):
+class StrategyView(Protocol):
     """The little a strategy may know of other objects."""
 
     def find(self, kind_id: str, namespace: str, name: str) -> Mapping[str, Json] | None:
@@ -50,30 +50,30 @@ class Strategy:
     resets_status_on_create = True
     """A client cannot create an object with a status of its own choosing."""
 
-    def default(self, obj: Object, cluster: ClusterView) -> None:
+    def default(self, obj: Object, cluster: StrategyView) -> None:
         """Fill what a client may leave out, in a new object and in an update."""
 
-    def prepare_create(self, obj: Object, cluster: ClusterView) -> None:
+    def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
         """What a new object gets besides: its first status, and what admission adds."""
 
-    def validate_create(self, obj: Object, cluster: ClusterView) -> list[FieldError]:
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         """What is wrong with a new object."""
         return []
 
-    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> None:
         """What the old object decides about the new one."""
 
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         """What is wrong with an update; kinds with an immutable spec say so here."""
         return self.validate_create(new, cluster)
 
-    def prepare_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> None:
+    def prepare_status_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> None:
         """Take everything but the status from the old object."""
         keep_all_but_status(new, old)
         for field in _METADATA_FROM_STATUS:
             keep_field(new["metadata"], old["metadata"], field)
 
-    def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: ClusterView) -> list[FieldError]:
+    def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         """What is wrong with an update of the status."""
         return []
 

@@ -16,7 +16,7 @@ from typing import Final
 import orjson
 
 from scheduler.embedded.server.columns import Column, columns_of
-from scheduler.embedded.server.kinds import Kind
+from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.store import Stored
 from scheduler.validation.field_errors import Json
 
@@ -44,7 +44,7 @@ class View:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: ServedKind,
         *,
         is_table: bool = False,
         includes_object: bool = False,

@@ -23,7 +23,7 @@ import orjson
 from scheduler.embedded.kinds.events import pod_event
 from scheduler.model.timestamps import format_rfc3339
 
-_LOG: Final = logging.getLogger("scheduler.embedded.controllers.work_queue")
+_LOG: Final = logging.getLogger("scheduler.embedded.controllers.client_controller")
 _RETRY_FIRST_S: Final = 0.05
 _RETRY_LAST_S: Final = 15.0
 _REQUEST_TIMEOUT_S: Final = 30.0
@@ -36,7 +36,7 @@ SLICES: Final[Resource] = ("resource.k8s.io", "v1", "resourceslices")
 TAINT_RULES: Final[Resource] = ("resource.k8s.io", "v1beta2", "devicetaintrules")
 
 Obj = Mapping[str, Any]
-Key = tuple[str, str, str]
+WorkKey = tuple[str, str, str]
 """(what, namespace, name)."""
 
 
@@ -60,28 +60,28 @@ class WorkQueue:
         workers_count: Keys worked on at once.
     """
 
-    def __init__(self, work: Callable[[Key], Awaitable[None]], *, workers_count: int) -> None:
+    def __init__(self, work: Callable[[WorkKey], Awaitable[None]], *, workers_count: int) -> None:
         self._work_on = work
         self._workers_count = workers_count
-        self._due: OrderedDict[Key, None] = OrderedDict()
-        self._busy: set[Key] = set()
-        self._failures: dict[Key, int] = {}
-        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._due: OrderedDict[WorkKey, None] = OrderedDict()
+        self._busy: set[WorkKey] = set()
+        self._failures: dict[WorkKey, int] = {}
+        self._timers: dict[WorkKey, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
         self._workers: list[asyncio.Task[None]] = []
 
-    def enqueue(self, key: Key) -> None:
+    def enqueue(self, key: WorkKey) -> None:
         self._due[key] = None
         self._wake.set()
 
-    def enqueue_later(self, key: Key, delay_s: float) -> None:
+    def enqueue_later(self, key: WorkKey, delay_s: float) -> None:
         """Make a key due after `delay_s` seconds; a later call for the same key replaces the time."""
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
         self._timers[key] = asyncio.get_running_loop().call_later(delay_s, self._ring, key)
 
-    def _ring(self, key: Key) -> None:
+    def _ring(self, key: WorkKey) -> None:
         self._timers.pop(key, None)
         self.enqueue(key)
 
@@ -95,7 +95,7 @@ class WorkQueue:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
 
-    def _take(self) -> Key | None:
+    def _take(self) -> WorkKey | None:
         for key in self._due:
             if key not in self._busy:
                 del self._due[key]
@@ -117,7 +117,7 @@ class WorkQueue:
                 if key in self._due:
                     self._wake.set()
 
-    async def _try(self, key: Key) -> None:
+    async def _try(self, key: WorkKey) -> None:
         kind, namespace, name = key
         try:
             await self._work_on(key)
@@ -193,7 +193,7 @@ class ClientController:
         self._requests = Requests(server, token)
         self._queue = WorkQueue(self.sync, workers_count=workers_count)
 
-    async def sync(self, key: Key) -> None:
+    async def sync(self, key: WorkKey) -> None:
         raise NotImplementedError
 
     def register_life(self, registry: kopf.OperatorRegistry) -> None:

@@ -1,6 +1,6 @@
 """The registry of kinds: one entry per kind served, and everything else is driven by it.
 
-To serve one more kind, add a `Kind` to `KINDS`. Paths, discovery, OpenAPI, watches, patches, tables and
+To serve one more kind, add a `ServedKind` to `KINDS`. Paths, discovery, OpenAPI, watches, patches, tables and
 garbage collection follow from the entry.
 
 Not here: what an entry's strategy does (`pods`, `claims`, `slices`, ...), what its columns print (`columns`).
@@ -43,7 +43,7 @@ class SubResource:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ServedKind:
     """One kind at one version.
 
     Attributes:
@@ -114,7 +114,7 @@ class Kind:
 class Registry:
     """The kinds served, found by path, by kind and by storage name."""
 
-    def __init__(self, kinds: Iterable[Kind]) -> None:
+    def __init__(self, kinds: Iterable[ServedKind]) -> None:
         self.kinds: Final = tuple(kinds)
         self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in self.kinds}
         self._by_kind = {(kind.api_version, kind.kind): kind for kind in self.kinds}
@@ -122,14 +122,14 @@ class Registry:
         if len(self._by_path) != len(self.kinds) or len(self._by_kind) != len(self.kinds):
             raise ValueError("a kind is registered twice")
 
-    def by_path(self, group: str, version: str, plural: str) -> Kind | None:
+    def by_path(self, group: str, version: str, plural: str) -> ServedKind | None:
         """The kind served under a path."""
         return self._by_path.get((group, version, plural))
 
-    def by_kind(self, api_version: str, kind: str) -> Kind | None:
+    def by_kind(self, api_version: str, kind: str) -> ServedKind | None:
         """The kind an object or an owner reference names."""
         return self._by_kind.get((api_version, kind))
 
-    def by_storage(self, kind_id: str) -> Kind:
+    def by_storage(self, kind_id: str) -> ServedKind:
         """The kind that stores objects under `kind_id`."""
         return self._by_storage[kind_id]
