@@ -122,7 +122,7 @@ class SchedulingCycles:
                 rejecters = none.rejecters
                 absent = len(self._store.node_infos) - len(none.verdicts)
                 if absent:
-                    text = f"node(s) didn't satisfy plugin(s) [{' '.join(filtered.narrowing)}]"
+                    text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(filtered.narrowing))}]"
                     reasons[text] = reasons.get(text, 0) + absent
                     rejecters |= frozenset(filtered.narrowing)
                 shape = plan.shape if none.is_remembered else None

@@ -169,7 +169,7 @@ class SchedulingQueue:
 
     def _set_apart(self, now_ms: int) -> None:
         """Active pods that are first, of namespaces that have pods in a lane, go there too: they are theirs to pay."""
-        while (queued := self._first_active()) is not None and self._lanes.has(queued.pod.key.namespace):
+        while (queued := self._first_active()) is not None and self._lanes.has(queued.namespace):
             self._displace(queued)
             self._push_lane(queued, now_ms)
 
@@ -230,7 +230,7 @@ class SchedulingQueue:
             How long it rests, 0 when it goes on at once.
         """
         queued.attempts -= 1
-        self._lanes.charge(queued.pod.key.namespace, steps, now_ms)
+        self._lanes.charge(queued.namespace, steps, now_ms)
         if not queued.steps:
             queued.search_since_ms = now_ms
         queued.steps += max(steps, 1)
@@ -251,7 +251,7 @@ class SchedulingQueue:
     def _end(self, queued: QueuedPod, steps: int, now_ms: int) -> int:
         """The attempt has ended: what it took is known. How long to leave the pod alone for that."""
         if queued.is_searching:
-            self._lanes.charge(queued.pod.key.namespace, steps, now_ms)
+            self._lanes.charge(queued.namespace, steps, now_ms)
             queued.is_searching = False
         queued.cost = queued.steps + steps
         queued.steps = queued.rests = 0

@@ -72,7 +72,7 @@ class SearchLanes:
 
     def push(self, queued: QueuedPod, now_ms: int, *, level: int) -> None:
         """Put a pod at the end of its namespace's lane, among those of the same `level`."""
-        namespace = queued.pod.key.namespace
+        namespace = queued.namespace
         lane = self.by_namespace.get(namespace)
         if lane is None:
             self._forget_idle(now_ms)

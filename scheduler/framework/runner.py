@@ -73,7 +73,7 @@ class PreFiltered(Struct, frozen=True):
     Args:
         skipped: Names of plugins whose filter and score are not called in this cycle.
         node_names: The only nodes worth filtering, None for all.
-        narrowing: Names of the plugins that named nodes, sorted.
+        narrowing: Names of the plugins that named nodes.
         possible_nodes: No other node fits; None when that is not known.
     """
 
@@ -188,7 +188,7 @@ class Runner:
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFiltered:
         """Run PreFilter and merge the plugins' node names; a rejection carries the plugin's name."""
-        skipped: set[str] = set()
+        skipped: list[str] = []
         narrowing: list[str] = []
         node_names: frozenset[NodeName] | None = None
         possible_nodes: frozenset[NodeName] | None = None
@@ -204,7 +204,7 @@ class Runner:
             except Exception as error:
                 status, names, hope = self._broken(plugin, "PreFilter", error), None, None
             if status is SKIP:
-                skipped.add(plugin.name)
+                skipped.append(plugin.name)
             elif status is SUCCESS or status.code is Code.SUCCESS:
                 if hope is not None:
                     possible_nodes = hope if possible_nodes is None else possible_nodes & hope
@@ -212,16 +212,14 @@ class Runner:
                     narrowing.append(plugin.name)
                     node_names = names if node_names is None else node_names & names
                     if not node_names:
-                        return PreFiltered(_no_node_named(narrowing), narrowing=tuple(sorted(narrowing)))
+                        return PreFiltered(_no_node_named(narrowing), narrowing=tuple(narrowing))
             elif status.code is Code.SKIP:
-                skipped.add(plugin.name)
+                skipped.append(plugin.name)
             elif status.code is Code.UNSCHEDULABLE:
                 rejection = rejection or status.by(plugin.name)
             else:
                 return PreFiltered(status.by(plugin.name))
-        return PreFiltered(
-            rejection or SUCCESS, frozenset(skipped), node_names, tuple(sorted(narrowing)), possible_nodes
-        )
+        return PreFiltered(rejection or SUCCESS, frozenset(skipped), node_names, tuple(narrowing), possible_nodes)
 
     def plan(self, cycle: Cycle, view: ClusterView, filtered: PreFiltered) -> Plan | Status:
         """Sort the plugins of this cycle by what their answers depend on. An ERROR status when a plugin fails."""
@@ -238,7 +236,7 @@ class Runner:
                 continue
             try:
                 dependence = dependent.dependence(cycle) if dependent is not None else ON_NODE
-                # Nearly all are this one, and a bool is hashed faster.
+                # `True` stands for ON_NODE: almost every plugin returns it, and a bool hashes faster than a dataclass.
                 dependences.append(dependence is ON_NODE or dependence)
                 if dependence is ON_NODE or dependence.scope is not Scope.CLUSTER:
                     shape = plugin.shape(cycle, view)
@@ -267,13 +265,13 @@ class Runner:
                 continue
             dependence = declared if isinstance(declared, Dependence) else ON_NODE
             plugin = self.plugins[name]
-            is_live = dependence.scope is Scope.CLUSTER
+            is_unremembered = dependence.scope is Scope.CLUSTER
             if dependence.scope is Scope.DOMAIN:
                 domains[dependence.domain] = None
             if isinstance(plugin, FilterPlugin):
-                filters[is_live].append(plugin)
+                filters[is_unremembered].append(plugin)
             if isinstance(plugin, ScorePlugin):
-                scorers[is_live].append(plugin)
+                scorers[is_unremembered].append(plugin)
         return Plan(shape, tuple(filters[0]), tuple(filters[1]), tuple(scorers[0]), tuple(scorers[1]), tuple(domains))
 
     def filter(self, plugins: Sequence[FilterPlugin], cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
