@@ -6,11 +6,12 @@
 
 PERMIT: a plugin says wait. PRE_BIND: plugins compare what must be stored with what is observed and name the next step;
 after every answer they are asked again, from the first, so all agree at the instant of binding. BIND: the binding is
-sent. SETTLE: the pod is given up, but its writes may still land. UNRESERVE: what is stored for nothing is taken back.
+sent. SETTLE: the pod is given up, but its writes may still land. UNRESERVE: what is stored for nothing is taken back
+(`unreserving`).
 
 Rules of this module
   1. A pod is bound only when every PreBind plugin is done, no other write on its claims may still land, the watch has
-     told of our own writes (so that all that was stored before them is known), and nobody else was given its devices.
+     reached our own writes (so everything stored before them is known), and nobody else was given its devices.
   2. A binding whose outcome is unknown is read and repeated until it is known; the pod stays assumed all the time. The
      API server binds a uid once, so repeating is safe, and giving up before it is known would not be.
   3. Holds end when the pod's writes are settled, not before.
@@ -103,7 +104,7 @@ class BindingCycles:
             aftermath=aftermath,
         )
 
-    # What happens to it
+    # What happens to pods
 
     def start(self, pod: Pod, node: NodeName, cycle: Cycle, runner: Runner, permit: PermitResult) -> None:
         """Take over a pod that is assumed on `node` and whose devices are held."""
@@ -161,11 +162,11 @@ class BindingCycles:
         if binding is None or binding.is_given_up:
             return
         if binding.stage is _BIND and uid in self._store.pods:
-            return  # the answer to the binding tells; it can still have been bound
+            return  # the pod may be bound already: wait for the answer to the binding
         self._give_up(binding, Status.error("pod was deleted"))
 
     def pod_changed(self, uid: PodUid) -> None:
-        """The pod was observed anew, unbound: other claims than those it has reserved are of use to nobody."""
+        """The pod was observed anew, unbound: it cannot be bound with claims that its status names no longer."""
         binding = self._bindings.get(uid)
         if binding is not None and binding.stage in (_PERMIT, _PRE_BIND):
             self._give_up_changed(binding)
@@ -296,8 +297,8 @@ class BindingCycles:
                 and decision.allocation is not None
                 and not self._overlay.is_held_for(decision.uid, binding.uid, decision.allocation)
             ):
-                # The hold ended when the allocation was observed; since then somebody has removed it, and the devices
-                # may be another pod's by now.
+                # The hold ended when the allocation was observed. Somebody has removed that since, and the devices may
+                # be another pod's by now.
                 self._give_up(
                     binding, Status.error(f"claim {decision.claim} got deallocated elsewhere in the meantime")
                 )

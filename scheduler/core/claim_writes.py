@@ -1,20 +1,20 @@
 """Writes on claims, each driven from its sending to a known outcome.
 
-A request that is lost may still arrive later, after a read that did not show it. What fences it is its own condition:
-every write expects a revision, so once the claim is seen at a larger revision, or is gone, it can never land.
+A request that is lost may still arrive later, after a read that did not show it. Its own condition fences it:
+every write expects a revision, so once the claim is observed at a larger revision, or is gone, it can never land.
 
 Rules of this module
   1. A write without a known outcome is *doubtful*, and is sent again unchanged until its outcome is known.
-  2. Its outcome is known when it is accepted; when the claim is seen past the expected revision (then it shows whether
-     the write landed), or gone; or when it is refused and no earlier sending is doubtful. A conflict alone tells that
-     something landed, not what: the claim is read before the write counts as settled.
-  3. Whoever sent a write is told once, when it is settled. Nobody gives up on a write before that.
+  2. Its outcome is known when it is accepted; when the claim is observed past the expected revision (then it shows
+     whether the write landed), or gone; or when it is refused and no earlier sending is doubtful. A conflict proves
+     that some write landed, not which: the claim is read before the write counts as settled.
+  3. The sender of a write is notified once, when it is settled. Nobody gives up on a write before that.
   4. While a write on a claim is not settled, nobody else may conclude from the observed claim that nothing is under
      way (`is_unsettled`): a late write could take back a reservation on which a binding relies.
   5. A create has no revision to expect; its name stands for it. It has been overtaken when a claim of that name is
-     seen, and while its outcome is not known it is sent again: the name makes sure that only one can land at a time.
-  6. Reservations of several pods that are decided together leave as one write: a pod may join one that only adds
-     reservations and has not left yet. Each of them is told what became of it, and each looks at the claim again.
+     observed. While its outcome is not known it is sent again: the name makes sure that only one can land at a time.
+  6. Reservations of several pods that are decided together leave as one write: a pod may join a write that only adds
+     reservations and has not left yet. Each pod is notified of the outcome, and looks at the claim again.
 
 Not here: what to write (plugins) and what follows from the outcome (`binding_cycle`).
 
@@ -52,7 +52,7 @@ from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """The claim has moved past the expected revision, or is gone: the write landed before or never will."""
+    """The claim has moved past the expected revision, or is gone: the write has landed, or never will."""
 
 
 Settlement: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | Overtaken
@@ -64,11 +64,11 @@ class PendingWrite(Struct, eq=False):
 
     Args:
         owner: The pod whose binding cycle sent it, None for one of PostFilter.
-        settled: Called once with what became of it.
+        settled: Called once with its outcome.
         joined: Other pods whose reservations it carries, and what to call for them.
         sent_as: The number of its last sending.
         is_doubtful: An earlier sending may still land, or may have landed.
-        refusal: The conflict or refusal that is settled once the claim has been seen past the expected revision.
+        refusal: The conflict or refusal with which it is settled once the claim is observed past that revision.
         timer: Set while it waits to be sent, or the claim to be read, again.
         is_settled: Nothing more to come.
     """
@@ -154,12 +154,12 @@ class ClaimWrites:
         return any(write.is_doubtful for write in self._by_claim.get(claim, ()))
 
     def observed(self, claim: ResourceClaim) -> None:
-        """Settle what a claim seen at this revision has overtaken."""
+        """Settle the writes that are overtaken by a claim observed at this revision."""
         for uid in tuple(self._uids_by_key.get(claim.key, ())):
             self._settle_overtaken(uid)
 
     def deleted(self, claim: ClaimUid) -> None:
-        """Settle what waits to be sent to a claim that is gone."""
+        """Settle the writes that wait to be sent to a claim that is gone."""
         self._settle_overtaken(claim)
 
     def pending(self) -> Iterator[PendingWrite]:
@@ -169,12 +169,12 @@ class ClaimWrites:
 
     def _settle_overtaken(self, claim: ClaimUid) -> None:
         for write in tuple(self._by_claim.get(claim, ())):
-            # What is in flight is left alone: its answer is coming and says more.
+            # A write in flight is left alone: its answer is coming and says more.
             if (write.timer is not None or write.refusal is not None) and self._is_overtaken(write):
                 self._settle(write, write.refusal or OVERTAKEN)
 
     def _is_overtaken(self, write: PendingWrite) -> bool:
-        """Whether the claim has been seen past the expected revision, or is gone: now nothing can land any more."""
+        """Whether the claim is observed past the expected revision, or gone: the write cannot land any more."""
         decision = write.decision
         if isinstance(decision, CreateClaim):
             return self._store.claim(decision.claim) is not None
@@ -213,7 +213,7 @@ class ClaimWrites:
                     self._later(write, self._dispatch)
 
     def _await_sight(self, write: PendingWrite, refusal: WriteConflicted | WriteRejected) -> None:
-        """The claim has moved or is gone: settled as soon as that is seen."""
+        """The claim has moved or is gone: the write is settled as soon as that is observed."""
         if self._is_overtaken(write):
             self._settle(write, refusal)
         else:
@@ -227,7 +227,7 @@ class ClaimWrites:
     def _claim_read(self, write: PendingWrite, answer: Answer) -> None:
         if write.is_settled or write.refusal is None:
             return
-        # A read that finds nothing tells all about the name a create wanted.
+        # For a create, a read that finds nothing is an answer too: the name is free.
         is_read = isinstance(answer, WriteAccepted) or (
             isinstance(write.decision, CreateClaim) and isinstance(answer, WriteRejected) and answer.code == GONE
         )

@@ -1,14 +1,14 @@
-"""What the machine is told: a closed union of frozen records.
+"""What goes into the machine: a closed union of frozen records.
 
-Observations carry the whole decoded object; the machine keeps the newer of what it has and what it is told, by
-revision, so duplicates and late arrivals are harmless. Answers carry the id of the decision they answer.
+Observations carry the whole decoded object. The machine keeps the newest state by revision, so duplicates and late
+arrivals are harmless. Answers carry the id of the decision they answer.
 
 A deletion carries the revision at which it is known to be true: that of the DELETED event's object, or of the list in
-which the object is missing. Then a list older than what was seen deletes nothing, and a late event of a deleted object
-does not bring it back. 0 means unknown: the deletion is believed, and for objects with a uid it is final.
+which the object is missing. So an old list deletes nothing newer than itself, and a late event of a deleted object does
+not bring it back. 0 means unknown: the deletion is believed, and for objects with a uid it is final.
 
-Observations of one kind that are new come in the order of their revisions, those of a list too: a claim observed at a
-revision tells that all that was stored before it has been told.
+New observations of a kind arrive in revision order, lists included. So once a claim at revision r has been observed,
+every claim stored before r has been observed too.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Writes on a pod's status on which something else depends, each driven to a known outcome.
 
-What is read there (`extendedResourceClaimStatus`, `nodeAllocatableResourceClaimStatuses`) belongs to one node, and must
-be there before the pod is bound. A fence (`taking_back`) must be there before something is taken from the pod. A write
-that is lost may still arrive later, when the pod has been given up on that node and placed on another; what stops it is
-its own condition, the pod's revision.
+The kubelet reads `extendedResourceClaimStatus` and `nodeAllocatableResourceClaimStatuses` there: they belong to one
+node, and must be there before the pod is bound. A fence (`taking_back`) must be there before something is taken from
+the pod. A write that is lost may still arrive later, when the pod has been given up on that node and placed on another;
+its own condition stops it, the pod's revision.
 
 Rules of this module
   1. A write without a known outcome is sent again unchanged until its outcome is known: accepted, or the pod has
      another revision, or is gone. Nobody gives up on it before that.
-  2. Whoever sent it is told once, after the pod in the answer has been observed.
+  2. The sender is notified once, after the pod in the answer has been observed.
   3. A server that accepts the write and drops the field is refused: asking again would not help.
 
 See docs/adr/0014-hold-before-uid.md and docs/adr/0018-node-allocatable-resources.md.
@@ -61,7 +61,7 @@ class PodWrites:
         self._troubles: Final = troubles
 
     def send(self, decision: PodNote | PatchPodStatus, settled: Callable[[Refusal | None], None]) -> None:
-        """Send a write; `settled` is called when its outcome is known, with None or what spoke against it."""
+        """Send a write; `settled` is called when its outcome is known, with None or the refusal."""
         self._dispatch(_Write(decision, settled))
 
     def _dispatch(self, write: _Write) -> None:
@@ -100,7 +100,7 @@ class PodWrites:
                 self._later(write, self._dispatch)
 
     def _read(self, write: _Write) -> None:
-        """The pod has moved, or is gone; which of them, and how it looks now, a read tells."""
+        """The pod has moved, or is gone: a read shows which."""
         self._outbox.ask(ReadPod(write.decision.pod, write.decision.uid), partial(self._pod_read, write))
 
     def _pod_read(self, write: _Write, answer: Answer) -> None:

@@ -13,10 +13,10 @@ class CoreSettings:
         backoff_ms_initial, backoff_ms_max: Wait after a failed attempt; doubles with each attempt (upstream 1 s, 10 s).
         unschedulable_ms_max: A pod that nothing has woken for so long is tried again anyway (upstream 5 min).
         flush_interval_ms: How often the above is looked for (upstream 30 s).
-        gated_ms_silent: A pod that PreEnqueue has kept out for so long is told why (upstream tells nothing). Generated
-            claims need a moment, so not at once.
+        gated_ms_silent: When it is reported why PreEnqueue keeps a pod out (upstream never says). Not at once, because
+            generated claims need a moment.
         unallocated_ms_silent, unallocated_ms_again: How long a claim of a pod that is on a node may stay unallocated
-            before that is told, and when it is looked at again while another pod may still get it.
+            before that is reported, and when it is checked again while another pod may still get it.
         cycles_per_tick: Scheduling cycles in one TimerFired, so that one `handle` stays short.
         filter_calls_per_tick: Nodes looked at in one TimerFired; a pod that needs more goes on in the next.
         steps_per_tick: Steps of Filter and Reserve in one TimerFired, about 4 us each; the rest goes on in another.
@@ -36,8 +36,8 @@ class CoreSettings:
             back before, and for which it has reserved others.
         conflicts_max: Conflicts and refusals one binding cycle survives before it gives up.
         configuration_retry_ms: Wait before a pod that failed for lack of permissions is tried again.
-        trouble_ms_silent, trouble_ms_again, trouble_ms_forgotten: A request that fails for so long is told; its pods
-            are told again after so long; it is over when nothing was heard of it for so long.
+        trouble_ms_silent, trouble_ms_again, trouble_ms_forgotten: When a request that keeps failing is reported; when
+            it is reported on its pods again; when it is over if no further failure came.
         waiting_ms_silent: A pod that waits for something in PreBind says so in its condition when it lasts so long.
         takes_notes: Note what became of each attempt, for a log (`Outbox.notes`); whoever sets it empties them.
         is_paranoid: Compare remembered verdicts and scores with fresh ones in every cycle (slow).

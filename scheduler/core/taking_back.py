@@ -2,21 +2,20 @@
 
 Another process may schedule under our name: a node that lost its network keeps its pod running while a replacement is
 made, a machine that slept wakes up. It may be binding the very pod that we give up, with the claims that we would take
-back, and a binding changes no claim: a claim's revision is no condition that it would break. So first a *fence* is put
-up, a write on the pod that both it and a binding can only do if the pod has not changed. Whichever comes first stops
-the other.
+back. A binding changes no claim, so the claim's revision does not protect against it. So first a *fence* is put up: a
+write on the pod. Fence and binding both require that the pod has not changed, so whichever comes first stops the other.
 
 Rules of this module
   1. From a pod that is bound nothing is taken that it was given for its node.
   2. From pods that could still be bound something is taken only after a fence on each was stored, and on the condition
      that the claim has not changed since *before* the fences were sent.
-  3. Pods that share a claim take their turns, or each would move the condition of all others.
+  3. Pods that share a claim take turns, or each fence would break the condition of all the others.
   4. A binding with claims names the revision of the pod that was observed with the fence (or with none) under which its
-     cycle began. Where there was a fence, the cycle has written to all claims of the pod itself: then whoever put that
-     fence up has lost its condition on the claims (`binding_cycle`).
+     cycle began. Where there was a fence, the cycle has written to all claims of the pod itself: so the process that
+     put that fence up has lost its condition on the claims (`binding_cycle`).
 
 The fence is `lastProbeTime` of the pod's condition PodScheduled, which no other component sets, and it only grows. It
-goes with the condition that the pod is told anyway.
+goes with the condition that is written for the pod anyway.
 
 Not here: what is taken back (plugins, `device_conflicts`), the outcome of the write (`pod_writes`).
 
@@ -69,7 +68,7 @@ class _Attempt(Struct, eq=False):
 
 
 class TakingBack:
-    """Puts fences up; of those that want something taken from one claim, one after the other."""
+    """Puts fences up; attempts that want to take from the same claim have their turns."""
 
     def __init__(self, ground: Ground, writes: ClaimWrites, pod_writes: PodWrites) -> None:
         self._store: Final = ground.store
@@ -77,14 +76,14 @@ class TakingBack:
         self._settings: Final = ground.settings
         self._writes: Final = writes
         self._pod_writes: Final = pod_writes
-        # For each claim those who want something taken from it, in the order in which they came; the first has its turn
-        # when it is the first for all its claims.
+        # For each claim the attempts that want to take from it, in the order in which they came. An attempt has its
+        # turn when it is the first for all its claims.
         self._lines: Final[dict[ClaimKey, deque[_Attempt]]] = {}
         self._ready: Final[deque[_Attempt]] = deque()
         self._is_running = False
 
     def permitted(self, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
-        """Those of `decisions` that take nothing from a bound pod that it was given for its node."""
+        """The decisions that leave to bound pods what these were given for their nodes."""
         return tuple(
             decision
             for decision in decisions
