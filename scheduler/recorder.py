@@ -212,7 +212,7 @@ def replay(lines: Iterable[bytes]) -> Replayed:
             found.program = str(head.get("program"))
             continue
         entry = _read_entry(line, number, found)
-        now = life.tell(entry)
+        now = life.repeat(entry)
         if now != entry:
             found.difference = Difference(number, entry, now)
             break

@@ -2,7 +2,7 @@
 
 Rules of this module
   1. Every change that a Filter or Score plugin could see on a node is noted, after it is made.
-  2. A reader that has fallen behind the log's bound is told so and starts over; it is never told too little.
+  2. A reader that has fallen behind the log's bound starts over (`since` returns None); no change is ever withheld.
 
 Cost: `note` O(1) amortized; `since` O(changes since). Memory: at most `_ENTRIES_MAX` names.
 """

@@ -3,11 +3,12 @@
     shell ── observations, answers, TimerFired ──> Machine.handle ── decisions ──> shell
 
 Rules of this module
-  1. Observations and answers update state, and continue what they concern (a binding cycle); new pods are tried only in
-     `TimerFired`, a bounded number each, so that what arrives together is seen together and I/O is never starved.
-  2. Nothing is tried before everything that exists has been told (`RelistFinished` of all kinds): a device that looks
-     free may be one whose claim was not listed yet.
-  3. Equal inputs at equal times give equal decisions: no clock, no randomness, no I/O in here.
+  1. Observations and answers update state and continue the binding cycle they concern. New pods are tried only in
+     `TimerFired`, a bounded number each, so that inputs that arrive together are seen together and I/O never starves.
+  2. An answer that shows an object is an observation first; only then does its waiter go on.
+  3. Nothing is tried before everything that exists has been observed (`RelistFinished` of all kinds): the claim of a
+     device that looks free may not be listed yet.
+  4. Equal inputs at equal times give equal decisions: no clock, no randomness, no I/O in here.
 
 Cost: observations O(1) and the pods they wake; `TimerFired` at most `CoreSettings.cycles_per_tick` scheduling cycles.
 
@@ -258,7 +259,7 @@ class Machine:
         return timers.to_wall(min(deadlines)) if deadlines else None
 
     def problems(self) -> tuple[str, ...]:
-        """What keeps all pods from being bound, or is not mended by trying again: for readiness and logs."""
+        """Faults that keep all pods from being bound, or that retrying does not mend: for readiness and logs."""
         return (*self._problems.texts(), *self.troubles.texts(is_everywhere=True))
 
     def check_invariants(self) -> None:
@@ -272,7 +273,7 @@ class Machine:
         queue.tick(timers.now_ms)
         for queued in queue.overdue_gated(timers.now_ms):
             self._cycles.explain(queued)
-        # Every other time it is the turn of what takes long, so neither waits for more than one turn of the other.
+        # Long searches have every other turn, so neither they nor the other pods wait for more than one turn.
         is_search_turn = queue.has_searching(timers.now_ms) and not (self._has_searched and queue.has_active())
         self._has_searched = is_search_turn
         settings, feasibility = self.settings, self.feasibility
@@ -294,7 +295,7 @@ class Machine:
         """An answer that shows an object, or that it is gone, is an observation first. Then its waiter goes on."""
         asked = self.outbox.answered(answer.id)
         if asked is None:
-            return  # to an earlier life of the machine
+            return  # it answers an earlier life of the machine
         decision, waiter, _, asked_ms = asked
         self.troubles.answered(decision, answer, asked_ms)
         match answer:
@@ -316,6 +317,6 @@ class Machine:
             self.troubles.report_due()
 
     def _claim_freed(self, key: ClaimKey) -> None:
-        """A write on the claim was settled: whoever waited for that goes on."""
+        """A write on the claim was settled: the cycles and attempts that waited for that go on."""
         self._binding_cycles.claim_changed(key)
         self._taking_back.write_settled(key)

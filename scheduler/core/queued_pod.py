@@ -1,4 +1,4 @@
-"""What the scheduling queue knows of a pod, and of those that wait with it.
+"""What the scheduling queue knows of a pod, and of the group with which it waits.
 
 Not here: what moves them (`scheduling_queue`).
 """
@@ -32,14 +32,14 @@ class QueuedPod(Struct, eq=False):
     Args:
         attempts: Scheduling cycles so far.
         rejecters: Names of the plugins that rejected the last attempt (or gate the pod).
-        ready_ms: Not to be tried before; meaningful in backoff and for a pod that is woken.
+        ready_ms: It is not tried before; meaningful in backoff and for a pod that is woken.
         since_ms: When it came to its place.
         ticket: Grows with every move; heap entries with an older one are void.
         group: The pods of the same shape it waits with, or leads.
         steps: What its present attempt has taken so far; 0 before the first look.
         cost: What the last attempt that ended took.
         rests: How often it has rested in its present attempt.
-        turn: Active: when it is tried, among those of its priority.
+        turn: When an active pod is tried, among the pods of its priority.
         is_searching: Active, but in a lane, since `search_since_ms`.
     """
 
@@ -71,7 +71,7 @@ class QueuedPod(Struct, eq=False):
 
     @property
     def all_rejecters(self) -> frozenset[str]:
-        """Who rejected it, or its whole group since: what the leader was told holds for all."""
+        """The plugins that rejected it, or its group since: a verdict on the leader holds for all members."""
         return self.rejecters if self.group is None else self.rejecters | self.group.rejecters
 
 
@@ -82,7 +82,7 @@ class ShapeGroup:
     Args:
         members: Those that wait.
         order: Heap of the members by priority and waiting time; entries with an old ticket are void.
-        leader: The one member that has been woken and whose attempt will tell about all.
+        leader: The member that has been woken; its attempt decides about all.
         checked_ms: When the shape was last found not to fit anywhere.
         namespaces: How many members are in each.
     """

@@ -1,4 +1,4 @@
-"""Recordings: what a machine was told, when, and what it decided, as lines of JSON; read back and told again.
+"""Recordings: a machine's inputs, with their times, and its decisions, as lines of JSON; and how to replay them.
 
     recording = Recording(file.write, new_uid)
     machine = Machine(profiles, new_uid=recording.new_uid, ...)
@@ -7,17 +7,18 @@
 Rules of this module
   1. The time and every uid that was drawn are part of an entry: the same inputs at the same times with the same fresh
      uids give the same decisions.
-  2. An entry is written when the machine has answered, an exception included; nothing is kept.
+  2. An entry is written when the machine has answered or raised an exception; nothing is kept.
   3. A line names types by module and class; only types of the model, the allocator's model, inputs and decisions are
      read back, so a recording from elsewhere can do no harm.
-  4. Claims' specs are written as the JSON they were decoded from: equal ones are one object again, as the allocator and
-     the plugins compare them, those included that the machine makes itself (special claims).
+  4. Claims' specs are written as the JSON they were decoded from. So equal specs become one object again, as the
+     allocator and the plugins compare them; so do the specs that the machine makes itself (special claims).
 
 A line: `{"at": ms, "given": {...}, "decided": [...], "uids": [...], "raised": "..."}`, the last two if there are any.
 A record is an object whose "$" is its type and whose other members are the fields that differ from their defaults. A
 JSON array is a tuple; a list, which only drivers' configuration has, is {"$": "list", "of": [...]}.
 
-Not here: the file, its first line and the settings (`scheduler.recorder`), what `replay` says (`scheduler.cli.replay`).
+Not here: the file, its first line and the settings (`scheduler.recorder`), the output of `replay`
+(`scheduler.cli.replay`).
 
 Cost of an entry: measured in docs/guide.md.
 """
@@ -77,7 +78,7 @@ class Handle(Protocol):
 
 
 class Recording:
-    """Writes what one machine is told and decides.
+    """Writes the inputs and decisions of one machine.
 
     Args:
         write: Takes a line, with its end.
@@ -114,13 +115,13 @@ class Recording:
         uids, self._uids = tuple(self._uids), []
         try:
             line = encode_entry(Entry(now_ms, given, decided, uids, raised))
-        except (TypeError, KeyError) as error:  # of a type, or with a text, that has no place in here: go on without it
+        except (TypeError, KeyError) as error:  # a type or a text that has no place here: go on without
             line = orjson.dumps({_UNWRITABLE: described(error)})
         self._write(line + b"\n")
 
 
 class Replay:
-    """Tells a new machine what a recorded one was told.
+    """Gives a new machine the inputs of a recorded one.
 
     Args:
         start: Builds the machine as the recorded one was built and returns its `handle`; its argument is the `new_uid`
@@ -134,8 +135,8 @@ class Replay:
     def _next_uid(self) -> str:
         return self._uids.popleft() if self._uids else _NOT_DRAWN
 
-    def tell(self, entry: Entry) -> Entry:
-        """The same entry with what the machine makes of it now: equal when nothing has changed."""
+    def repeat(self, entry: Entry) -> Entry:
+        """The same entry with what the machine decides now: equal when nothing has changed."""
         self._uids.clear()
         self._uids.extend(entry.uids)
         try:

@@ -1,10 +1,10 @@
 """One scheduling cycle: PreFilter, Filter, PostFilter, Score, Reserve, Permit, for the pod that the queue gave.
 
 It ends in one of three ways: the pod is assumed on a node and its binding cycle runs; it is unschedulable and waits for
-a change; or something failed and it is tried again after a while. The reason is told to the user in upstream's words,
-and written to the pod only when it is not what stands there already.
+a change; or something failed and it is tried again after a while. The reason is reported in upstream's words.
 
-Not here: which node is best (`feasibility`), what wakes the pod (`scheduling_queue`), writing (`binding_cycle`).
+Not here: which node is best (`feasibility`), what wakes the pod (`scheduling_queue`), the pod's condition
+(`pod_conditions`), writing (`binding_cycle`).
 
 Source: pkg/scheduler/schedule_one.go and framework/types.go (`FitError.Error`) v1.36.3.
 """
@@ -86,7 +86,7 @@ class SchedulingCycles:
 
         Args:
             calls_max: Nodes to look at.
-            steps_max: Steps that Filter and Reserve may take; both: the pod goes on in another tick.
+            steps_max: Steps that Filter and Reserve may take. What is left then goes on in another tick.
         """
         cycle = Cycle(queued.pod, self._timers.wall_ms, steps_max)
         self._begun_at = self._feasibility.steps
@@ -233,7 +233,7 @@ class SchedulingCycles:
             self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, message), nominated_node)
 
     def _waits_for_own_write(self, uid: PodUid) -> bool:
-        """Whether we are allocating a claim of the pod for another one: pods that share a claim come this way."""
+        """Whether we are allocating a claim of the pod for another pod: that happens to pods that share a claim."""
         for key in self._store.claims_of(uid):
             claim = self._store.claim(key)
             if claim is not None and claim.allocation is None and claim.uid in self._overlay.holds:
@@ -284,7 +284,7 @@ def _chosen(pod: Pod, node: NodeName, held: Iterable[Held], permit: Status) -> s
 
 
 def _settled(settlement: Settlement) -> None:
-    """What became of PostFilter's write is seen on the claim, which wakes the pod."""
+    """The outcome of PostFilter's write shows on the claim, and the change of the claim wakes the pod."""
 
 
 def _seconds(ms: int) -> str:

@@ -6,25 +6,26 @@ out).
 
 Rules of this module
   1. A change wakes a pod only through a plugin that rejected it, if `wakes_on` matches and `hint` says QUEUE.
-  2. Pods that Filter rejected and that have the same shape have the same chance: a change that could help them wakes
-     one, the *leader*, by priority. When the leader fits, the next follows; when it fails with the same shape, the rest
+  2. Pods of the same shape that Filter rejected have the same chance: a change that could help them wakes one of them,
+     the *leader*, by priority. When the leader fits, the next pod leads; when it fails with the same shape, the rest
      is proven not to fit either. So a freed device costs two attempts, not one for each of ten thousand pods. A pod
-     whose own claims or spec change leaves the group: its shape may be another one now.
-  3. A pod in backoff after a rejection is tried early when nothing is active (upstream's SchedulerPopFromBackoffQ); one
-     in backoff after an error, or because it costs too much, never is.
-  4. Whatever nothing has woken for five minutes is tried again, for a shape its leader.
-  5. An active pod whose namespace has no place for its requests lets the others pass, and is tried in its order as soon
-     as there is one. Pods of its shape that have a place do not wait for it to lead them.
+     whose own claims or spec change leaves the group: it may have another shape now.
+  3. A pod in backoff after a rejection is tried early when nothing is active (upstream's SchedulerPopFromBackoffQ); a
+     pod in backoff after an error, or because it costs too much, never is.
+  4. A pod that nothing has woken for five minutes is tried again; of a shape only its leader.
+  5. An active pod whose namespace has no place for its requests lets other pods pass, and is tried in its order as soon
+     as there is a place. Pods of its shape that have a place do not wait for it to lead them.
   6. A pod whose search takes long goes on in its namespace's *lane* (`search_lanes`), whatever its priority: all other
-     active pods go first. So do pods that took long the last time, and new ones of a namespace that has such pods.
-  7. What keeps costing is asked less and less often: it rests when it has taken `search_steps_before_rest`, twice as
-     many, and so on, each time four times as long as it has taken; and so long at least after it was rejected.
+     active pods go first. Pods that took long the last time go there too, and new pods of a namespace that has such
+     pods.
+  7. A pod that keeps costing much is tried less and less often: it rests when it has taken `search_steps_before_rest`,
+     twice as many, and so on, each time four times as long as it has taken; after a rejection at least as long.
   8. Among active pods of one priority namespaces take turns (`turns`).
 
 Not here: what a pod needs (plugins), attempts (`scheduling_cycle`).
 
 Cost: `add`, `pop` O(log n); `change` O(waiting shapes + waiting pods without shape) of the plugins it concerns, or
-O(pods concerned) where the plugin can tell (`TargetedHints`).
+O(pods concerned) where the plugin knows them (`TargetedHints`).
 
 Source: pkg/scheduler/backend/queue v1.36.3; differs on purpose: rule 2, and an attempt that failed while binding always
 goes to backoff, so no events have to be recorded for pods in flight; rule 8 (upstream: by time alone).
@@ -68,15 +69,15 @@ class SchedulingQueue:
         self._active: Final[list[Entry]] = []
         self._backoff: Final[list[Entry]] = []
         self._error_backoff: Final[list[Entry]] = []
-        # Active pods that were passed by, for want of a place, by namespace.
+        # Active pods that were passed by because their namespace has no place, by namespace.
         self._passed_by: Final[dict[str, list[Entry]]] = {}
         self._lanes: Final = SearchLanes(has_place)
         self._turns: Final = Turns()
-        self._waiting_leaders: Final[dict[PodUid, QueuedPod]] = {}  # passed by, as all they lead
+        self._waiting_leaders: Final[dict[PodUid, QueuedPod]] = {}  # passed by, like all they lead
         self._ticket = 0
         self._flush_ms = 0
         self._now_ms = 0  # of the last tick
-        # Gated pods that were not told why yet, with the time to do so; entries with an old ticket are void.
+        # Gated pods whose reason is not reported yet, with the time to do so; entries with an old ticket are void.
         self._gated: Final[deque[tuple[int, int, QueuedPod]]] = deque()
 
     def __len__(self) -> int:
@@ -160,7 +161,7 @@ class SchedulingQueue:
         queued.attempts += 1
 
     def has_active(self) -> bool:
-        """Whether `pop` would give out a pod, or has to pass by more of them to tell."""
+        """Whether `pop` would give out a pod, or has to pass by more of them to find out."""
         return self._first_active() is not None or self._first_early() is not None or bool(self._active)
 
     def has_searching(self, now_ms: int) -> bool:
@@ -168,7 +169,7 @@ class SchedulingQueue:
         return bool(self._lanes.by_namespace) and self._lanes.first(now_ms) is not None
 
     def _set_apart(self, now_ms: int) -> None:
-        """Active pods that are first, of namespaces that have pods in a lane, go there too: they are theirs to pay."""
+        """While the namespace of the first active pod has pods in a lane, the pod goes there too (it pays)."""
         while (queued := self._first_active()) is not None and self._lanes.has(queued.namespace):
             self._displace(queued)
             self._push_lane(queued, now_ms)
@@ -181,7 +182,7 @@ class SchedulingQueue:
         """No node fits, or a plugin said no: wait for a change that concerns one of `rejecters`.
 
         Args:
-            shape: Tells that nothing but Filter verdicts of that shape decided.
+            shape: Set when nothing but Filter verdicts of that shape decided.
             steps: What the cycle took.
 
         Returns:
@@ -224,7 +225,7 @@ class SchedulingQueue:
         """The attempt is not finished: it goes on when others had their turn.
 
         Args:
-            steps: What this part of it took.
+            steps: What this part of the attempt took.
 
         Returns:
             How long it rests, 0 when it goes on at once.
@@ -249,7 +250,7 @@ class SchedulingQueue:
         self._follow(queued, now_ms)
 
     def _end(self, queued: QueuedPod, steps: int, now_ms: int) -> int:
-        """The attempt has ended: what it took is known. How long to leave the pod alone for that."""
+        """The attempt has ended, so its cost is known: how long to leave the pod alone for it."""
         if queued.is_searching:
             self._lanes.charge(queued.namespace, steps, now_ms)
             queued.is_searching = False
@@ -258,7 +259,7 @@ class SchedulingQueue:
         return self._rest_ms(queued.cost) if queued.cost >= self._settings.search_steps_before_rest else 0
 
     def _rest_ms(self, steps: int) -> int:
-        """Four times what the steps take, in whole powers of two, so that what is told stays the same for a while."""
+        """Four times what the steps take, in powers of two, so that the reported text stays the same for a while."""
         return min(self._settings.search_rest_ms_max, 1 << (steps // _STEPS_PER_REST_MS).bit_length())
 
     # Changes
@@ -321,7 +322,7 @@ class SchedulingQueue:
         return min(deadlines, default=None)
 
     def overdue_gated(self, now_ms: int) -> list[QueuedPod]:
-        """Pods that are gated for long and must be told why, each once."""
+        """Pods that have been gated for long, whose reason is to be reported; each once."""
         overdue = []
         while self._gated and self._gated[0][0] <= now_ms:
             _, ticket, queued = self._gated.popleft()
@@ -357,7 +358,7 @@ class SchedulingQueue:
             else:
                 self._push_active(queued, now_ms)
             return
-        self._follow(queued, now_ms)  # who leads must be tried, and this one will not be soon
+        self._follow(queued, now_ms)  # a leader must be tried soon, and this pod will not be
         if status.is_rejection:
             queued.rejecters = frozenset({status.plugin})
             self._place(queued, _GATED, now_ms)
@@ -390,7 +391,7 @@ class SchedulingQueue:
             self._push_backoff(queued, now_ms)
 
     def _follow(self, queued: QueuedPod, now_ms: int) -> None:
-        """`queued` leads no more, and its attempt told nothing against the others: the next one leads."""
+        """`queued` stops leading. Its attempt proved nothing about the group, so wake the next member."""
         group, queued.group = queued.group, None
         if group is None or group.leader is not queued:
             return
@@ -473,7 +474,7 @@ class SchedulingQueue:
         return queued if queued is not None and self._has_place(queued.namespace) else None
 
     def _let_another_lead(self, queued: QueuedPod) -> None:
-        """`queued` has no place. If it leads pods that have one, the first of those leads in its stead."""
+        """`queued` has no place. If it leads pods that have a place, the first of these leads in its stead."""
         group = queued.group
         if group is None or group.leader is not queued:
             return

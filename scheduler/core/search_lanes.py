@@ -1,13 +1,14 @@
 """Pods whose search takes long: in turns by namespace, each with a share of its own, apart from the active queue.
 
-A pod comes here when its first look was not enough, or when its last attempt took long. Those of one namespace form a
-*lane*. The lane that was served least is next; in a lane those that took little go first, and among equals the one
-that waits longest, to its end.
+A pod comes here when its first look was not enough, or when its last attempt took long. The pods of one namespace form
+a *lane*. The lane that was served least is next. In a lane pods that took little go first, and among equals the pod
+that has waited longest, until its search ends.
 
 Rules of this module
-  1. A lane spends at most `_CREDIT_MAX_STEPS` at a stretch, and from then on what time gives it. Pods that took less
-     than `_ALWAYS_STEPS` yet are tried whatever the lane has spent: most need little.
-  2. Namespaces take turns by what they spent, so one with a thousand such pods gets no more than one with a single one.
+  1. A lane spends at most `_CREDIT_MAX_STEPS` at a stretch, and then what it earns with time. A pod that has taken less
+     than `_ALWAYS_STEPS` so far is tried whatever its lane has spent: most pods need little.
+  2. Namespaces take turns by what they spent, so a namespace with a thousand such pods gets no more than a namespace
+     with a single one.
   3. While pods of other namespaces come, each turn is followed by a pause of about the same length: a pod is bound in
      half a dozen steps, each of which would wait for a turn to end.
   4. Time is the caller's; nothing depends on hash order.
@@ -64,7 +65,7 @@ class SearchLanes:
     """The lanes of all namespaces that have such pods, or had some not long ago."""
 
     def __init__(self, has_place: Callable[[str], bool]) -> None:
-        """`has_place` tells whether a namespace may have one more request under way; the pods of others wait."""
+        """`has_place` says whether a namespace may have one more request under way; pods of other namespaces wait."""
         self._has_place: Final = has_place
         self._paced_ms = 0
         self._tried_ms: Final[dict[str, int]] = {}  # the last two namespaces of which an active pod was tried
@@ -124,10 +125,10 @@ class SearchLanes:
         return any(other != namespace and now_ms - tried_ms < _COMPANY_MS for other, tried_ms in self._tried_ms.items())
 
     def note_tried(self, namespace: str, now_ms: int) -> None:
-        """An active pod is tried, in no lane."""
+        """An active pod is tried that is in no lane."""
         self._tried_ms.pop(namespace, None)
         self._tried_ms[namespace] = now_ms
-        if len(self._tried_ms) > 2:  # one of two is another namespace than anybody's
+        if len(self._tried_ms) > 2:  # of two namespaces at least one is another's
             del self._tried_ms[next(iter(self._tried_ms))]
 
     def charge(self, namespace: str, steps: int, now_ms: int) -> None:

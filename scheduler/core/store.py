@@ -36,7 +36,7 @@ from scheduler.model.special_claim import asks_extended_resources, special_claim
 
 
 class Store:
-    """What the cluster looks like, as far as we were told."""
+    """What the cluster looks like, as far as it has been observed."""
 
     def __init__(self, features: Features) -> None:
         self.features: Final = features
@@ -247,7 +247,7 @@ class Store:
             self._nodes_by_domain[key].setdefault(value, {})[node.name] = None
 
     def _leave_domain(self, key: str, node: Node) -> None:
-        """Take the node out, and note those left behind: their domain has changed."""
+        """Take the node out, and note the nodes left behind: their domain has changed."""
         value = node.labels.get(key)
         left = self._nodes_by_domain[key].get(value, {}) if value is not None else {}
         left.pop(node.name, None)
@@ -400,7 +400,7 @@ def claims_of(pod: Pod) -> tuple[ClaimKey, ...]:
 
 
 def _looks_alike(before: Pod, after: Pod) -> bool:
-    """Whether no plugin can tell the two states of a pod apart, both counted on the same node."""
+    """Whether no plugin can distinguish the two states of a pod, both counted on the same node."""
     if before.metadata.labels != after.metadata.labels or before.is_deleting != after.is_deleting:
         return False
     old, new = before.spec, after.spec

@@ -78,7 +78,7 @@ class WaitingPods:
         return wakers
 
     def concerned(self, waker: Waker, event: ClusterEvent) -> Iterable[PodUid] | None:
-        """The only pods that the change concerns, where the plugin can tell."""
+        """The only pods that the change concerns, where the plugin knows them."""
         if waker.targeted is None or not (self._groups or self._alone_by_plugin.get(waker.key)):
             return None
         return waker.runner.concerned(waker.targeted, event, self._view)

@@ -149,10 +149,10 @@ ON_NODE = Dependence(Scope.NODE)
 
 
 class PreFilterResult(Struct, frozen=True):
-    """Verdict of PreFilter and, if it could tell, the only nodes worth filtering (None: all).
+    """Verdict of PreFilter and, if it knows them, the only nodes worth filtering (None: all).
 
     Args:
-        possible_nodes: All nodes that the plugin's Filter could pass, None when it cannot say; must follow from the
+        possible_nodes: All nodes that the plugin's Filter could pass, None when it does not know; must follow from the
             shape. Nodes outside are still filtered when none of these fits, so that the message counts them. Nodes
             outside `node_names` never are.
     """
@@ -215,7 +215,7 @@ class PreBindWait(Struct, frozen=True):
     """Nothing to send; call again when one of `claims` is observed anew, at the latest at `deadline_ms`.
 
     Args:
-        reason, message: What is waited for; a wait that lasts is told in the pod's PodScheduled condition.
+        reason, message: What is waited for; a wait that lasts is reported in the pod's PodScheduled condition.
     """
 
     deadline_ms: int
@@ -256,14 +256,14 @@ class Plugin(Protocol):
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Could `change` make `pod`, which this plugin rejected, schedulable? Called only for `wakes_on` matches.
 
-        Changes of Resource.POD concern only the pod that changed: they are put to no other.
+        Changes of Resource.POD concern only the pod that changed: no other pod is asked about them.
         """
         ...
 
 
 @runtime_checkable
 class TargetedHints(Plugin, Protocol):
-    """Optional: a plugin that can tell which pods a change concerns, so that thousands of waiting pods cost nothing."""
+    """Optional: a plugin that knows which pods a change concerns, so that thousands of waiting pods cost nothing."""
 
     def concerned(self, change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
         """The only waiting pods that `change` could help; None: any. `hint` is then put to each of them alone.
@@ -358,7 +358,7 @@ class ReservePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PermitPlugin(Plugin, Protocol):
-    """No plugin has it yet: what binds the pods of a group together, or none, will."""
+    """No plugin has it yet: a plugin that binds all pods of a group or none will."""
 
     def permit(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PermitResult: ...
 
@@ -369,7 +369,7 @@ class PreBindPlugin(Plugin, Protocol):
         """Compare what must be stored before the binding with what is observed, and name the next step.
 
         Called first after Permit, then after every answer to its decisions and every observation it waits for. The
-        view already contains what the answers told (the claim as the server returned it; after a conflict or an
+        view already contains what the answers showed (the claim as the server returned it; after a conflict or an
         unknown outcome the core has read the claim afresh before it calls again).
         """
         ...

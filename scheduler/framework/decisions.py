@@ -1,6 +1,6 @@
 """What the machine asks its shell to do: a closed union of frozen records.
 
-A decision with an `id` is answered by exactly one input carrying that id (`scheduler.core.inputs`): accepted,
+A decision with an `id` is answered by exactly one input that carries this id (`scheduler.core.inputs`): accepted,
 conflicted, rejected or outcome unknown. Events have no answer. The shell executes decisions that name the same object
 in the order given, others in parallel, and decides nothing itself.
 
@@ -38,7 +38,7 @@ class CreateClaim(Struct, frozen=True):
     """POST the special claim of a pod's extended resources, with our finalizer. 409 when its name is taken.
 
     Args:
-        uid: The provisional uid (`special_claim.provisional_uid`); the answer tells the real one.
+        uid: The provisional uid (`special_claim.provisional_uid`); the answer shows the real one.
         pod, pod_uid: Its controller.
         requests: All that its spec asks for.
     """

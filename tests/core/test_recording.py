@@ -50,7 +50,7 @@ def differences(lines: list[bytes], start: Callable[[Callable[[], str]], Handle]
     """Indices of the lines that a new machine answers differently."""
     replay = Replay(start)
     entries = [decode_entry(line) for line in lines]
-    return [index for index, entry in enumerate(entries) if replay.tell(entry) != entry]
+    return [index for index, entry in enumerate(entries) if replay.repeat(entry) != entry]
 
 
 def test_a_recording_replays_exactly():
@@ -125,8 +125,8 @@ def test_an_exception_is_part_of_the_recording():
     (line,) = lines
     entry = decode_entry(line)
     assert entry == Entry(7, TimerFired(), (), (), described(RuntimeError("out of order")))
-    assert Replay(lambda new_uid: break_down).tell(entry) == entry
-    assert Replay(tiny_machine).tell(entry).raised == ""
+    assert Replay(lambda new_uid: break_down).repeat(entry) == entry
+    assert Replay(tiny_machine).repeat(entry).raised == ""
 
 
 def test_uids_are_given_out_again_for_the_input_they_were_drawn_for():
@@ -149,7 +149,7 @@ def test_uids_are_given_out_again_for_the_input_they_were_drawn_for():
     drawn.clear()
     replay = Replay(draw_twice)
     for line in (lines[1], lines[0]):
-        replay.tell(decode_entry(line))
+        replay.repeat(decode_entry(line))
     assert drawn == [("c", "d"), ("a", "b")]
 
 
@@ -160,7 +160,7 @@ def test_uids_that_are_not_drawn_any_more_are_not_given_out_for_the_next_input()
     drawn: list[str] = []
     replay = Replay(draw_once)
     for uids in (("a", "b"), ("c",), ()):
-        replay.tell(Entry(1, TimerFired(), (), uids))
+        replay.repeat(Entry(1, TimerFired(), (), uids))
     assert drawn == ["a", "c", "00000000-0000-0000-0000-000000000000"]
 
 
