@@ -20,7 +20,7 @@ from scheduler.cli.tables import device_text, print_document, print_table
 
 if TYPE_CHECKING:
     from allocator import Features
-    from scheduler.offline import Given, Loaded, Question, Reasons, Verdict
+    from scheduler.offline import Answers, Given, Loaded, Reasons, Verdict
 
 _BUDGET_STEPS: Final = 200_000
 _NAMES_MAX: Final = 3
@@ -113,20 +113,20 @@ def allocate(
                 given, nodes=nodes, claims=claims, features=features, budget_steps=budget_steps, output=output
             )
         )
-    question, loaded = _ask(given, features=features, budget_steps=budget_steps, nodes=nodes, pods=pods)
-    rows = _rows(question, budget_steps)
+    answers, loaded = _ask(given, features=features, budget_steps=budget_steps, nodes=nodes, pods=pods)
+    rows = _rows(answers, budget_steps)
     if not rows:
         raise click.ClickException("no pod waits for a node or for devices; --claim asks about claims alone")
     if output == "table":
         _print_table(rows)
     else:
         print_document({"pods": rows}, output)
-    for problem in (*map(str, loaded.problems), *question.broken):
+    for problem in (*map(str, loaded.problems), *answers.broken):
         click.echo(f"warning: {problem}", err=True)
     for note in loaded.notes:
         click.echo(f"note: {note}", err=True)
     is_good = all(row["outcome"] in ("fits", "waits") for row in rows)
-    ctx.exit(0 if is_good and not loaded.problems and not question.broken else 1)
+    ctx.exit(0 if is_good and not loaded.problems and not answers.broken else 1)
 
 
 def _answer_lines(budget_steps: int, kubernetes: str) -> None:
@@ -156,10 +156,10 @@ def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> 
     gates: Mapping[str, bool] = {}
     written = [Given(str(document.place()), document.obj) for document in open_manifests(files)]
     if kubeconfig is not None:
-        from scheduler.cli.cluster_objects import ClusterReadError, read_whole_cluster
+        from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
 
         try:
-            listed, gates = read_whole_cluster(kubeconfig, context)
+            listed, gates = read_cluster(kubeconfig, context, is_whole=True)
         except ClusterReadError as error:
             raise click.ClickException(str(error)) from None
         if any(_waits(one.obj) for one in written):
@@ -191,7 +191,7 @@ def _waits(obj: Mapping[str, Any]) -> bool:
 
 def _ask(
     given: Sequence[Given], *, features: Features, budget_steps: int, nodes: Sequence[str], pods: Sequence[str]
-) -> tuple[Question, Loaded]:
+) -> tuple[Answers, Loaded]:
     from scheduler.offline import OfflineCluster, decide, name_of
 
     known = [name_of(one.obj) for one in given if one.obj.get("kind") == "Node"]
@@ -214,8 +214,8 @@ def _ask(
         if not asked:
             raise click.ClickException(f"no pod is named {' or '.join(pods)}")
     _tell_of_strangers(cluster.pods())
-    question = decide(cluster, features=features, budget_steps=budget_steps, asked=asked)
-    return question, loaded
+    answers = decide(cluster, features=features, budget_steps=budget_steps, asked=asked)
+    return answers, loaded
 
 
 def _tell_of_strangers(pods: Sequence[Mapping[str, Any]]) -> None:
@@ -228,15 +228,15 @@ def _tell_of_strangers(pods: Sequence[Mapping[str, Any]]) -> None:
         click.echo(f"note: {pods_name} the scheduler {name}: answered as if that were {_OURS}", err=True)
 
 
-def _rows(question: Question, budget_steps: int) -> list[dict[str, Any]]:
+def _rows(answers: Answers, budget_steps: int) -> list[dict[str, Any]]:
     """The JSON form of the verdicts."""
     from scheduler.offline import Reasons
 
-    reasons = Reasons(question, budget_steps=budget_steps)
-    return [_row(question, verdict, reasons) for verdict in question.verdicts]
+    reasons = Reasons(answers, budget_steps=budget_steps)
+    return [_row(answers, verdict, reasons) for verdict in answers.verdicts]
 
 
-def _row(question: Question, verdict: Verdict, reasons: Reasons) -> dict[str, Any]:
+def _row(answers: Answers, verdict: Verdict, reasons: Reasons) -> dict[str, Any]:
     from scheduler.offline import Outcome, devices_of
 
     namespace, name = verdict.pod
@@ -245,7 +245,7 @@ def _row(question: Question, verdict: Verdict, reasons: Reasons) -> dict[str, An
         "name": name,
         "outcome": str(verdict.outcome),
         "node": verdict.node or None,
-        "devices": devices_of(question, verdict),
+        "devices": devices_of(answers, verdict),
     }
     if verdict.reason:
         row["reason"] = verdict.reason

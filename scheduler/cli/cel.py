@@ -98,7 +98,7 @@ def check(
 
 
 @dataclass
-class Verdict:
+class SelectorVerdict:
     """What `cel check` says about one expression.
 
     error: why it is refused, with Kubernetes' text, or None.
@@ -150,7 +150,7 @@ class Verdict:
         return "\n".join(lines)
 
 
-def check_expression_text(expression: str, environment: Environment) -> Verdict:
+def check_expression_text(expression: str, environment: Environment) -> SelectorVerdict:
     """The verdict on one selector, as an API server or a scheduler would have it."""
     from cel.cost.estimate import LIMIT, estimate
     from cel.cost.units import MAXIMUM
@@ -158,7 +158,7 @@ def check_expression_text(expression: str, environment: Environment) -> Verdict:
     from cel.lint import find_traps, hint_for
     from cel.program import check_expression, compile_selector
 
-    verdict = Verdict(expression, cost_limit=LIMIT)
+    verdict = SelectorVerdict(expression, cost_limit=LIMIT)
     length = len(expression.encode("utf-8", "replace"))
     if length > EXPRESSION_LENGTH_MAX:
         verdict.error = f"Too long: may not be more than {EXPRESSION_LENGTH_MAX} bytes (it has {length})"
@@ -194,7 +194,7 @@ def check_expression_text(expression: str, environment: Environment) -> Verdict:
     return verdict
 
 
-def _check_files(files: Sequence[str], environment: Environment) -> list[Verdict]:
+def _check_files(files: Sequence[str], environment: Environment) -> list[SelectorVerdict]:
     from scheduler.cli.cel_inputs import selectors_of
     from scheduler.cli.manifests import open_manifests
     from scheduler.lint.findings import field_text

@@ -167,7 +167,7 @@ def devices_of(documents: Iterable[Document], environment: Environment) -> Itera
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
+class FoundSelector:
     """A selector of an API object, and where it stands."""
 
     document: Document
@@ -175,7 +175,7 @@ class Selector:
     expression: str
 
 
-def selectors_of(documents: Iterable[Document]) -> Iterator[Selector]:
+def selectors_of(documents: Iterable[Document]) -> Iterator[FoundSelector]:
     """Every CEL selector of DeviceClasses, ResourceClaims and ResourceClaimTemplates, in order."""
     for document in documents:
         view = View(document)
@@ -183,4 +183,4 @@ def selectors_of(documents: Iterable[Document]) -> Iterator[Selector]:
         for path, holder in selector_holders(view):
             for index, expression in expressions(holder.get("selectors")):
                 where = view.origin((*path, "selectors", index, "cel", "expression"))
-                yield Selector(document, where, expression)
+                yield FoundSelector(document, where, expression)

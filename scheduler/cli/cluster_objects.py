@@ -36,22 +36,18 @@ class ClusterReadError(Exception):
     """The cluster could not be read; the text says what failed."""
 
 
-def read_cluster(kubeconfig: str, context: str | None) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
+def read_cluster(
+    kubeconfig: str, context: str | None, *, is_whole: bool = False
+) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
     """The objects lint compares with, and the API server's feature gates, empty where it does not show them.
 
-    Raises:
-        ClusterReadError: No connection, or a list was refused.
-    """
-    return asyncio.run(_read(kubeconfig, context, _PATHS))
-
-
-def read_whole_cluster(kubeconfig: str, context: str | None) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
-    """The same with all that the scheduler looks at: pods, namespaces, templates, taint rules, pod groups.
+    Args:
+        is_whole: All that the scheduler looks at: pods, namespaces and priority classes as well.
 
     Raises:
         ClusterReadError: No connection, or a list was refused.
     """
-    return asyncio.run(_read(kubeconfig, context, {**_PATHS, **_MORE_PATHS}))
+    return asyncio.run(_read(kubeconfig, context, {**_PATHS, **_MORE_PATHS} if is_whole else _PATHS))
 
 
 async def _read(

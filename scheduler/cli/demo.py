@@ -95,7 +95,7 @@ async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
 
     token = secrets.token_urlsafe(32)
     async with EmbeddedCluster(token=token) as cluster:
-        _say(f"embedded cluster: {objects.told}")
+        _say(f"embedded cluster: {objects.description}")
         for problem in await objects.build(cluster):
             _say(problem)
         config = Config(health_port=None, leader_election=LeaderElection(leader_elect=False))
@@ -110,12 +110,12 @@ async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
             # Before the answer is printed: whoever has read it may say "stop".
             stopped = _stopped_by_sigterm() if serve else None
             if output == "json":
-                told = {"kubeconfig": str(kubeconfig)} if kubeconfig is not None else {}
-                click.echo(json.dumps({"pods": rows, **told}, indent=2))
+                more = {"kubeconfig": str(kubeconfig)} if kubeconfig is not None else {}
+                click.echo(json.dumps({"pods": rows, **more}, indent=2))
             else:
                 print_rows(rows)
             if kubeconfig is not None and stopped is not None:
-                await _serve(kubeconfig, stopped, is_told=output == "json")
+                await _serve(kubeconfig, stopped, is_printed=output == "json")
     return settled
 
 
@@ -177,7 +177,7 @@ async def _settle(cluster: EmbeddedCluster, *, expected: int) -> bool:
     """Wait until every expected pod has its verdict; says so as pods are bound. False when nothing happens any more."""
     from scheduler.cli.pod_devices import verdict_of
 
-    told: set[str] = set()
+    reported: set[str] = set()
     loop = asyncio.get_running_loop()
     last_change_s, state, quiet = loop.time(), None, 0
     while loop.time() - last_change_s < _SETTLE_TIMEOUT_S:
@@ -186,8 +186,8 @@ async def _settle(cluster: EmbeddedCluster, *, expected: int) -> bool:
         verdicts = {pod["metadata"]["uid"]: verdict_of(pod, notes.get(pod["metadata"]["uid"], ())) for pod in pods}
         for pod in pods:
             uid = pod["metadata"]["uid"]
-            if verdicts[uid] and uid not in told:
-                told.add(uid)
+            if verdicts[uid] and uid not in reported:
+                reported.add(uid)
                 _say(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}: {verdicts[uid]}")
         now = {(pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in pods}
         if now != state:
@@ -208,9 +208,9 @@ def _stopped_by_sigterm() -> asyncio.Event:
     return stopped
 
 
-async def _serve(kubeconfig: Path, stopped: asyncio.Event, *, is_told: bool) -> None:
+async def _serve(kubeconfig: Path, stopped: asyncio.Event, *, is_printed: bool) -> None:
     _say(f"\nserving; try: kubectl --kubeconfig {kubeconfig} get pods -A\nstop with Ctrl-C")
-    if not is_told:
+    if not is_printed:
         click.echo(str(kubeconfig))
     await stopped.wait()
 

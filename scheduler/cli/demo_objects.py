@@ -32,12 +32,13 @@ class DemoObjects:
     """What to build the cluster from, and what to apply when the scheduler runs.
 
     Attributes:
+        description: What the cluster holds, for the first line.
         built_in: The built-in nodes and slices.
         infrastructure: What `--cluster` names.
         applied: The examples, and what `--apply` names.
     """
 
-    told: str
+    description: str
     built_in: list[dict[str, Any]] = field(default_factory=list)
     infrastructure: list[Document] = field(default_factory=list)
     applied: list[Document] = field(default_factory=list)
@@ -74,7 +75,7 @@ class DemoObjects:
         return sum(_pods_of(document.obj) for document in self.applied)
 
     async def build(self, cluster: EmbeddedCluster) -> list[str]:
-        """Everything that is there before the scheduler starts; returns what is worth telling. Raises DemoError."""
+        """Everything that is there before the scheduler starts; returns notes for the user. Raises DemoError."""
         from scheduler.embedded import ApiError
         from scheduler.embedded.loading import is_from_a_server, is_restored
 
@@ -88,7 +89,7 @@ class DemoObjects:
         return await _apply(cluster, written)
 
     async def apply(self, cluster: EmbeddedCluster) -> list[str]:
-        """Apply the rest; returns what is worth telling. Raises DemoError."""
+        """Apply the rest; returns notes for the user. Raises DemoError."""
         return await _apply(cluster, self.applied)
 
 
@@ -96,27 +97,27 @@ async def _apply(cluster: EmbeddedCluster, documents: Sequence[Document]) -> lis
     from scheduler.embedded import ApiError
     from scheduler.embedded.loading import is_from_a_server
 
-    served, told = _check(cluster, documents)
+    served, notes = _check(cluster, documents)
     for document in served:
         obj = document.obj
         if is_from_a_server(obj):
             obj = _as_written(obj)
-            told.append(f"{document.place()}: {document.name} is from a cluster: applied as a new object")
+            notes.append(f"{document.place()}: {document.name} is from a cluster: applied as a new object")
         try:
             cluster.apply_one(obj)
         except ApiError as error:
             raise DemoError(f"{document.place()}: {document.name}: {error}") from error
     await asyncio.sleep(0)  # watchers and controllers get a turn
-    return told
+    return notes
 
 
 def _check(cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[list[Document], list[str]]:
-    """What can be applied, and what is left out, told; raises DemoError for what is wrong."""
+    """What can be applied, and a note for each object that is left out. Raises DemoError for one that is wrong."""
     from scheduler.embedded import ApiError
     from scheduler.embedded.loading import kind_of
     from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
 
-    served, told = [], []
+    served, notes = [], []
     for document in documents:
         where = f"{document.place()}: {document.name}"
         if document.kind in _NOT_RUN:
@@ -126,11 +127,11 @@ def _check(cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[lis
             check_fields(kind, document.obj, suggests=True)
         except ApiError as error:
             if is_known_elsewhere(document.api_version, document.kind) and "serves no kind" in error.message:
-                told.append(f"{where}: left out: the embedded cluster does not serve its kind")
+                notes.append(f"{where}: left out: the embedded cluster does not serve its kind")
                 continue
             raise DemoError(f"{where}: {error}") from error
         served.append(document)
-    return served, told
+    return served, notes
 
 
 def _as_written(obj: dict[str, Any]) -> dict[str, Any]:

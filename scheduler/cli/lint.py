@@ -88,8 +88,8 @@ def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
 def lint(inputs: Inputs, *, output: str, strict: bool) -> None:
     """Find what is old or wrong in manifests (YAML or JSON, - is stdin).
 
-    Tells file, line and field, since and until which release a shape was served, and what it is in
-    resource.k8s.io/v1. `dra-scheduler convert` writes that.
+    Says file, line and field, since and until which release a shape was served, and what to write
+    in resource.k8s.io/v1. `dra-scheduler convert` writes it.
 
     \b
     dra-scheduler lint deploy/*.yaml

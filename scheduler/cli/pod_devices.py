@@ -50,7 +50,8 @@ def is_shown(pod: ApiObject) -> bool:
 def verdict_of(pod: ApiObject, notes: Notes = ()) -> str:
     """What became of a pod in a few words, "" when that is not known yet.
 
-    A pod that is bound, was told why not, waits for its driver, or that no scheduler here will ever look at.
+    Known for a pod that is bound, has a reason why not, waits for its driver, or names a scheduler that does not run
+    here.
     """
     if pod.get("spec", {}).get("nodeName"):
         return f"bound to {pod['spec']['nodeName']}"

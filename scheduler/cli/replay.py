@@ -25,7 +25,7 @@ _TEXT_MAX: Final = 400
 @click.command()
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def replay(path: Path) -> None:
-    """Tell a new scheduler what a recorded one was told, and compare what it decides.
+    """Give the inputs of a recorded run to a new scheduler, and compare what it decides.
 
     FILE is written by `dra-scheduler run --record FILE`. Nothing is read from a cluster or written to one, and time is
     the recorded one: hours are replayed in seconds. Ends at the first decision that differs.
@@ -55,10 +55,10 @@ def _text_of(path: Path, found: Replayed, difference: Difference) -> str:
         f"{path}:{difference.line}: other decisions than recorded, after {found.inputs:,} inputs with the same",
         f"  input at {at}: {_brief(recorded.given)}",
     ]
-    told = (_outcome(recorded, is_exact=False), _outcome(now, is_exact=False))
-    if told[0] == told[1]:
-        told = (_outcome(recorded, is_exact=True), _outcome(now, is_exact=True))
-    for word, texts in zip(("recorded", "now"), told, strict=True):
+    outcomes = (_outcome(recorded, is_exact=False), _outcome(now, is_exact=False))
+    if outcomes[0] == outcomes[1]:
+        outcomes = (_outcome(recorded, is_exact=True), _outcome(now, is_exact=True))
+    for word, texts in zip(("recorded", "now"), outcomes, strict=True):
         lines += [f"  {word + ':':<9} {text}" for text in texts]
     if found.program != program_version():
         lines.append(f"  recorded by dra-scheduler {found.program}, this is {program_version()}")

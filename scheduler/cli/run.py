@@ -1,4 +1,4 @@
-"""`dra-scheduler run`: the live scheduler of a cluster, until it is told to stop.
+"""`dra-scheduler run`: the live scheduler of a cluster, until a signal stops it.
 
 Exit codes: 0 stopped by SIGTERM, 1 it failed or lost its lease, 2 wrong use (an option or the configuration file), 130
 stopped by Ctrl-C (SIGINT), in order like by SIGTERM.

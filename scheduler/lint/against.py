@@ -1,6 +1,6 @@
-"""What only a cluster can tell of names: templates, claims, labels, pools and their generations, taint rules.
+"""Names that a cluster does not have: templates, claims, labels, pools and their generations, taint rules.
 
-All of these are warnings: a cluster changes.
+All of these findings are warnings, because a cluster changes.
 
 Not here: drivers and attributes in expressions (`selectors`), classes (`claim_rules`), how many pods fit
 (`capacity_check`).

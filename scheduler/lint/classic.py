@@ -81,7 +81,7 @@ class _Classic:
                     "leave slices to the driver, which publishes them",
                 )
             case kind if kind in _PARAMETER_KINDS:
-                pass  # merged into classes and claims, or told by `left_over`
+                pass  # merged into classes and claims, or reported by `left_over`
             case _:
                 self.gone(view, f"{view.document.api_version} {view.kind} is not served", "no equivalent")
 

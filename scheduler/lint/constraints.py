@@ -22,7 +22,7 @@ _SINGLES: Final = ("matchAttribute", "distinctAttribute")
 
 
 def check_constraints(view: View, context: Context) -> None:
-    """Look at every constraint of a claim or template; what can be told in v1 is rewritten."""
+    """Look at every constraint of a claim or template, and rewrite those that v1 can express."""
     for path, spec in claim_specs(view):
         devices = mapping(spec.get("devices"))
         constraints = devices.get("constraints")
@@ -46,7 +46,7 @@ class _Constraints:
         for index, constraint in enumerate(constraints):
             here: FieldPath = (*self.path, index)
             written = self.view.origin(here)
-            entries = [constraint] if not isinstance(constraint, dict) else list(self.told(here, constraint))
+            entries = [constraint] if not isinstance(constraint, dict) else list(self.meant(here, constraint))
             kept += ((written, entry) for entry in entries)
         if [entry for _, entry in kept] == constraints:
             return
@@ -57,8 +57,8 @@ class _Constraints:
         for index, (written, _) in enumerate(kept):
             self.view.moved((*self.path, index), written)
 
-    def told(self, path: FieldPath, constraint: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The constraints that one entry stands for; it itself where it is fine, or nobody knows."""
+    def meant(self, path: FieldPath, constraint: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The constraints that one entry stands for: itself when it is right, or when its meaning is not certain."""
         wrong = next((name for name in (*_LISTS, "attributes", *_TEXTS) if name in constraint), None)
         if wrong is None and any(isinstance(constraint.get(name), list) for name in _SINGLES):
             wrong = next(name for name in _SINGLES if isinstance(constraint.get(name), list))

@@ -65,7 +65,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One API object of a file. `obj` is plain data; `place` tells where a field of it stands."""
+    """One API object of a file. `obj` is plain data; `place` finds where a field of it stands."""
 
     file: str
     obj: dict[str, Any]

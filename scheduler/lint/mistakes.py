@@ -109,7 +109,7 @@ def rewrite(expression: str, mistakes: list[Mistake]) -> str:
 def pinned_drivers(expression: str, meant: Callable[[str], str | None] = lambda name: None) -> frozenset[str]:
     """Drivers of which one a matching device must have: those of `device.driver == "..."` that is a term of `&&`.
 
-    `meant` tells what a driver is called today, None for the same.
+    `meant` gives the name that a driver has today, None for an unchanged one.
     """
     try:
         root = parse(expression).expr

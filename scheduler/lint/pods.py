@@ -186,15 +186,15 @@ def _twice(pod: PodSpec, context: Context) -> None:
             vendors.update(part for source in names for part in _words(source))
         if not used:
             continue
-        told: set[str] = set()
+        reported: set[str] = set()
         for list_name in ("limits", "requests"):
             for resource in mapping(resources.get(list_name)):
                 domain, slash, _ = resource.partition("/")
-                if not slash or domain.endswith("kubernetes.io") or resource in told:
+                if not slash or domain.endswith("kubernetes.io") or resource in reported:
                     continue
                 if is_known and not set(_words(domain)) & vendors:
                     continue  # another vendor's device
-                told.add(resource)
+                reported.add(resource)
                 pod.view.warning(
                     "device-twice",
                     (*path, "resources", list_name, resource),

@@ -1,7 +1,7 @@
 """What a cluster has, read from a dump of it: drivers, attributes, classes, nodes, allocations.
 
 Rules of this module
-  1. One broken object is a problem told, and never stops the others.
+  1. A broken object becomes a line of `problems`, and never stops the others.
 
 Not here: what fits (`capacity_check`).
 """

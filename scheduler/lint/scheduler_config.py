@@ -66,7 +66,7 @@ _GONE_PLUGINS: Final[Mapping[str, str]] = {
 
 
 def modernize_config(view: View) -> None:
-    """Bring a KubeSchedulerConfiguration to v1, and tell what kube-scheduler refuses in it."""
+    """Bring a KubeSchedulerConfiguration to v1, and report what kube-scheduler refuses in it."""
     if view.kind != "KubeSchedulerConfiguration":
         return
     served = _SERVED.get(view.version)

@@ -25,13 +25,13 @@ def check_fields(view: View) -> None:
     shape = shape_of(V1 if view.is_dra else text(view.obj.get("apiVersion")), view.kind)
     if shape is None:
         return
-    # What was told already (an old shape that has no equivalent) is not told again as an unknown field.
-    told = frozenset(each.place.line for each in view.findings if each.is_error and not each.converted)
+    # A line with an old shape that has no equivalent is reported already: not once more as an unknown field.
+    reported = frozenset(each.place.line for each in view.findings if each.is_error and not each.converted)
     for problem in islice(problems(view.obj, shape), _FINDINGS_MAX):
         if (problem.path, problem.fix) == (("spec",), "selector: ...") and not view.is_dra:
             continue  # `workloads` says what it would be
         place = view.document.place(view.origin(problem.path), key=problem.key)
-        if not (problem.key and place.line in told):
+        if not (problem.key and place.line in reported):
             fix = problem.fix
             if view.is_dra and problem.key and fix.startswith(_KNOWN):
                 fix = _where(str(problem.path[-1])) or fix
@@ -47,7 +47,7 @@ _LINES: Final = {"containers": "containers: [{name: main, image: ...}]"}
 """What to paste for fields whose shape is not plain."""
 
 
-class Problem(NamedTuple):
+class FieldProblem(NamedTuple):
     """What is wrong with the value at `path`, or with the name of the field (`key`)."""
 
     code: str
@@ -57,23 +57,23 @@ class Problem(NamedTuple):
     key: bool = False
 
 
-def problems(value: Any, shape: Shape, path: FieldPath = ()) -> Iterator[Problem]:
+def problems(value: Any, shape: Shape, path: FieldPath = ()) -> Iterator[FieldProblem]:
     """What is wrong with a value of this shape, from the outside in."""
     match shape:
         case Anything():
             pass
         case Scalar():
             if problem := shape.check(value):
-                yield Problem("invalid-value", path, problem)
+                yield FieldProblem("invalid-value", path, problem)
         case ListOf():
             if isinstance(value, list):
                 for index, item in enumerate(value):
                     yield from problems(item, shape.item, (*path, index))
             else:
                 hint = "put '- ' before it" if isinstance(value, dict | str) else ""
-                yield Problem("invalid-value", path, f"must be a list, not {type_name(value)}", hint)
+                yield FieldProblem("invalid-value", path, f"must be a list, not {type_name(value)}", hint)
         case _ if not isinstance(value, dict):
-            yield Problem("invalid-value", path, f"must be an object, not {type_name(value)}")
+            yield FieldProblem("invalid-value", path, f"must be an object, not {type_name(value)}")
         case MapOf():
             for name, item in value.items():
                 yield from problems(item, shape.value, (*path, name))
@@ -81,19 +81,19 @@ def problems(value: Any, shape: Shape, path: FieldPath = ()) -> Iterator[Problem
             yield from _object_problems(value, shape, path)
 
 
-def _object_problems(value: dict[str, Any], shape: Object, path: FieldPath) -> Iterator[Problem]:
+def _object_problems(value: dict[str, Any], shape: Object, path: FieldPath) -> Iterator[FieldProblem]:
     for name, item in value.items():
         known = shape.fields.get(name)
         if known is None:
             meant = _meant(name, shape.fields)
             fix = f"did you mean {meant}?" if meant else _known(shape.fields)
-            yield Problem("unknown-field", (*path, name), f"there is no field {name} here", fix, key=True)
+            yield FieldProblem("unknown-field", (*path, name), f"there is no field {name} here", fix, key=True)
         elif item is not None:
             yield from problems(item, known, (*path, name))
     for name in shape.required:
         if _is_missing(value.get(name)):
             fix = next((f"{alias} is called {name}" for alias in value if _ALIASES.get(alias) == name), "")
-            yield Problem("missing-field", path, f"{name} is missing", fix or _LINES.get(name, f"{name}: ..."))
+            yield FieldProblem("missing-field", path, f"{name} is missing", fix or _LINES.get(name, f"{name}: ..."))
 
 
 def _known(fields: Mapping[str, Any]) -> str:

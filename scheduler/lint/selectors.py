@@ -201,7 +201,7 @@ class _Expression:
         return None
 
     def against(self, expression: str) -> None:
-        """What only a cluster can tell: drivers and attributes that no device has."""
+        """Drivers and attributes that no device of the cluster has."""
         published = self.context.published
         if published is None or not published.slices:
             return
@@ -214,11 +214,11 @@ class _Expression:
                     f"no driver {name} publishes slices here",
                     nearest(name, published.drivers) or listed(published.drivers),
                 )
-        told: set[tuple[str, str, str]] = set()
+        reported: set[tuple[str, str, str]] = set()
         for offset, which, domain, name in reads(expression):
-            if name in published.names_in(which, domain) or "/" in domain or (which, domain, name) in told:
+            if name in published.names_in(which, domain) or "/" in domain or (which, domain, name) in reported:
                 continue
-            told.add((which, domain, name))
+            reported.add((which, domain, name))
             elsewhere = sorted(published.domains_of(which, name))
             names = published.names_in(which, domain)
             noun = "attribute" if which == "attributes" else "capacity"

@@ -55,7 +55,7 @@ def _inline(view: View, path: FieldPath, spec: dict[str, Any], names: set[tuple[
         here: FieldPath = (*path, "resourceClaims", index)
         inner = entry[field] if field == "spec" else entry[field].get("spec")
         made = _template(view, text(entry.get("name")), inner, names)
-        _tell(
+        _report_inline(
             view, (*here, field), f"a pod's claim has no {field}; a ResourceClaimTemplate is an object of its own", made
         )
         if made is not None:
@@ -82,7 +82,7 @@ def _listed(
             made.append((name, one))
     can = len(made) == len(templates) and bool(made) and isinstance(claims, list)
     declared = {text(claim.get("name")): claim for _, claim in mappings(claims)}
-    _tell(
+    _report_inline(
         view,
         here,
         "a pod spec has no resourceClaimTemplates; a ResourceClaimTemplate is an object of its own",
@@ -125,7 +125,7 @@ def _template(view: View, name: str, inner: Any, names: set[tuple[str, str]]) ->
     return made
 
 
-def _tell(view: View, path: FieldPath, message: str, *made: View | None) -> None:
+def _report_inline(view: View, path: FieldPath, message: str, *made: View | None) -> None:
     done = [one.object_name for one in made if one is not None]
     can = bool(done) and len(done) == len(made)
     view.error(
@@ -186,7 +186,7 @@ def check_workload(view: View) -> None:
 
 
 def _kind(view: View, api_version: str) -> bool:
-    """Whether this is a kind that Kubernetes has; told when it is one that it cannot have."""
+    """Whether Kubernetes has this kind; a kind that its API version cannot have is reported."""
     known = kinds_in(api_version)
     if view.kind in known:
         return True

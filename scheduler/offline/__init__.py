@@ -2,15 +2,15 @@
 
 from scheduler.offline.cluster import Given, Loaded, OfflineCluster, is_waiting, makes_pods, name_of
 from scheduler.offline.reasons import NodeReason, Reasons
-from scheduler.offline.verdicts import Outcome, Question, Verdict, decide, devices_of
+from scheduler.offline.verdicts import Answers, Outcome, Verdict, decide, devices_of
 
 __all__ = [
+    "Answers",
     "Given",
     "Loaded",
     "NodeReason",
     "OfflineCluster",
     "Outcome",
-    "Question",
     "Reasons",
     "Verdict",
     "decide",

@@ -6,7 +6,7 @@ pod.
 
 Rules of this module
   1. Nothing awaits, sleeps or reads a clock: `now_ms` is the time, and whoever asks moves it.
-  2. What cannot be stored is told with its place, and the rest goes on.
+  2. An object that cannot be stored becomes a `Problem` with its place, and the others are stored.
   3. Equal objects in equal order give equal names and uids.
 
 Not here: deciding (`verdicts`), reading files.
@@ -261,7 +261,7 @@ class OfflineCluster:
     # -- reading -----------------------------------------------------------------------------------
 
     def stored_pods(self) -> list[Stored]:
-        """All pods: those of dumps in the order of their revisions, as a scheduler is told of them, then the others."""
+        """All pods: those of dumps by revision, the order in which a scheduler observes them, then the others."""
         return sorted(self.api.store.listed(POD.kind_id), key=lambda pod: self._order[pod.uid])
 
     def pods(self) -> list[Obj]:

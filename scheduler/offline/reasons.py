@@ -15,15 +15,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from allocator import AllocationError, explain
-from allocator import Question as DeviceQuestion
+from allocator import AllocationError, Question, explain
 from scheduler.core.cluster_view import CoreView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runner import Plan, PreFiltered, Runner, Shape
 from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.offline.verdicts import Question, Verdict
+from scheduler.offline.verdicts import Answers, Verdict
 from scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 
@@ -42,12 +41,12 @@ class NodeReason:
 
 
 class Reasons:
-    """Answers about the pods of one question."""
+    """The reasons of the pods that were asked about together."""
 
-    def __init__(self, question: Question, *, budget_steps: int) -> None:
-        self._question: Final = question
+    def __init__(self, answers: Answers, *, budget_steps: int) -> None:
+        self._answers: Final = answers
         self._budget_steps: Final = budget_steps
-        machine = self._machine = question.machine
+        machine = self._machine = answers.machine
         self._view: Final = CoreView(machine.store, machine.overlay, lambda: "")
         self._known: Final[dict[Shape, tuple[list[tuple[NodeName, Status]], list[NodeReason]]]] = {}
         self._funnels_left = FUNNELS_MAX
@@ -59,7 +58,7 @@ class Reasons:
         runner = machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
         if pod is None or runner is None:
             return []
-        cycle = Cycle(pod, self._question.cluster.now_ms)
+        cycle = Cycle(pod, self._answers.cluster.now_ms)
         filtered = runner.pre_filter(cycle, view)
         if not filtered.status.is_success:
             return []
@@ -118,9 +117,7 @@ def _funnels(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) ->
     if not wanted:
         return
     try:
-        explanation = explain(
-            DeviceQuestion(wanted, node.host, view.inventory, view.in_use, view.features, budget_steps)
-        )
+        explanation = explain(Question(wanted, node.host, view.inventory, view.in_use, view.features, budget_steps))
     except AllocationError as error:
         yield str(error)
         return

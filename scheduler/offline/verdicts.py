@@ -1,7 +1,7 @@
 """What the scheduler would do with the pods of a cluster: the machine itself, fed and answered without a network.
 
-The objects are told as the API server would print them, decisions become the requests that the live scheduler sends,
-and their answers come from the same code that answers them in the embedded cluster. So a verdict is the scheduler's
+The machine observes the objects as the API server would print them; its decisions become the requests that the live
+scheduler sends, and the code of the embedded cluster answers them. So a verdict is the scheduler's
 own; nothing here knows what a pod needs.
 
 Rules of this module
@@ -47,7 +47,7 @@ from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.plugins import default_plugins
 
 _HORIZON_MS: Final = 12_000
-"""A pod that is kept out by PreEnqueue is told why after 5 s, and so is one whose claim nobody allocates."""
+"""After 5 s a pod that PreEnqueue keeps out gets its condition, and so does one whose claim nobody allocates."""
 _INPUTS_MAX: Final = 10_000_000
 
 
@@ -84,7 +84,7 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Question:
+class Answers:
     """The machine after it has decided, and what it said.
 
     Attributes:
@@ -105,7 +105,7 @@ def decide(
     features: Features,
     budget_steps: int,
     asked: Collection[tuple[str, str]] | None = None,
-) -> Question:
+) -> Answers:
     """Let the scheduler decide about the pods that wait.
 
     Args:
@@ -123,22 +123,22 @@ def decide(
         new_uid=lambda: next(uids),
         settings=CoreSettings(),
     )
-    run = _Run(cluster, Question(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
+    run = _Run(cluster, Answers(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
     run.start()
     run.until(cluster.now_ms + _HORIZON_MS)
-    run.question.verdicts = [run.verdict(pod) for pod in pods]
-    known = {verdict.pod for verdict in run.question.verdicts}
+    run.answers.verdicts = [run.verdict(pod) for pod in pods]
+    known = {verdict.pod for verdict in run.answers.verdicts}
     for pod in cluster.pods():
         # Pods that somebody put on a node without their devices: nobody asked, but they wait for ever.
         verdict = run.verdict(pod)
         if verdict.pod not in known and verdict.outcome is Outcome.UNSCHEDULABLE and verdict.node and asked is None:
-            run.question.verdicts.append(verdict)
+            run.answers.verdicts.append(verdict)
     for problem in cluster.loaded.problems:
         if problem.pod is not None and (asked is None or problem.pod in asked):
             reason = f"the API server refuses the pod: {problem.text}"
-            run.question.verdicts.append(Verdict(problem.pod, "", Outcome.REFUSED, reason=reason))
-    run.question.verdicts.sort(key=lambda verdict: verdict.pod)
-    return run.question
+            run.answers.verdicts.append(Verdict(problem.pod, "", Outcome.REFUSED, reason=reason))
+    run.answers.verdicts.sort(key=lambda verdict: verdict.pod)
+    return run.answers
 
 
 def _is_asked(pod: Obj, asked: Collection[tuple[str, str]] | None, written: Collection[tuple[str, str]]) -> bool:
@@ -155,11 +155,11 @@ def _is_asked(pod: Obj, asked: Collection[tuple[str, str]] | None, written: Coll
 class _Run:
     """One machine and its cluster."""
 
-    def __init__(self, cluster: OfflineCluster, question: Question, asked: Collection[str]) -> None:
+    def __init__(self, cluster: OfflineCluster, answers: Answers, asked: Collection[str]) -> None:
         self._cluster = cluster
-        self.question = question
+        self.answers = answers
         self._asked = asked
-        self._machine = question.machine
+        self._machine = answers.machine
         codec = self._codec = Codec()
         self._kinds: Mapping[str, WatchedKind] = {
             # Pods last: none waits for its claims, so they are tried in their own order.
@@ -174,10 +174,10 @@ class _Run:
         self._inbox: deque[Input] = deque()
 
     def start(self) -> None:
-        """Tell the machine everything there is."""
+        """Let the machine observe everything there is."""
         for kind_id, kind in self._kinds.items():
             for stored in self._cluster.api.store.listed(kind_id) if kind is not self._codec.pods else self._pods():
-                self._tell(kind, stored)
+                self._observe(kind, stored)
         for index, group in enumerate(self._cluster.loaded.pod_groups):
             metadata = {**(group.get("metadata") or {}), "resourceVersion": str(index + 1)}
             metadata.setdefault("uid", f"pod-group-{index}")
@@ -191,13 +191,13 @@ class _Run:
         pods = self._cluster.stored_pods()
         return [pod for pod in pods if pod.obj["spec"].get("nodeName") or pod.uid in self._asked]
 
-    def _tell(self, kind: WatchedKind, stored: Stored) -> None:
+    def _observe(self, kind: WatchedKind, stored: Stored) -> None:
         self._decode(kind, stored.body)
 
     def _decode(self, kind: WatchedKind, body: bytes) -> None:
         decoded = kind.decode_object(body)
         if isinstance(decoded, Broken):
-            self.question.broken.append(f"{kind.name} {decoded.name} cannot be read: {decoded.reason}")
+            self.answers.broken.append(f"{kind.name} {decoded.name} cannot be read: {decoded.reason}")
         else:
             self._inbox.append(decoded.input)
 
@@ -217,7 +217,7 @@ class _Run:
     def _execute(self, decisions: tuple[Decision, ...]) -> None:
         for decision in decisions:
             if isinstance(decision, RecordEvent):
-                self.question.notes.setdefault(decision.uid, []).append((decision.reason, decision.note))
+                self.answers.notes.setdefault(decision.uid, []).append((decision.reason, decision.note))
                 continue
             request = encode_decision(decision, now_ms=self._cluster.now_ms)
             code, body = self._cluster.send(request.method, request.path, request.body, request.content_type)
@@ -230,7 +230,7 @@ class _Run:
                     name = ObjectKey(change.current.namespace, change.current.name)
                     self._inbox.append(kind.deleted(name, change.current.uid, change.revision))
                 else:
-                    self._tell(kind, change.current)
+                    self._observe(kind, change.current)
             self._inbox.append(answer_of(decision, request, classify(code, body), self._codec))
 
     # -- verdicts ----------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class _Run:
         pod = self._cluster.api.find(POD.kind_id, *key)
         if pod is None:
             return Verdict(key, uid, Outcome.UNKNOWN, reason="it is gone")
-        notes = self.question.notes.get(uid, [])
+        notes = self.answers.notes.get(uid, [])
         if node := pod["spec"].get("nodeName"):
             stranded = [note for reason, note in notes if reason == "ClaimNotAllocated"]
             if stranded:
@@ -272,14 +272,14 @@ def _pod_scheduled(pod: Obj) -> Mapping[str, Any] | None:
     return next((one for one in conditions if one.get("type") == "PodScheduled"), None)
 
 
-def devices_of(question: Question, verdict: Verdict) -> list[dict[str, Any]]:
+def devices_of(answers: Answers, verdict: Verdict) -> list[dict[str, Any]]:
     """The devices of a pod's claims, in the order of its spec: claim, request, driver, pool, device, share."""
-    pod = question.cluster.api.find(POD.kind_id, *verdict.pod)
+    pod = answers.cluster.api.find(POD.kind_id, *verdict.pod)
     if pod is None or verdict.outcome not in (Outcome.FITS, Outcome.WAITS):
         return []
     found: list[dict[str, Any]] = []
     for name in claim_names(pod):
-        claim = question.cluster.api.find(CLAIM.kind_id, verdict.pod[0], name) or {}
+        claim = answers.cluster.api.find(CLAIM.kind_id, verdict.pod[0], name) or {}
         allocation = (claim.get("status") or {}).get("allocation") or {}
         for result in (allocation.get("devices") or {}).get("results") or ():
             device = {"claim": name, **{key: result.get(key, "") for key in ("request", "driver", "pool", "device")}}
