@@ -151,12 +151,14 @@ def _attribute(obj: Any) -> Attribute:
         raise FieldError("", f"expected an object like {{string: value}}, got {name_of(obj)}")
     for kind, read in _KINDS.items():
         content = obj.get(kind)
-        if content is None or content in ([], ()):
+        if content is None:
             continue
         try:
             attribute = Attribute(kind, read(content))
         except FieldError as error:
             raise error.below(kind) from None
+        if attribute.value == ():
+            continue  # an empty list is as good as none
         if isinstance(attribute.value, tuple) or (kind == "version" and not _is_version(content)):
             return attribute
         return _share_attribute(attribute)

@@ -337,6 +337,10 @@ def test_1_37_refuses_amounts_it_cannot_compute_with() -> None:
             "ResourceSlice s: spec.devices[1].attributes[model].string: expected a string, got an integer (5)",
         ),
         (
+            {"devices": [{"name": "e", "attributes": {"model": {"string": []}}}]},
+            "ResourceSlice s: spec.devices[0].attributes[model].string: expected a string, got a list",
+        ),
+        (
             {"devices": [{"name": "e", "capacity": {"memory": {"value": "8Gx"}}}]},
             "ResourceSlice s: spec.devices[0].capacity[memory].value: '8Gx' is not a quantity: quantities must match "
             "the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
