@@ -1,7 +1,22 @@
 """The structured device allocator: claims and published devices in, an allocation or the reason why not out.
 
 Pure: no I/O, no clock, no randomness; arguments are never changed but for the caches inside `Inventory`
-and `InUse`, which no answer depends on. Imports `cel` and the standard library.
+and `InUse`, which no answer depends on. Imports `cel`, `msgspec` and the standard library.
+
+To be read in this order, in which no module imports a later one:
+
+  values     features, names, model; json_fields, decode_node_selector, decode, decode_claims, encode;
+             masks, journal, meter
+  claims     slot_records, selectors (CEL, answered once), requests (claims and classes to a plan);
+             capacity, taints, slot_masks (which devices a slot of the plan accepts)
+  nodes      node_match, in_use (the ledger), attribute_index, pools (each as nodes see it), node_use, outcome,
+             node_pools (all of a node in a row)
+  searching  constraints, counters, shares; problem; matching, bounds, counter_bounds, share_bounds (what cuts);
+             census, picked, search_state, choices, search
+  clusters   paused_searches, remembered_plans, offers, inventory; prefilter (nodes not worth asking about)
+  calls      question, result, remembered, explain, allocate
+
+overdrawn and vanished look at what is allocated already, for others.
 """
 
 from allocator.allocate import allocate, allocate_in_parts, explain

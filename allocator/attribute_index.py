@@ -20,7 +20,7 @@ _MASKS_MAX: Final = 1024
 """Masks kept per attribute and node; a device of a large inventory can have a value of its own."""
 
 _CHANGES_MAX: Final = 8
-"""So many changed candidates are counted again one by one; more only where there are many pools."""
+"""Up to so many changed candidates a count is corrected; up to an eighth of the pools where that is more."""
 
 _KIND_OF_LIST: Final = {"strings": "string", "ints": "int", "bools": "bool", "versions": "version"}
 
@@ -142,7 +142,7 @@ class AttributeIndex:
         return self._seen_in.get(value, ())
 
     def alike(self, position: int) -> int:
-        """Devices that have the same values as this one, or as it none; and like it the attribute or not."""
+        """Devices with the same values; for a device without any, those that have or lack the attribute as it does."""
         values = self.values_of(position)
         if not values:
             return self.unknown if self.unknown >> position & 1 else ~self.present
@@ -166,7 +166,7 @@ class AttributeIndex:
         """The candidates that share a value with at least `need - 1` others.
 
         Counted by value: with thousands of pools a mask per value would be too much. The last count is kept, and
-        brought up to date where the candidates are nearly the same.
+        corrected where only a few candidates have changed.
         """
         if need <= 1:
             return candidates & self.present

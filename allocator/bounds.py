@@ -174,7 +174,7 @@ class Bounds:
         return mask | bit
 
     def _signature(self, position: int, bit: int) -> Hashable:
-        """What cannot be told by masks."""
+        """What masks do not show."""
         problem = self._problem
         number, view, index = problem.pools.locate(position)
         return (
@@ -194,8 +194,11 @@ class Bounds:
     def dead_end(
         self, slot: Slot, need: int, start: int, picked: int, picked_of_claim: Sequence[int], *, matching: bool
     ) -> int | None:
-        """Whether what is picked leaves too little for the rest of this slot (`need` devices from `start` on) or
-        for later requests: the requests (bits) that may be the reason, None when nothing is known to be wrong.
+        """Whether what is picked leaves too little for the rest of this slot (`need` devices from `start` on) or for
+        later requests.
+
+        Returns:
+            The requests (bits) that may be the reason; None when what is left may suffice.
         """
         problem = self._problem
         requests = problem.plan.requests

@@ -24,7 +24,7 @@ class Stage(StrEnum):
 
 
 class Census:
-    """Refused devices as masks over the node; a device counts once for each slot and stage."""
+    """Masks of refused devices, by slot and stage: a device counts once for each."""
 
     def __init__(self) -> None:
         self._refused: Final[dict[int, dict[Stage, int]]] = {}

@@ -1,8 +1,8 @@
 """Shared counters during one search: what is left in each pool, and what the picks took.
 
-Available is the counter's value minus what allocated devices of the pool consume, also those in slices for
-other nodes; a device that several allocations share is charged once. It may be negative (overdrawn): then
-no device of the pool that consumes counters can be picked, as upstream has it.
+Available is the counter's value minus what allocated devices of the pool consume, devices in slices for other nodes
+included; a device that several allocations share is charged once. It may be negative (overdrawn): then no device of
+the pool that consumes counters can be picked, as upstream has it.
 
 Keys are complete: positions of pools in the node's row, so pools of two drivers with equal names never mix
 (upstream 0.36 keys by pool name alone, k/k issue 140434).

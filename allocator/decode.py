@@ -120,7 +120,7 @@ def _device_values(obj: Any) -> list[Any]:
 
 
 def _attributes_of(raw: Json) -> tuple[Mapping[str, Attribute], bool]:
-    """The attributes, and whether any is odd: only plain ones are shared."""
+    """The attributes, and whether any is odd; only plain attributes are shared."""
     check_object(raw)
     attributes: dict[str, Attribute] = {}
     has_odd = False

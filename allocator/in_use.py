@@ -5,8 +5,8 @@ Rules of this module
   2. Results with admin access hold nothing.
   3. Keys are complete: driver, pool and device.
 
-What readers derive from a pool's entry (masks, available counters) they keep until its version changes, so a
-search never copies the ledger and never visits pools nobody uses.
+Readers compute masks and available counters from a pool's entry and keep them until its version changes, so a search
+never copies the ledger, and never visits a pool of which nothing is held.
 
 Cost: `add` and `remove` O(results). Not here: what a search picks (`search`).
 
@@ -23,7 +23,7 @@ from allocator.model import Allocation, DeviceId, DeviceResult, PoolId
 from cel.quantity import Quantity
 
 _LOG_MAX: Final = 4096
-"""Changes remembered for readers that keep up; others look at everything again."""
+"""Changes that are remembered; a reader that has fallen further behind looks at everything again."""
 
 _SERIALS: Final = count()
 

@@ -3,8 +3,8 @@
 Rules of this module
   1. What `node_pools` returns depends on the slices, the node's name and labels, and the features: not on
      the order in which slices were put.
-  2. A change drops exactly what may depend on it; what `put_slice` and `remove_slice` return says which
-     nodes that is.
+  2. A change drops exactly what may depend on it; `put_slice` and `remove_slice` return the nodes of which verdicts may
+     change.
 
 The work is shared at three levels: a `PoolView` by all nodes for which the same slices of the pool are
 relevant, the pools without a node name by all nodes that match the same selectors, and a `NodePools` by
@@ -323,7 +323,7 @@ class Inventory:
         return pools
 
     def shared_pools(self, node: NodeView, features: Features) -> NodePools | None:
-        """The pools of a node that has none of its own, the same object for nodes that see the same; else None."""
+        """The pools of a node that has none of its own: one object for all nodes that see the same. Else None."""
         if not self.has_shared_slices or node.name in self._pools_of_node:
             return None
         try:

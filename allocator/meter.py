@@ -1,16 +1,16 @@
 """What answering takes, counted, and where it pauses: evaluations, compiling, looking at devices, trials of a search.
 
-Everything that can take long asks `check` before a piece of work and adds what the piece took. Who may not wait sets
-a limit (`allow`); the piece that would begin behind it does not, and `PausedError` unwinds to `allocate_in_parts` or
-`candidate_nodes`. What was done until then is kept where it is kept anyway (answers, masks, compiled selectors), so the
-same question asked again goes on there, and ends as it would have ended in one go.
+Everything that can take long asks `check` before a piece of work, and adds what the piece took. A caller that cannot
+wait sets a limit (`allow`). The first piece behind the limit does not begin: `PausedError` unwinds to
+`allocate_in_parts` or `candidate_nodes`. Finished work is kept where it is kept anyway (answers, masks, compiled
+selectors), so the same question asked again goes on from there, and ends as it would have ended in one go.
 
 Rules of this module
   1. Work is counted in units of `cel.work`, about 40 ns; `STEP` of them are a step, what others budget in.
   2. A piece of work is bounded: one evaluation, one stage of a compilation, one trial of a search.
   3. The first piece behind `allow` always begins, whatever it takes, so that asking again and again comes to an end.
-  4. What is remembered costs nothing. Whether a question pauses, and how often, follows from what was asked before;
-     its answer does not.
+  4. What is remembered costs nothing. Whether a question pauses, and how often, depends on what was asked before; its
+     answer does not.
 
 Not here: the budget of a search (`search`), which counts trials whatever they take, and ends in an answer.
 
@@ -36,7 +36,7 @@ class Meter:
     Attributes:
         spent: Work so far; grows only.
         stop_at: Where it pauses.
-        is_fresh: Whether no piece of work was done since the limit was set. Who has done one says so.
+        is_fresh: Whether no piece of work was done since the limit was set; whoever does one clears it.
     """
 
     def __init__(self) -> None:

@@ -153,8 +153,8 @@ class CounterSet(NamedTuple):
 class Device:
     """One device of a slice.
 
-    `binding_conditions` is None where the list is absent (it orders pools); `has_odd_attributes` tells that
-    some attribute is a list, of unknown type, or a malformed version.
+    `binding_conditions` is None where the list is absent (it orders pools); `has_odd_attributes`: some attribute is a
+    list, of unknown type, or a malformed version.
     """
 
     id: DeviceId

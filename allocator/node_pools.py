@@ -144,7 +144,7 @@ class NodePools:
         usable = fits = failed = unknown = 0
         for view, start in self.usable:
             if failed:
-                # Upstream would stop at the failure, and evaluations that fail can be the most expensive ones.
+                # Upstream stops at the failure, and an evaluation that fails can be the most expensive of all.
                 unknown |= ((1 << len(view.devices)) - 1) << start
                 continue
             mask = view.mask_for(slot)

@@ -15,7 +15,7 @@ FAILURES_MAX: Final = 8
 
 
 class Offer:
-    """How many devices of each node's own slices, and of the others, a slot accepts; kept current by slice."""
+    """The counts for one slot. `own` is by node; `shared` counts the slices that name no node."""
 
     def __init__(self, slot: Slot) -> None:
         self._slot: Final = slot

@@ -1,9 +1,9 @@
 """What is given out more often than there is of it: counters and capacities that allocations exceed.
 
-A search of ours never overdraws anything. Two schedulers that do not know of each other can, and so does a driver that
+Our search never overdraws anything. Two schedulers that do not know of each other can, and so can a driver that
 publishes less than before.
 
-Only slices of a pool's newest generation count; devices that no such slice has cannot be charged.
+Only slices of a pool's newest generation count; a device that is in none of them cannot be charged.
 
 Cost: O(devices of the pool). Not here: whole devices given twice, the ledger counts those (`in_use`).
 """

@@ -1,13 +1,13 @@
 """Searches that used up what one call allows and go on in a later call, as long as nothing changed for them.
 
-A scheduler that answers others in between cannot let one search run for its whole budget. A paused search reads the
-ledger and the pools it was begun with, so it goes on only when those are what they were; else it begins anew, and what
-it spent stays spent, so that a cluster in motion cannot keep it searching for ever.
+A scheduler that has other pods to serve cannot let one search run for its whole budget. A paused search reads the
+ledger and the pools with which it began, so it goes on only while those are unchanged. Otherwise it begins anew, and
+what it has spent stays spent: a cluster in motion cannot keep it searching for ever.
 
 Rules of this module
   1. The answer is the one that an uninterrupted search would give, or "exhausted" where restarts used up the budget.
-  2. At most `_PAUSED_MAX` searches are paused at once: they may be large. One more is not paused, so it ends exhausted,
-     unless one of the others was not asked about for `_STALE` pauses (its pod is gone).
+  2. At most `_PAUSED_MAX` searches are paused at once: they may be large. One more ends exhausted instead of pausing,
+     unless a paused search was not asked about for `_STALE` pauses (its pod is gone) and can make room.
 
 Cost: O(paused searches) for each call.
 """

@@ -290,7 +290,7 @@ def gather_pool(
 def _first_listed(slices: Sequence[ResourceSlice], features: Features) -> Sequence[ResourceSlice]:
     """Slices of which upstream's list could begin with any: it takes the pool's size from the first.
 
-    A node's own slices come before the others.
+    A node's own slices come before slices that name no node.
     """
     own = [
         slice_ for slice_ in slices if slice_.node_name and (features.has_137_semantics or not slice_.shared_counters)

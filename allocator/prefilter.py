@@ -1,11 +1,11 @@
 """Which nodes can never serve some claims: a bound from the slices alone, before any node is looked at.
 
-For every request it compares what it needs with how many devices a node's own slices and the slices without
-a node name could offer at best, whatever is in use. Nodes on which something could abort the pod are kept,
-so leaving the others out changes no verdict.
+Each request's need is compared with the devices that a node's own slices and the slices without a node name could
+offer at best, whatever is in use. A node on which something could abort the pod is always worth asking about, so no
+verdict changes.
 
-Cost: the first call for a plan looks at every device once, in parts where the meter says so; a call after no slice
-changed is a dictionary look-up, and one after some changed looks at those slices only.
+Cost: the first call for a plan looks at every device once, in parts where the meter says so. A later call looks at the
+slices that have changed since; where none has, it is a dictionary look-up.
 """
 
 from __future__ import annotations

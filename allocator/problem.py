@@ -24,8 +24,8 @@ class Problem:
 
     Attributes:
         usable: By slot index: devices that can be picked as long as nothing else is picked.
-        reachable: By slot index: usable, failed and unknown ones; what the search looks at.
-        doubtful: By slot index: failed and unknown ones that are not in use.
+        reachable: By slot index: the devices that the search looks at; usable, failed and unknown.
+        doubtful: By slot index: failed and unknown devices that are not in use.
         listed: By slot index: the devices of an All slot, in order.
         sharing: Devices of which allocations already hold shares.
     """
@@ -63,7 +63,7 @@ class Problem:
             self.reachable.append(usable | doubtful)
 
     def look_ahead(self) -> None:
-        """Decide what a search may ask for in the middle of a move, where it cannot pause: consumption of shares.
+        """Work out now what a search asks for in the middle of a move, where it cannot pause: consumption of shares.
 
         Raises:
             PausedError: not now.

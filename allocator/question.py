@@ -14,7 +14,7 @@ from allocator.inventory import Inventory
 from allocator.model import Claim, NodeView
 
 NO_SHARE_IDS: Final = repeat("")
-"""For allocations that nobody will store."""
+"""The share ids of allocations that nobody will store."""
 
 
 class Question(Struct, frozen=True, eq=False):

@@ -1,11 +1,11 @@
 """Plans that are remembered, and which of them are forgotten when there is too much.
 
 Rules of this module
-  1. A plan stays while claims want it, the one used last longest: at most `_PLANS_MAX`, and fewer where what is
-     remembered for their slots is more than `ENTRIES_MAX`.
-  2. Plans whose claims want nothing any more (`retire`) go first, and the last `_IDLE_MAX` of them are kept: claims of
-     the same template come again soon.
-  3. What is remembered for a plan's slots is forgotten one slot at a time, with each question.
+  1. At most `_PLANS_MAX` plans are kept, and fewer when more than `ENTRIES_MAX` entries are kept for their slots. The
+     plan that was used longest ago is dropped first.
+  2. Before that, plans whose claims want nothing any more are dropped (`retire`), all but the last `_IDLE_MAX`: claims
+     of the same template come again soon.
+  3. Entries are forgotten for one slot at a time, with each question.
 
 Cost: `get` of a known plan O(1).
 """
@@ -24,7 +24,7 @@ from allocator.slot_records import ENTRIES_MAX, SlotKey
 _PLANS_MAX: Final = 1024
 _IDLE_MAX: Final = 32
 _UNUSED_MAX: Final = 64
-"""Slots that no plan has any more, and for which things are still remembered."""
+"""Slots that no plan has any more, and for which entries are still kept."""
 
 PlanKey: TypeAlias = tuple[tuple[ClaimSpec, ...], Features]
 

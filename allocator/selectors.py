@@ -3,7 +3,7 @@
 A compiled selector knows which attributes and capacities it reads. Devices of one driver that agree on
 those get the same answer, so 4,000 devices of four models are four evaluations.
 
-Compiling and evaluating are what takes long about a claim: both are counted, and pause between two selectors (`meter`).
+Compiling and evaluating selectors is most of the work for a claim: both are counted, and pause between two (`meter`).
 
 Failures are values here, not exceptions: whether a failure matters is decided by whether the search
 reaches the device (upstream evaluates lazily, and an error aborts the whole pod).
@@ -40,7 +40,8 @@ T = TypeVar("T")
 
 _ANSWERS_MAX: Final = 100_000
 _CHEAP_ANSWERS_MAX: Final = 4_096
-"""Where evaluating is not much slower than looking up. So many are for so many devices: most are of no use again."""
+"""The limit where evaluating is not much slower than looking up: selectors that read what each device has for itself
+(a uuid) fill the table with answers that are never asked for again."""
 VIEW_WORK: Final = 60
 VIEW_NAME_WORK: Final = 15
 """Showing a device to expressions, and so much for each attribute and capacity."""
@@ -93,7 +94,7 @@ class _Compiled:
 class Matcher:
     """All selectors of a request: the class's first, then its own; every one must match.
 
-    To be asked when it is ready, which it is when `prepare` has returned once.
+    Ask it only when it is ready: once `prepare` has returned.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Shares of multi-allocatable devices during one search.
 
-Source: `allocatingCapacity` of structured/internal/incubating/allocator_incubating.go v0.36.3. The record
-of a device doubles as the marker "already shared", with which a further share is not charged counters again;
-here the marker is a count of its own.
+Source: `allocatingCapacity` of structured/internal/incubating/allocator_incubating.go v0.36.3. There a device's entry
+also means "already shared", so that a further share is not charged counters again; here that is a count of its own.
 """
 
 from __future__ import annotations

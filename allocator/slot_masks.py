@@ -3,9 +3,9 @@
 A `SlotMask` says what holds whatever else is allocated: selectors, gates, taints, and whether the capacity
 request fits an unused device. It is computed once for each slot key and pool view, and kept with the view.
 
-A selector failure stops the evaluation of a pool: the rest stays `unknown`, because upstream would have stopped there,
-and because a failing evaluation can be a very expensive one. What a search then decides of the rest is kept (`late`),
-but changes no mask: how a search goes must not depend on what was asked before.
+A selector failure stops the evaluation of a pool, and the devices behind it stay `unknown`: upstream would have stopped
+there, and a failing evaluation can be a very expensive one. When a search reaches an unknown device, its verdict is
+kept (`late`) but changes no mask: the course of a search must not depend on what was asked before.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SlotMask:
         usable: Fits, tolerated, and no gate forbids it: a candidate.
         failed: A selector cannot be answered (or 1.37: the capacity request makes no sense); `failures` says why.
         unknown: Behind a failure.
-        late: Device index -> verdict, of unknown ones that were decided when a search reached them.
+        late: Device index -> verdict, of unknown devices that a search has reached.
         consumption: Device index -> what a share would consume; only devices with capacities, and `fits`.
         decided: How many devices were decided, in order; all of them, or up to a failure, when it `is_done`.
     """

@@ -1,4 +1,4 @@
-"""Taints against tolerations; for nodes the rule is the same.
+"""Which taints a toleration covers, of devices and of nodes; which taints keep a request off a device.
 
 Source: k8s.io/dynamic-resource-allocation resourceclaim/devicetoleration.go (`ToleratesTaint`) and
 `taintPreventsAllocation` of the incubating allocator, v0.36.3. Admin access does not bypass taints, and

@@ -4,7 +4,7 @@ A driver that turns a whole device into partitions (or partitions it anew) publi
 of the pool. A claim that has one of the old devices keeps it, but the counters that partitions share know nothing of
 it: they are consumed by published devices only. So the hardware is given out again, by upstream's allocator too.
 
-Not here: devices that are merely withdrawn, from a pool without partitions: nothing is given out in their place.
+Not here: devices that a pool without partitions withdraws: nothing is given out in their place.
 """
 
 from __future__ import annotations
