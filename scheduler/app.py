@@ -3,7 +3,7 @@
 Everything runs on one event loop.
 
 Rules of this module
-  1. Leaving the context stops everything for certain: watches first, then writes in flight are awaited, then the rest.
+  1. Leaving the context stops everything: watches first, then writes in flight are awaited, then the rest.
   2. An exception out of the machine is a defect: it ends the app with that exception, for a wrong state must not go on.
   3. With leader election nothing is read before the lease is held, and losing it ends the app: what the machine knows
      is then somebody else's to change.
@@ -51,7 +51,7 @@ _LEASE_NAMESPACE: Final = "kube-system"
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What there is once the API server has been found usable."""
+    """The parts that exist once the API server has been found usable."""
 
     machine: Machine
     turns: MachineTurns
@@ -82,7 +82,7 @@ class SchedulerApp:
     ) -> None:
         """Args:
         stages: Where to count what the time goes for, None to count nothing.
-        recorder: Takes what the machine is told and decides; closed by whoever opened it.
+        recorder: Takes the machine's inputs and decisions; its opener closes it.
         is_patient: Wait for an API server that does not answer yet, instead of raising.
         """
         self.config = config or Config()
@@ -300,7 +300,7 @@ class SchedulerApp:
                 gc.enable()
 
     async def synced(self) -> None:
-        """Wait until every kind has been listed and the machine has been told; raises what ended the machine."""
+        """Wait until the machine has observed a list of every kind; raises what ended the machine."""
         await self.run_until(self._synced)
 
     async def run_until(self, stopped: asyncio.Event) -> None:
@@ -315,7 +315,7 @@ class SchedulerApp:
                 one.cancel()
 
     def problems(self) -> list[str]:
-        """Why the scheduler is not ready: not its turn, caches not filled or stale, permissions, the machine's own."""
+        """Why the scheduler is not ready: no lease, caches not filled or stale, permissions, the machine's problems."""
         running = self.running
         if running is None:
             return [self._starting]

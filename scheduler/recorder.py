@@ -1,16 +1,15 @@
-"""Recordings as files: what a machine is built from, its inputs and decisions as they come, and the same again.
+"""Recordings as files: the settings of a machine, its inputs and its decisions; writing them, and replaying them.
 
     {"recording": "dra-scheduler", "version": 1, "program": "0.1.0", "profiles": [...], "features": {...}, ...}
     {"at": 1800000000000, "given": {"$": "inputs.NodeObserved", ...}, "decided": []}
     ...
 
 Rules of this module
-  1. A file holds one life after the other: a process that is started again goes on in the same file, with a first line
-     of its own.
-  2. What cannot be written ends the recording, never the scheduler.
-  3. Entries leave this process with each `flush`; the app does that before the requests they decided are sent.
+  1. A file holds the lives of one process after the other: each begins with a first line of its own.
+  2. A write that fails ends the recording, never the scheduler.
+  3. Entries leave this process with each `flush`. The app flushes before it sends the requests that were decided.
 
-Not here: entries (`core.recording`), what is told of a replay (`cli.replay`).
+Not here: entries (`core.recording`), the report of a replay (`cli.replay`).
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first line whose decisions are others now."""
+    """The first line whose decisions differ now."""
 
     line: int
     recorded: Entry
@@ -194,10 +193,10 @@ def program_version() -> str:
 
 
 def replay(lines: Iterable[bytes]) -> Replayed:
-    """Tell new machines what the recorded ones were told, up to the first difference.
+    """Give new machines the recorded inputs, up to the first difference.
 
     Args:
-        lines: Of the file, each with its end.
+        lines: Of the file, each with its line end.
 
     Raises:
         LineError: A line cannot be read.
@@ -247,7 +246,7 @@ def _begin(head: dict[str, Any], number: int) -> Replay:
         return recipe.machine(new_uid).handle
 
     try:
-        # What the core noted for the log would be kept for ever.
+        # Nobody would empty the notes for the log.
         settings = CoreSettings(**{**head["settings"], "takes_notes": False})
         profiles = tuple(
             ProfileRecipe(**{**one, "ignored_fields": tuple(one["ignored_fields"])}) for one in head["profiles"]

@@ -1,4 +1,4 @@
-"""Which version of a kind this server serves, if any: asked of its discovery documents, each time anew.
+"""The version in which this server serves a kind, if any; its discovery documents are read each time.
 
 Not here: when to ask (`watch`: before each list), and what to do where there is none.
 
@@ -18,7 +18,7 @@ from scheduler.kube.requests import Accepted, ApiClient, Outcome, Rejected, Unde
 
 
 class ServedAs(NamedTuple):
-    """Where a kind may be found that not every server serves: the first of `versions` that this one has."""
+    """A kind that not every server serves, in the first of `versions` that the server has."""
 
     group: str
     versions: tuple[str, ...]
@@ -40,7 +40,7 @@ class _ResourceList(msgspec.Struct):
 
 
 class UnansweredError(Exception):
-    """The server did not say what it serves; `outcome` is what it said instead."""
+    """The server did not say what it serves; `outcome` is its answer."""
 
     def __init__(self, path: str, outcome: Outcome) -> None:
         super().__init__(f"GET {path}: {getattr(outcome, 'message', outcome)}")

@@ -1,4 +1,4 @@
-"""Time at the border: one millisecond clock for the machine, how long we may have slept, and times as texts.
+"""Time at the border: the machine's clock in milliseconds, clocks that notice a sleep, and times as texts.
 
 The machine's clock is Unix time that never goes back: it is read once from the wall and then advanced by the event
 loop's monotonic clock, so a test that drives the loop's time drives the machine's too.
@@ -44,15 +44,15 @@ Moment: TypeAlias = tuple[float, ...]
 def read_clocks() -> Moment:
     """Seconds by every clock that may have noticed a sleep: wall, monotonic and, where there is one, since boot.
 
-    A stopped process is seen by all of them, a suspended laptop not by the monotonic one, and a virtual machine that
-    was paused from outside often by none but the wall, once that has been set right.
+    All of them notice a stopped process. The monotonic clock misses the sleep of a laptop. A virtual machine that was
+    paused from outside is often noticed by the wall clock only, after that has been set right.
     """
     awake = (time.time(), time.monotonic())
     return (*awake, time.clock_gettime(_BOOTTIME)) if _BOOTTIME is not None else awake
 
 
 def most_elapsed_s(since: Moment, now: Moment) -> float:
-    """Seconds between two moments by the clock that says most; a wall clock that was set back says little."""
+    """Seconds between two moments, by the clock on which most time has passed (a wall clock may be set back)."""
     return max(later - earlier for earlier, later in zip(since, now, strict=True))
 
 

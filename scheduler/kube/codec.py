@@ -129,7 +129,7 @@ Decoded = TypeVar("Decoded")
 
 
 class _DecodedOnce(Generic[Decoded]):
-    """What a decoder said of each distinct text so far, a value or the problem; bounded, oldest out first."""
+    """The answers of a decoder by text, a value or the problem; bounded, the oldest is forgotten first."""
 
     def __init__(self, decode: Callable[[Any], Decoded], size_max: int) -> None:
         self._decode = decode
@@ -153,9 +153,9 @@ class _DecodedOnce(Generic[Decoded]):
 
 
 def salvage_allocation(raw: bytes) -> Allocation | None:
-    """The devices of an allocation that cannot be read whole: whatever else it says, they are not free.
+    """The devices of an allocation that cannot be read as a whole: they are certainly not free.
 
-    Every result that names a device counts as a dedicated one. None when none does.
+    Every result that names a device counts as a dedicated device. None when no result does.
     """
     try:
         results = orjson.loads(raw)["devices"]["results"]
@@ -242,7 +242,7 @@ def _observed_namespace(namespace: Namespace) -> tuple[PodMeta, Input]:
 
 
 def _slice_observer(selector: TextSelector | None) -> Callable[[msgspec.Raw], tuple[PodMeta, Input]]:
-    """A slice that is not selected is told as gone: it may have been selected before."""
+    """A slice that is not selected counts as deleted: it may have been selected before."""
 
     def observed(raw: msgspec.Raw) -> tuple[PodMeta, Input]:
         meta = _checked(meta_decoder.decode(raw).metadata)
@@ -260,7 +260,7 @@ def _observed_class(raw: msgspec.Raw) -> tuple[PodMeta, Input]:
 
 
 def _observed_taint_rule(wire: _WireTaintRule) -> tuple[PodMeta, Input]:
-    """Raises ValueError for a selector that this program cannot apply: half of it would taint too much."""
+    """Raises ValueError for a selector that this program cannot apply: a part of it would taint too much."""
     meta, wanted, taint = _checked(wire.metadata), wire.spec.device_selector, wire.spec.taint
     selector = None
     if wanted is not None:
@@ -290,7 +290,7 @@ class Codec:
     """The kinds this program watches, in the order in which they are worth knowing.
 
     Args:
-        slices: The only ResourceSlices to tell of, None for all.
+        slices: The only ResourceSlices to observe, None for all.
         observe: Counts what decoding takes.
     """
 
@@ -348,7 +348,7 @@ class Codec:
             "",
             _WireTaintRule,
             _observed_taint_rule,
-            # One that becomes undecodable goes on tainting what it tainted, so it does not withdraw the broken.
+            # A rule that becomes undecodable keeps its taints, so `withdraws_broken` is False.
             lambda n, _, revision: TaintRuleDeleted(n.name, revision),
             served_as=ServedAs(RESOURCE_GROUP, TAINT_RULE_VERSIONS, "devicetaintrules"),
         )

@@ -1,10 +1,9 @@
 """Where the API server is and how we prove who we are.
 
-`Connection` describes it (an address, a kubeconfig, or the pod we run in); `Credentials` is the opened form that the
-request layer uses, and that is read again: when one of its files has other content (looked at every `RECHECK_S`), when
-an exec plugin's answer is about to expire, when the server refuses the token (401), and when a certificate is not
-trusted and the files say something else by now. So a rotated authority, token or client certificate costs at most one
-refused request.
+`Connection` describes it (an address, a kubeconfig, or the pod we run in). `Credentials` is the opened form that the
+request layer uses. It is read again when one of its files has changed (checked every `RECHECK_S`), when an exec
+plugin's answer is about to expire, when the server refuses the token (401), and when a certificate is not trusted and
+the files have changed. So a rotated authority, token or client certificate costs at most one refused request.
 
 Not here: kubeconfig files and their errors (`kubeconfig`), plugins (`exec_plugin`), sending anything (`requests`).
 kubernetes-asyncio is used for `auth-provider` (OIDC) only, and imported only then: it costs 0.3 s and 70 MiB.
@@ -88,7 +87,7 @@ class Connection:
         )
 
     def own_namespace(self) -> str | None:
-        """The namespace of the pod that we run in; None when it is not by its service account that we connect."""
+        """The namespace of the pod that we run in; None when we do not connect with its service account."""
         if not self.in_cluster:
             return None
         try:
@@ -171,7 +170,7 @@ class Credentials:
             else:
                 await self.refresh_if_changed(generation)
         except CredentialsError as error:
-            # Perhaps half written: what we have may still be good, and is asked about again soon.
+            # The file may be half written. The credentials that we have may still be good; we look again soon.
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 log.warning("credentials cannot be read again, those read before are used: %s", error)
@@ -262,7 +261,7 @@ def _tls_context(access: Access) -> ssl.SSLContext:
 
 
 def _load_chain(context: ssl.SSLContext, pem: bytes) -> None:
-    """OpenSSL reads a chain from files only: from one in memory, or one that is ours alone and gone afterwards."""
+    """OpenSSL reads a chain from files only: here from a file in memory, or from a temporary file."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("client-certificate"), "wb") as memory:
             memory.write(pem)
@@ -276,7 +275,7 @@ def _load_chain(context: ssl.SSLContext, pem: bytes) -> None:
 
 
 def _text(pem: bytes) -> str:
-    # A bundle may have comments in any language; only what is between the lines of dashes counts.
+    # A bundle may have comments in any language; only the text between the lines of dashes counts.
     return pem.decode("ascii", "ignore")
 
 

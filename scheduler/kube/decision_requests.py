@@ -1,4 +1,4 @@
-"""For each decision the request that carries it out, the right it needs, and what its reply tells the machine.
+"""For each decision the request that carries it out, the right it needs, and the answer that its reply is.
 
 Rules of this module
   1. One `match` over the decisions: a decision that is missing there is an error of mypy.
@@ -123,7 +123,7 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
 
 
 def answer_of(decision: Answered, request: Request, outcome: Outcome, codec: Codec) -> Answer:
-    """What the machine observes of the outcome.
+    """The machine's input for an outcome.
 
     Raises:
         UndecodableError: It was written for certain, and what the server answered cannot be read.

@@ -1,14 +1,14 @@
 """Events for people: created, counted when they repeat, and dropped before they can hurt.
 
-The first of equal events (same object, type, reason, action, note) is created; repeats within six minutes raise the
-`series.count` of that one, which is sent at most once per `series_pause_s`. A token bucket bounds what is sent at all.
+The first of equal events (same object, type, reason, action, note) is created. Repeats within six minutes raise its
+`series.count`, which is sent at most once per `series_pause_s`. A token bucket bounds all requests.
 
 Rules of this module
   1. Best effort: an event is never answered, never retried, and never holds up a write.
   2. Memory is bounded: at most `waiting_max` events wait, at most `series_max` are remembered.
-  3. Namespaces take turns: neither many events of one, nor its requests that hang, delay the others' for long.
+  3. Namespaces take turns: many events of one namespace, or its requests that hang, do not delay other namespaces long.
 
-Not here: HTTP (`executor` sends what `next_request` gives out).
+Not here: HTTP (`executor` sends the requests).
 
 Source: client-go v0.36.3 tools/events event_broadcaster.go; differs on purpose: the note is part of what makes events
 equal, so `kubectl describe` shows the reason of now, not of six minutes ago.
@@ -116,7 +116,7 @@ class EventSeries:
         return 0.0 if self._tokens >= 1 else (1 - self._tokens) / self._per_ms / 1000
 
     def next_request(self, now_ms: int, may_send: Callable[[str], bool] = lambda _: True) -> EventRequest | None:
-        """The next request, or None when there is none, or it is too early (`wait_s`), or nobody who waits `may_send`.
+        """The next request; None when no event waits, when it is too early (`wait_s`), or when no namespace `may_send`.
 
         Args:
             may_send: Whether a namespace may have one more request under way.
@@ -153,7 +153,7 @@ class EventSeries:
         return event
 
     def forget(self, event: RecordEvent) -> None:
-        """Its object does not exist on the server: the next such event is created anew."""
+        """The event does not exist on the server: the next equal event is created."""
         self._series_by_event.pop(event, None)
 
     def _created(self, event: RecordEvent, series: _Series) -> bytes:

@@ -1,13 +1,13 @@
 """A claim sent back as the API server has it, byte for byte, with a finalizer or other consumers.
 
 A patch makes the API server write the whole object as JSON and read it again. Opaque parameters are stored as the text
-in which their author sent them; a text with blanks between its tokens, or with `<`, `>` or `&`, comes out of that as
-another one, and the server refuses: `spec` (or `status.allocation`) is immutable. Python's `json.dumps` writes such
-texts, so every claim with parameters that was created with a Python client is one. Protobuf carries the text as it is,
-and in between nothing needs to be understood but the fields that change.
+that their author sent. A text with blanks between its tokens, or with `<`, `>` or `&`, is changed on that way, and the
+server refuses the patch: `spec` (or `status.allocation`) is immutable. Python's `json.dumps` writes such texts, so this
+concerns every claim with parameters that a Python client created. Protobuf carries the text unchanged, and only the
+fields that we set must be understood.
 
 Rules of this module
-  1. Fields that are not changed are copied as bytes, known or not.
+  1. All other fields are copied as bytes, also unknown fields.
 
 Not here: the wire format (`model.protobuf_wire`).
 

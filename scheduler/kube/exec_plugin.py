@@ -1,8 +1,8 @@
 """Exec plugins of a kubeconfig: a program of the cloud's that prints a token or a client certificate.
 
 Rules of this module
-  1. A plugin has `timeout_s`; then it is ended, and whatever it started that still is in its process group.
-  2. An error names the user of the kubeconfig, the command, and what the plugin itself said.
+  1. After `timeout_s` the plugin is ended, with all processes of its group.
+  2. An error names the user of the kubeconfig, the command, and what the plugin wrote to stderr.
 
 Source: client-go v0.36.3 plugin/pkg/client/auth/exec/exec.go.
 """
@@ -44,8 +44,8 @@ async def run_plugin(plugin: ExecPlugin, *, timeout_s: float) -> ExecCredential:
     is_interactive = plugin.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive_mode == "Always" and not is_interactive:
         raise CredentialsError(f"{where}: it wants to ask (interactiveMode: Always), and there is no terminal")
-    told: dict[str, Any] = {"interactive": is_interactive} | ({"cluster": plugin.cluster} if plugin.cluster else {})
-    question = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": told}
+    spec: dict[str, Any] = {"interactive": is_interactive} | ({"cluster": plugin.cluster} if plugin.cluster else {})
+    question = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
     try:
         process = await asyncio.create_subprocess_exec(
             plugin.command,
@@ -53,9 +53,9 @@ async def run_plugin(plugin: ExecPlugin, *, timeout_s: float) -> ExecCredential:
             env={**os.environ, **dict(plugin.environment), "KUBERNETES_EXEC_INFO": json.dumps(question)},
             stdin=None if is_interactive else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            # What it asks, it asks there.
+            # An interactive plugin asks its questions there.
             stderr=None if is_interactive else asyncio.subprocess.PIPE,
-            # A group of its own, to end it with all that it started; at a terminal it could not read from that.
+            # With a group of its own it is ended with all that it started; but then it could not read from a terminal.
             start_new_session=not is_interactive,
         )
     except (OSError, ValueError) as error:

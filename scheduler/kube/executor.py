@@ -2,9 +2,10 @@
 
 Rules of this module
   1. Every decision with an id is answered by exactly one input, also when the program stops.
-  2. Decisions about one object are executed in the order given, one at a time; others overlap, `in_flight_max` at once,
-     shared by namespaces (`fair_lanes`), a namespace's pods and its claims apart: what hangs for one kind does not keep
-     the conditions back that say so. One more is sent for each of these that has none under way.
+  2. Decisions about one object are executed in the order given, one at a time. Decisions about different objects
+     overlap, `in_flight_max` at once, shared fairly (`fair_lanes`) by the pods of each namespace and the claims of each
+     namespace: when writes to claims hang, the pods' conditions that say so are still written. A sharer without a
+     request under way may always send one.
   3. Nothing is decided here: no retry of a write, no look at the machine's state.
 
 Not here: the request of a decision, and the answer that a reply is (`decision_requests`); how events are counted
@@ -86,11 +87,11 @@ class Executor:
 
     Args:
         deliver: Takes each answer; synchronous, must not raise.
-        on_write: Told the decision's class name, the outcome's class name and the duration in seconds.
+        on_write: Called with the decision's class name, the outcome's class name and the duration in seconds.
         drain_s: How long leaving waits for writes in flight.
 
     Attributes:
-        is_drained: Whether nothing was under way any more when it was left.
+        is_drained: Whether all requests were answered when the context was left.
     """
 
     def __init__(
@@ -147,7 +148,7 @@ class Executor:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        # Rule 1, for whoever reads a recording afterwards: what was never sent, or was cut, is unknown.
+        # Rule 1, for readers of a recording: the outcome of a write that was cut, or never sent, is unknown.
         for lane in self._lanes.values():
             for decision in lane.decisions:
                 self._deliver(WriteOutcomeUnknown(decision.id, "the scheduler stopped"))
@@ -215,7 +216,7 @@ class Executor:
         return answer
 
     def _note(self, lane: _Lane, decision: Answered, outcome: Outcome) -> None:
-        """A read says nothing of writes. Neither does an object that is gone or has changed."""
+        """Reads are no sign whether writes fail. Neither is an object that is gone or has changed."""
         if isinstance(decision, ReadClaim | ReadPod):
             return
         match outcome:
@@ -297,7 +298,7 @@ class Executor:
                 if wait_s:
                     await asyncio.sleep(wait_s)
                 else:
-                    self._has_events.clear()  # there are none, or all are of namespaces that have their share of slots
+                    self._has_events.clear()  # no event, or none of a namespace that may take a slot
                 continue
             self._event_slots.take(request.event.namespace)
             try:

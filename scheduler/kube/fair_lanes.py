@@ -1,14 +1,14 @@
 """Whose turn it is to send: lanes of decisions that are ready, by sharer, and a share of the slots for each.
 
-A sharer is a namespace's pods or its claims; which, is the executor's matter.
+A sharer is the pods of a namespace, or its claims; the executor names them.
 
 Rules of this module
   1. Sharers take turns; within one, what was ready first is sent first.
-  2. A sharer that has its share of the slots (`core.fair_places`) is passed by until one comes back, so requests
-     that hang for one leave slots to the others.
+  2. A sharer that has its share of the slots (`core.fair_places`) is passed by until a slot comes back. So requests of
+     one sharer that hang leave slots to the others.
   3. A sharer whose last write failed has `FAILING_SLOTS` until a write of that kind succeeds. Its pods come out of
      their backoff together, and hundreds of writes that a webhook refuses took the API server's CPU from everybody.
-  4. Whoever took a lane gives its slot back, once.
+  4. Who takes a lane gives its slot back once.
 
 Cost: O(1) for each lane, and O(slots) when sharers are passed by: only those that have slots can be.
 """

@@ -1,11 +1,11 @@
 """Feature gates of the API server, read from its metrics: a field whose gate is off is dropped from what users write.
 
-The server says nothing when it drops a field, so a claim may ask for less than its author wrote. This is the only place
-where a client can see why. Reading it needs `get` on the non-resource URL /metrics; without it nothing is said.
+The server drops a field without a word, so a claim may ask for less than its author wrote. Only the metrics show why.
+Reading them needs `get` on the non-resource URL /metrics; without that right nothing is reported.
 
-It drops fields of what we write, too: an allocation without its shareID takes the whole device, and without its
-bindingConditions its pod would be bound too early. `features_left` keeps the allocator from making such ones where the
-gates can be seen; `dropped_fields` finds them in the server's reply where they cannot.
+The server drops fields of our writes, too: an allocation without its shareID takes the whole device, and without its
+bindingConditions the pod would be bound too early. Where the gates can be read, `features_left` keeps the allocator
+from making such allocations; elsewhere `dropped_fields` finds the loss in the server's reply.
 
 Source: component-base/metrics/prometheus/feature (`kubernetes_feature_enabled`), pkg/registry/resource/*/strategy.go
 (dropDisabledFields) v1.36.3.
@@ -79,7 +79,7 @@ def features_left(features: Features, gates: Mapping[str, bool]) -> Features:
 def dropped_fields(written: Allocation, stored: Allocation | None) -> tuple[str, ...]:
     """What an accepted write of an allocation lost, sorted: "shareID (feature gate DRAConsumableCapacity)".
 
-    An allocation that is not there, or has other results, is not for us to explain: PreBind compares again.
+    An allocation that is missing or has other results is not explained here: PreBind compares it again.
     """
     if stored is None or len(stored.results) != len(written.results):
         return ()

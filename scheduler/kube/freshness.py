@@ -1,11 +1,11 @@
-"""How long ago the API server was last heard of, and what follows: first not ready, after minutes not alive.
+"""The silence of the API server, and its consequences: first not ready, after minutes not alive.
 
-Whatever is lost (its certificate, the network, the name, its storage, our credentials), a watch falls silent and cannot
-be begun again. A quiet cluster is none of these: bookmarks come every minute.
+Whatever is broken (its certificate, the network, the name, its storage, our credentials), a watch falls silent and
+cannot begin again. A quiet cluster is not silent: bookmarks come every minute.
 
-Not ready: *some* kind has been silent for long; what is decided may rest on what is no longer so. Not alive: *all*
-kinds have, for much longer; a new process begins with fresh credentials, names and connections. One kind alone
-(refused, failing in storage) is no reason to end what still works: a new process would not get it either, and never be
+Not ready: *some* kind has been silent for long, so decisions may rest on old facts. Not alive: *all* kinds have been
+silent for much longer; a new process begins with fresh credentials, names and connections. A single silent kind
+(refused, or failing in storage) is no reason to end: a new process would not get that kind either, and would never be
 ready.
 """
 
@@ -20,9 +20,10 @@ class Freshness:
     """Of some watches. Times are the event loop's, in seconds.
 
     Args:
-        begun_s: What counts as heard at the beginning.
-        ready_s, alive_s: The silence after which it is not; None: never.
-        accepted_s: When a request was last accepted: who waits for a lease watches nothing yet, and asks for that.
+        begun_s: Counts as the last sign of life at the beginning.
+        ready_s, alive_s: The silence after which it is not ready, not alive; None: never.
+        accepted_s: When a request was last accepted: a process that waits for its lease asks for that, and watches
+            nothing.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Freshness:
         self._accepted_s = accepted_s
 
     def problems_ready(self, now_s: float) -> list[str]:
-        """A line for each kind that is stale; those never listed are somebody else's complaint."""
+        """A line for each stale kind; kinds that were never listed are reported by the app."""
         return [
             f"{one.kind.name}: nothing heard for {self._silence_s(one, now_s):.0f} s{because(one)}"
             for one in self._watched()

@@ -1,15 +1,16 @@
 """/livez, /readyz and /metrics over HTTP, answered on the scheduler's own event loop.
 
-Live: the loop answers, the machine's last turn was not too long ago a failure, and the API server was heard of within
-minutes. Ready: all caches are filled and fresh, and no permission is missing. The bodies list what is wrong, one line
-each, as kube-scheduler's `?verbose` does.
+Live: the loop answers, inputs do not wait for long, the machine has not failed, and the API server was heard of within
+minutes. Ready: all caches are filled and fresh, and no permission is missing. The bodies have a line for each problem,
+as kube-scheduler's `?verbose` does.
 
 Rules of this module
-  1. Whoever asks gets an answer that was made after he asked; those who ask at the same time share it.
-  2. An answer is made at most once in its gap, and takes at most a tenth of the time: who asks in a hurry waits.
-  3. There are at most `connections_max` connections. A new one always gets in: another one goes, of the address that
-     has most of them, and of these the one that has been idle longest. So a kubelet's probe passes a crowd.
-  4. Whoever has not sent a request's head in time is cut.
+  1. An answer is made after its request came; requests that wait at the same time share an answer.
+  2. An answer is made at most once in its gap, and making answers takes at most a tenth of the time; requests wait.
+  3. There are at most `connections_max` connections. A new connection is always accepted. To make room, an old one is
+     cut: of the address that has most connections the one that has been idle longest. So a kubelet's probe gets
+         through.
+  4. A connection that does not send a request's head in time is cut.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class HealthServer:
     Args:
         address: Where to listen; "0.0.0.0" and "::" both mean all addresses of both families, as in kube-scheduler.
         problems_alive, problems_ready: What is wrong now; empty when all is well.
-        notes_ready: What people should know and is no reason not to be ready; lines after the verdict.
+        notes_ready: Lines after the verdict, for people; they do not change it.
         metrics: The exposition and its content type.
     """
 
@@ -142,7 +143,7 @@ def _verdict(problems: Sequence[str], notes: Sequence[str] = ()) -> _Answer:
 
 
 class _Paced(Generic[_T]):
-    """Work that is done now and then, for all who wait for it (rules 1 and 2)."""
+    """Work that is done for all who wait for it at once (rules 1 and 2)."""
 
     def __init__(self, work: Callable[[], _T], gap_s: float) -> None:
         self._work = work
@@ -158,7 +159,7 @@ class _Paced(Generic[_T]):
                 return self._do(loop)
             self._waiting = loop.create_future()
             loop.call_at(self._next_s, self._do_for_all, loop, self._waiting)
-        # Whoever goes away must not take the others' answer with him.
+        # A client that goes away must not cancel the answer for the others.
         return await asyncio.shield(self._waiting)
 
     def _do(self, loop: asyncio.AbstractEventLoop) -> _T:

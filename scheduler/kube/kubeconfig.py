@@ -2,8 +2,8 @@
 
 Rules of this module
   1. An error names the file, the context, the cluster or user, the field, what is wrong with it, and what to do.
-  2. What kubectl would do and we cannot is refused, never left out: whoever restricted himself with `as` is restricted.
-  3. Every file is read through a `Reader`, which remembers what it read: so a change can be noticed.
+  2. What kubectl does and we cannot do is refused, never ignored: a user who restricts himself with `as` is restricted.
+  3. Every file is read through a `Reader`, which remembers the content and so notices a change.
 
 Not here: running exec plugins (`exec_plugin`), contexts of TLS and refreshing (`credentials`).
 
@@ -87,7 +87,7 @@ def _digest(content: bytes | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
-    """A program that gives credentials. `where` begins its errors; `cluster` is what it is told of the cluster."""
+    """A program that gives credentials. `where` begins its errors; `cluster` is the cluster's part of its input."""
 
     where: str
     command: str
@@ -262,7 +262,7 @@ def _find(contents: _Contents, section: str, name: str, where: str, *, hint: str
     """The first entry of that name."""
     noun = _SECTIONS[section]
     for path, content in contents:
-        # All of them: what is there twice may come after what is looked for.
+        # Read to the end: a name that is there twice is an error, wherever it stands.
         for other, value in tuple(_entries(path, content, section)):
             if other == name:
                 if value is not None and not isinstance(value, dict):
@@ -270,8 +270,8 @@ def _find(contents: _Contents, section: str, name: str, where: str, *, hint: str
                 return _Entry(path, f'{path}: {noun} "{name}"', value or {})
     known = _names(contents, section)
     near = difflib.get_close_matches(name, known, n=1)
-    told = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(known) or 'none'}"
-    raise CredentialsError(f'{where}: there is no {noun} "{name}"; {hint}{told}')
+    advice = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(known) or 'none'}"
+    raise CredentialsError(f'{where}: there is no {noun} "{name}"; {hint}{advice}')
 
 
 def _access(origin: str, cluster: _Entry, user: _Entry, reader: Reader) -> Access:
@@ -415,7 +415,7 @@ def _exec_plugin(section: _Entry, cluster: _Entry, authority: bytes | None) -> E
         api_version=version,
         interactive_mode=mode,
         install_hint=section.text("installHint").strip(),
-        cluster=_told_cluster(cluster, authority) if section.flag("provideClusterInfo") else None,
+        cluster=_cluster_info(cluster, authority) if section.flag("provideClusterInfo") else None,
     )
 
 
@@ -430,18 +430,18 @@ def _environment(section: _Entry) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def _told_cluster(cluster: _Entry, authority: bytes | None) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _cluster_info(cluster: _Entry, authority: bytes | None) -> dict[str, Any]:
+    info: dict[str, Any] = {
         name: cluster.fields[name]
         for name in ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
         if cluster.fields.get(name)
     }
     if authority is not None:
-        told["certificate-authority-data"] = base64.b64encode(authority).decode()
+        info["certificate-authority-data"] = base64.b64encode(authority).decode()
     for one in cluster.fields.get("extensions") or ():
         if isinstance(one, dict) and one.get("name") == _EXEC_EXTENSION:
-            told["config"] = one.get("extension")
-    return told
+            info["config"] = one.get("extension")
+    return info
 
 
 def _for_library(url: str, user: _Entry) -> dict[str, Any]:

@@ -1,27 +1,27 @@
-"""A coordination.k8s.io/v1 Lease in client-go's shape: who holds it may write, everybody else waits.
+"""A coordination.k8s.io/v1 Lease in client-go's shape: its holder may write, all other processes wait.
 
-The same record and rules as client-go's LeaderElector with a LeaseLock, so Go programs and this one exclude each other:
-one PUT that is conditional on the revision takes or renews the lease; a lease that somebody holds has run out when its
-record has not *changed* for its `leaseDurationSeconds` by our clock, counted from when we saw it, whatever times are
-written in it; who leaves in order writes an empty holder, so that the next one need not wait.
+The record and the rules are those of client-go's LeaderElector with a LeaseLock, so Go programs and this one exclude
+each other. One PUT that is conditional on the revision takes or renews the lease. Somebody else's lease has run out
+when its record has not *changed* for `leaseDurationSeconds`, by our clock and from when we saw it; the times written in
+it do not matter. A holder that ends in order writes an empty holder, so that the next one need not wait.
 
 Rules of this module
   1. `may_write` is true only while less than the renew deadline has passed since the last renewal that the server is
      known to have stored, counted from when that request was *sent*, by the clock on which most time has passed.
-     The next holder counts a longer time from later, so it begins only after we have ended.
-  2. Once false again it stays so: a lease that was lost is not taken back by the same process. It is lost too when it
-     is seen without our name, or not at all: somebody may have held it meanwhile.
-  3. A renewal is never in doubt: a request without a known outcome renews nothing, and reading shows what it did.
-  4. Each request has a third of the renew deadline: one that hangs does not cost the lease.
+     The next holder counts a longer time from a later moment, so it begins after we have ended.
+  2. A lost lease stays lost: the same process does not take it back. It is lost, too, when the object is gone or has
+     another holder: somebody may have held it meanwhile.
+  3. A renewal is never in doubt: a request without a known outcome renews nothing, and reading shows its effect.
+  4. Each request has a third of the renew deadline, so a request that hangs does not cost the lease.
 
-Not here: what is not sent without the lease (`requests`), what happens when it is lost (`scheduler.app`).
+Not here: holding writes back without the lease (`requests`), the consequences of its loss (`scheduler.app`).
 
 Cost, measured: 0.04 s of CPU a minute with a renewal each 2 s; 3 µs for `may_write`.
 
 Source: k8s.io/client-go v0.36.3 tools/leaderelection (`tryAcquireOrRenew`, `release`) and resourcelock/leaselock.go.
-Differs on purpose: a holder who does not read its own name knows that it has lost, without waiting for its deadline;
-who waits looks again when the lease runs out and at least each `retry_period_s`, where client-go waits up to 2.2 of
-them; after the deadline nothing is tried any more. See docs/adr/0019-lease.md.
+Differs on purpose: a holder that reads another name knows at once that it has lost, not only at its deadline. A waiting
+process looks again when the lease runs out and at least each `retry_period_s`; client-go waits up to 2.2 of them. After
+the deadline nothing is tried any more. See docs/adr/0019-lease.md.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ log = logging.getLogger(__name__)
 
 LEASE_API: Final = "/apis/coordination.k8s.io/v1"
 REQUESTS_IN_DEADLINE: Final = 3
-_HAIR_S: Final = 0.01  # timers may fire a hair early, and would find what they wait for not over yet
+_HAIR_S: Final = 0.01  # timers may fire a hair early
 
 _Object = dict[str, Any]
 
 
 class LeaseLostError(Exception):
-    """Somebody else may be scheduling by now; the text says which lease was lost, and why."""
+    """Another process may be scheduling by now; the text names the lost lease and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Lease:
     """One Lease object, and what we know of it.
 
     Args:
-        identity: Names this process and no other: a process that starts again is somebody else.
+        identity: Names this process and no other, not even the same program started again.
         clocks: What `may_write` is measured with.
         jitter: 0..1, drawn before each wait for somebody else's lease.
     """
@@ -97,7 +97,7 @@ class Lease:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.name = f"{namespace}/{name}"
-        self.failure: str | None = None  # why the last attempt came to nothing, other than that somebody holds it
+        self.failure: str | None = None  # why the last attempt failed; None when somebody else holds the lease
         self._client = client
         self._reporter = reporter
         self._namespace = namespace
@@ -177,7 +177,7 @@ class Lease:
                 raise LeaseLostError(self.problem())
 
     async def release(self) -> None:
-        """Give it up, so that the next one need not wait; nothing when it is not ours, or no longer."""
+        """Give it up, so that the next holder need not wait; nothing while we do not hold it."""
         if not self.may_write():
             return
         outcome: Outcome = Unknown("no answer")
@@ -254,7 +254,7 @@ class Lease:
         return True
 
     def _take(self, outcome: Outcome) -> bool:
-        """The Lease in an answer becomes what we know; whether there was one."""
+        """Remember the Lease in an answer; False when there was none."""
         if not isinstance(outcome, Accepted):
             self.failure = text_of(outcome)
             return False
@@ -290,12 +290,12 @@ class Lease:
         return encode_micro_time(int(self._wall_s() * 1000))
 
     def _expires_in_s(self) -> float:
-        """Until the record that we last saw change has run out. By the clock on which least time passes: the loop's."""
+        """Until the record has run out since we saw it change; by the loop's clock, on which least time passes."""
         duration_s = _number(self._record or {}, "leaseDurationSeconds")
         return self._changed_s + duration_s - asyncio.get_running_loop().time()
 
     def _wait_s(self) -> float:
-        """Before the next look at somebody else's lease, or at one that could not be had."""
+        """Before the next attempt to take the lease."""
         wait_s = self._times.retry_period_s * (0.5 + self._jitter() / 2)
         return min(wait_s, max(self._expires_in_s(), 0.0) + _HAIR_S) if self.holder and self.failure is None else wait_s
 
@@ -307,12 +307,12 @@ class Lease:
 class Election:
     """Holds one lease or several while it is open. An async context manager; leaving it releases them.
 
-    Several are taken one after the other, in the order of their names, so that two processes that need the same ones
-    never wait for each other.
+    Several leases are taken one after the other, in the order of their names, so two processes that need the same
+    leases never wait for each other.
 
     Args:
         on_lost: Called once, from the event loop, when the leases were all held and one is lost.
-        may_release: Asked on leaving, whether all that was written is settled.
+        may_release: Whether all writes are settled, asked on leaving.
     """
 
     def __init__(

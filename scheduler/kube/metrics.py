@@ -1,11 +1,11 @@
 """Prometheus metrics: kube-scheduler's names where it has the metric, `dra_scheduler_*` for ours.
 
 Rules
-  1. All metrics are declared here. What can be read when somebody scrapes is a row of `OBSERVED`, and is read then.
-     What must be counted as it happens is a counter or histogram of `Metrics`, bound once, when the app starts.
+  1. All metrics are declared here. A value that can be read when somebody scrapes is a row of `OBSERVED`. A value that
+     must be counted as it happens is a counter or histogram of `Metrics`, made once, when the app starts.
   2. The guide has a table of all of them, equal to these declarations (`tests/kube/test_metrics.py`).
 
-Not here: where it happens (`app`), how it is served (`health`).
+Not here: the calls that count (`app`, `machine_turns`), serving the text (`health`).
 """
 
 from __future__ import annotations

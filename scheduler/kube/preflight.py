@@ -31,7 +31,7 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 class PreflightError(Exception):
     """The scheduler cannot work with this server; one problem a line, each saying what is missing.
 
-    `is_unanswered`: it said nothing, or that it is in trouble; that may pass.
+    `is_unanswered`: the server did not answer, or is in trouble; that may pass.
     """
 
     def __init__(self, message: str, *, is_unanswered: bool = False) -> None:
@@ -115,7 +115,7 @@ async def _server_version(client: ApiClient) -> _Version:
 
 
 def _problem(outcome: Outcome, client: ApiClient) -> PreflightError | None:
-    """What to say when the server does not answer, or does not like who asks; None when it is something else."""
+    """The error for a server that does not answer or refuses the credentials; None for any other outcome."""
     whose = f" of {client.origin}" if client.origin else ""
     match outcome:
         case Unknown() | Rejected(code=0 | HTTPStatus.TOO_MANY_REQUESTS):

@@ -1,11 +1,11 @@
-"""Where a running scheduler's time goes: CPU by stage, and what its pods wait for. `dra-scheduler run --profile`.
+"""The time of a running scheduler: CPU by stage, and the waits of its pods. `dra-scheduler run --profile`.
 
     stages = Stages()
     SchedulerApp(connection, config, stages=stages)
     stages.table()                                   # text, at any time
 
-CPU is the thread's, so other programs on the machine do not count. A stage that another one interrupts (decoding a
-reply, within a request) is charged without it: the stages add up to the whole.
+CPU is the thread's, so other programs on the machine do not count. When a stage runs within another stage (decoding a
+reply, within a request), only the inner stage is charged: the stages add up to the whole.
 
 Cost: two readings of the thread's clock for each input, event and step of a request; nothing when not profiled.
 """
@@ -36,13 +36,13 @@ _MEANINGS: Final = {
 
 
 class Observe(Protocol):
-    """What counts the calls of a function: given a stage and the function, the function to call instead."""
+    """Counts the calls of a function: given a stage and the function, the function to call instead."""
 
     def __call__(self, stage: str, function: Callable[_P, _T], /) -> Callable[_P, _T]: ...
 
 
 def unobserved(_stage: str, function: Callable[_P, _T], /) -> Callable[_P, _T]:
-    """Nobody counts: the function itself."""
+    """The function itself: nothing is counted."""
     return function
 
 
@@ -98,7 +98,7 @@ class Stages:
         self._writes[decision] = (count + 1, total_s + duration_s)
 
     def table(self) -> str:
-        """What was measured so far, as Markdown, by pod bound."""
+        """The measurements so far, as Markdown, divided by the number of pods bound."""
         self._switch()
         pods = self._writes.get("BindPod", (0, 0.0))[0]
         total_s = sum(self.cpu_s.values())

@@ -1,4 +1,4 @@
-"""What people should know of the API server's answers: said once, in the log, and kept while it lasts."""
+"""Reports about the API server's answers: each is logged once; refusals are kept while they last."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNDECODABLE_MAX = 10_000  # objects remembered
 
 
 class Reporter(Protocol):
-    """Takes what reflectors, leases and the executor find; never changes what they do."""
+    """Takes the reports of reflectors, leases and the executor; it never changes what they do."""
 
     def undecodable(self, kind: str, name: str, reason: str) -> None: ...
     def refused(self, subject: str, message: str) -> None:
@@ -51,7 +51,7 @@ class LogReporter:
             log.error("refused by the API server, see manifests/base/rbac.yaml: %s: %s", subject, message)
 
     def dropped(self, claim: str, fields: Sequence[str]) -> None:
-        """Once for each set of fields: what one claim lost, all of its sort lose."""
+        """Once for each set of fields: all claims of the same sort lose them."""
         if fields not in self._dropped:
             self._dropped.add(tuple(fields))
             log.error("the API server dropped %s from the allocation of claim %s", ", ".join(fields), claim)

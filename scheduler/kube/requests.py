@@ -2,14 +2,14 @@
 
 Rules of this module
   1. `send` never raises for what the network or the server does: it returns one of four outcomes.
-  2. "Accepted" and "rejected" are certain. Whatever may have been executed, or may still arrive, is `Unknown`: a 5xx,
-     unless it says that an admission webhook stood in the way. Those are asked before anything is stored.
-  3. 401 refreshes the credentials once and sends again, and so does a certificate that is not trusted when the files
-     say something else by now (nothing has been sent then); 429 waits as told and sends again, a bounded number of
-     times.
-  4. Nothing else is sent twice: a 404 to a DELETE or a 409 to a PUT is never the echo of our own first sending.
-  5. What may change something is sent only while `may_write` says so, which is asked before each attempt, and again
-     when there is a connection to hand it to. What was not sent is rejected for certain.
+  2. "Accepted" and "rejected" are certain. A request that may have been executed, or may still arrive, is `Unknown`. So
+     is a 5xx, unless an admission webhook was the reason: webhooks are asked before anything is stored.
+  3. After 401 the credentials are refreshed once and the request is sent again. So it is when the certificate is not
+     trusted and the files have changed since (nothing has been sent then). After 429 it waits as the server asks and
+     sends again, a bounded number of times.
+  4. No other request is sent twice: a 404 to a DELETE or a 409 to a PUT is never the echo of our own first sending.
+  5. A request that may change something is sent only while `may_write` allows it. It is asked before each attempt, and
+     again when there is a connection. A request that was not sent is rejected for certain.
 
 Not here: what is written and why (`executor`), watching (`watch`).
 
@@ -145,7 +145,7 @@ def classify(code: int, body: bytes, *, is_deletion: bool = False) -> Outcome:
         reason=status.reason or _phrase(code),
         message=message,
         is_configuration=_lacks_permission(code, message),
-        # 401: the credentials may be renewed by the time of the next attempt; 429: told to come again.
+        # 401: the credentials may be renewed by the next attempt; 429: the server asks to come again.
         is_retriable=code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS},
     )
 
@@ -153,10 +153,10 @@ def classify(code: int, body: bytes, *, is_deletion: bool = False) -> Outcome:
 def _stopped_by_webhook(code: int, reason: str, message: str) -> Rejected | None:
     """A refusal by admission webhooks, or for want of their answer: certain, whatever the code.
 
-    They are asked before an object is stored, and again only after a conflict (pkg/registry/generic/registry/store.go,
-    Create and Update; pkg/registry/core/pod/storage, BindingREST.Create). Nobody else begins a message like this
-    (pkg/admission/plugin/webhook), and the code of a denial is the webhook's own choice: it could be 404 or 429. A
-    deletion asks them a second time, when it may have stored its timestamp already, so it is none of these.
+    Webhooks are asked before an object is stored, and again only after a conflict
+    (pkg/registry/generic/registry/store.go, Create and Update; pkg/registry/core/pod/storage, BindingREST.Create). Only
+    they begin a message like this (pkg/admission/plugin/webhook). The code of a denial is the webhook's own choice: it
+    could be 404 or 429. A deletion asks them a second time, perhaps after its timestamp was stored: it is not certain.
     """
     if message.startswith('admission webhook "') and '" denied the request' in message:
         return Rejected(HTTPStatus.FORBIDDEN, reason or "Forbidden", message)
@@ -239,7 +239,7 @@ class ApiClient:
         self._may_write = may_write
         self.accepted_s: float | None = None  # when a request of `send` was last accepted, by the loop's clock
         self._pause = pause
-        # The headers cannot be gzipped away on loopback or in a cluster: inflating costs more than the bytes.
+        # On loopback and in a cluster inflating costs more than the bytes that gzip saves.
         self._headers = {"Accept-Encoding": "identity", "User-Agent": user_agent}
         self._write_timeout = aiohttp.ClientTimeout(total=timeouts.total_s, sock_connect=timeouts.connect_s)
         self._session: aiohttp.ClientSession | None = None
@@ -250,8 +250,8 @@ class ApiClient:
         return self._credentials.origin
 
     async def __aenter__(self) -> ApiClient:
-        # Idle connections are dropped before servers and load balancers do it: a write on a connection that the
-        # other side is closing has an unknown outcome.
+        # We drop idle connections before servers and load balancers do: a write on a connection that the other side is
+        # closing has an unknown outcome.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=20, ttl_dns_cache=30)
         self._session = aiohttp.ClientSession(
             connector=connector,

@@ -1,20 +1,20 @@
 """The reflector: one kind of object, listed and watched for ever, as batches of inputs.
 
 Rules of this module
-  1. `deliver` is called with complete batches. The result of a (re)list is one batch: deletions of what vanished, then
-     what is new or changed, then `RelistFinished`. Until then the machine keeps what it knew. Deletions carry the
-     revision of the list (or of the DELETED event), so a list older than what was seen before deletes nothing newer.
-     Objects are told in the order of their revisions, in a list too. What such an old list lacks stays remembered
-     here as in the machine, or nobody would tell when it is gone.
-  2. `run` ends only by cancellation. Whatever the network or the server does leads to a resume, a relist or a pause.
-  3. Nothing is believed to be alive: a watch silent for `inactivity_s` is cut (bookmarks come every minute).
-  4. A line may be of any length, and may come in any number of chunks.
-  5. A kind that a server may not have (`Kind.served_as`) is looked for before each list. Where it is missing, that is
-     told as an empty list, and asked again every `absent_s`; a version that disappears under a watch is the same case.
+  1. `deliver` is called with complete batches. A list is one batch: deletions of objects that vanished, then new and
+     changed objects in the order of their revisions, then `RelistFinished`. Until then the machine keeps what it knew.
+  2. A deletion carries the revision of the list (or of the DELETED event), so an old list deletes nothing newer. An
+     object that only an old list lacks stays known here, as in the machine: somebody must observe its end.
+  3. `run` ends only by cancellation. Whatever the network or the server does leads to a resume, a relist or a pause.
+  4. A watch that is silent for `inactivity_s` is cut: bookmarks come every minute.
+  5. A line may have any length, and may come in any number of chunks.
+  6. A kind that a server may not have (`WatchedKind.served_as`) is looked for before each list. A missing kind counts
+     as an empty list, and is looked for again every `absent_s`. The same goes for a version that disappears under a
+     watch.
 
-How it starts: WatchList (`sendInitialEvents`), one stream that begins with all objects; where the server refuses that
-or never finishes it, LIST in pages and then a watch. How it goes on: at the last version seen; after 410 it starts
-over.
+It starts with WatchList (`sendInitialEvents`), one stream that begins with all objects. Where the server refuses that
+or never finishes it, it lists in pages and then watches. It goes on at the last version seen; after 410 it starts
+again.
 
 Source for the behaviour: client-go tools/cache/reflector.go; measured on kube-apiserver 1.36.3: an expired version is
 HTTP 200 and one ERROR line with code 410.
@@ -64,7 +64,7 @@ class WatchLimits:
     timeout_s: tuple[int, int] = (300, 600)
     backoff_s_min: float = 0.8
     backoff_s_max: float = 30.0
-    healthy_s: float = 10.0  # a stream that lived so long, or brought a change, ends a run of failures
+    healthy_s: float = 10.0  # a stream that lasted so long, or brought a change, ends a run of failures
     page_size: int = 500
     absent_s: float = 60.0  # between two questions for a kind that the server does not have
 
@@ -134,14 +134,14 @@ class LineSplitter:
 
 @dataclass(slots=True)
 class _Replacement:
-    """What a (re)list has told so far."""
+    """The objects of a list, as far as they have come."""
 
     seen: dict[ObjectKey, Seen] = field(default_factory=dict)
     broken: dict[ObjectKey, Broken] = field(default_factory=dict)
 
 
 class Reflector:
-    """Keeps the machine told about one kind.
+    """Lists and watches one kind, and delivers what it observes to the machine.
 
     Args:
         deliver: Takes a batch; synchronous, must not raise.
@@ -170,7 +170,7 @@ class Reflector:
         self._pause = pause
         self._rng = rng or random.Random()  # noqa: S311 - jitter
         self._path = kind.path
-        self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and resource version as last told
+        self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and resource version as last delivered
         self._version: str | None = None  # None: (re)list
         self._has_watch_list = True
         self._failures = 0
@@ -287,7 +287,7 @@ class Reflector:
                         for line in splitter.feed(chunk):
                             initial = self._take(self.kind.decode_event(line), initial, for_machine)
                     finally:
-                        # Also when an ERROR line ends the stream: the events before it have been counted.
+                        # Also when an ERROR line ends the stream: the events before it count.
                         if for_machine:
                             self._deliver(for_machine)
         except aiohttp.SocketTimeoutError as error:
@@ -325,11 +325,11 @@ class Reflector:
         return initial
 
     def _observe(self, event: Seen | Gone | Broken, for_machine: list[Input]) -> None:
-        """One change, compared with what was told before."""
+        """One change, compared with what was delivered before."""
         name = event.name
         known = self._known.get(name)
         if known is not None and 0 < _revision(event.resource_version) < _revision(known[1]):
-            return  # told again after a list that was older: the machine keeps the newer, and so must we
+            return  # older than what the machine knows, which it keeps
         if isinstance(event, Gone):
             if known is not None:
                 del self._known[name]
@@ -343,7 +343,8 @@ class Reflector:
             for_machine.append(self.kind.deleted(name, known[0], _revision(event.resource_version)))
             return
         if known is not None and known[0] != event.uid:
-            # It was gone before its namesake came: an earlier revision, or kinds known by name would lose the namesake.
+            # The old object ended before the new one came: a later revision would delete the new one, too, where kinds
+            # are known by name.
             for_machine.append(self.kind.deleted(name, known[0], max(0, _revision(event.resource_version) - 1)))
         self._known[name] = (event.uid, event.resource_version)
         for_machine.append(event.input)
@@ -353,14 +354,14 @@ class Reflector:
         for_machine: list[Input] = []
         revision = _revision(version)
         for name in [name for name in self._known if name not in new.seen and name not in new.broken]:
-            uid, last_told = self._known[name]
-            if 0 < revision < _revision(last_told):
-                continue  # the list is older: it does not end this, and only who remembers it can tell when it is gone
+            uid, last_version = self._known[name]
+            if 0 < revision < _revision(last_version):
+                continue  # the list is older than this object (rule 2)
             del self._known[name]
             for_machine.append(self.kind.deleted(name, uid, revision))
         for one in new.broken.values():
             self._observe(one, for_machine)
-        # Oldest first, as a watch tells: whoever is told of a change has been told of all earlier ones.
+        # Oldest first, as in a watch: whoever observes a change has observed all earlier ones.
         for name, seen in sorted(new.seen.items(), key=lambda item: _revision(item[1].resource_version)):
             if self._known.get(name) != (seen.uid, seen.resource_version):
                 self._observe(seen, for_machine)
@@ -402,8 +403,8 @@ class Reflector:
 
     def _raise_for_code(self, code: int, reason: str, message: str, wait_s: float | None) -> None:
         text = f"{reason or code}: {message}"
-        # 400 is a version the server cannot read (restored from a backup, another storage), and a version "too large"
-        # belongs to a server that was ahead: resuming would fail for ever.
+        # 400: the server cannot read the version (it was restored from a backup, or has another storage). "Too large":
+        # another server was ahead of this one. Resuming would fail for ever.
         if code in {HTTPStatus.GONE, HTTPStatus.BAD_REQUEST} or "Too large resource version" in message:
             raise _RelistError(text)
         if code == HTTPStatus.NOT_FOUND and self.kind.served_as is not None:

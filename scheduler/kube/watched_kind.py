@@ -46,7 +46,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """An object that exists and cannot be decoded; `reason` names the field. `name` is empty when not even that is."""
+    """An object that exists and cannot be decoded; `reason` names the field. `name` is empty where it is unreadable."""
 
     name: ObjectKey
     uid: str
@@ -125,7 +125,7 @@ class WatchedKind:
         observed: Its metadata and the input; ValueError (with the field in its text) when it cannot be decoded.
         deleted: The input for a deletion: name, uid, and the revision at which it is known to be true (0: unknown).
         withdraws_broken: Whether an object that becomes undecodable counts as deleted (its devices or its class must
-            not be used any more) or left as last seen (a pod still uses its node).
+            not be used any more) or stays as last seen (a pod still uses its node).
         served_as: For a kind that a server may not have, or in one of several versions.
         observe: Counts what decoding events takes.
     """
@@ -156,7 +156,7 @@ class WatchedKind:
             for tag in ("ADDED", "MODIFIED", "DELETED")
         ]
         self._deleted_event: type = events[2]
-        # One step for the three events that matter; anything else fails here and is looked at in `_decode_other`.
+        # One step for the three events that matter; anything else fails here and goes to `_decode_other`.
         self._event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(events[0] | events[1] | events[2])
         self.decode_event: Final[Callable[[bytes], Event]] = observe(DECODING, self._decode_event)
         """One line of a watch. Never raises: what is wrong with an object is in `Broken`."""
@@ -190,7 +190,7 @@ class WatchedKind:
             case "ADDED" | "MODIFIED":
                 return self.decode_object(raw)
             case "DELETED":
-                # What is gone need not decode further than its name.
+                # Of a deleted object only the name must be readable.
                 broken = self.decode_object(raw)
                 return Gone(broken.name, broken.uid, broken.resource_version) if broken.name.name else broken
             case other:
@@ -202,7 +202,7 @@ class WatchedKind:
             meta, observed = self._observed(self._object_decoder.decode(raw))
         except ValueError as error:  # msgspec.DecodeError is one
             return _broken(raw, str(error))
-        except Exception as error:  # a defect of a decoder, or an object nested beyond all measure, harms itself only
+        except Exception as error:  # a decoder's defect, or an object nested too deeply, harms this object only
             return _broken(raw, f"{type(error).__name__}: {error}")
         return Seen(ObjectKey(meta.namespace, meta.name), meta.uid, meta.resource_version, observed)
 
