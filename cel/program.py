@@ -30,7 +30,7 @@ class Selector:
     expression: as written.
     reads: what it can read of a device.
     matches: the answer for a device; raises `EvaluationError` with the text kube-scheduler would show.
-    generated_work: what generated code takes for one answer beside effort; 0 where there is none.
+    generated_work: work of one answer that generated code does not count as effort; 0 without generated code.
     """
 
     __slots__ = ("_checked", "_exact", "_reads", "expression", "generated_work", "matches")

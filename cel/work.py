@@ -1,12 +1,12 @@
-"""What answers and compiling take, counted: for who must bound the work of many and may not look at a clock.
+"""The work of answering and of compiling, counted, for callers that must bound it for many selectors without a clock.
 
-The unit is that of effort (`values.spend`), about 40 ns. What is counted follows from the expression and the values it
-meets, never from what is remembered, so equal questions count equally on any machine.
+The unit is that of effort (`values.spend`), about 40 ns. Counts follow from the expression and the values it meets,
+never from what is remembered, so equal questions count equally on any machine.
 
-Weights, measured on CPython 3.11: a generated selector takes `ANSWER_WORK` and what its
-code and the functions it calls take; the exact evaluator its effort, and `CHARACTER_WORK` for each character,
-which costs nothing in CEL but takes time in closures;
-compiling `COMPILE_WORK` and so much for each character, which holds for the densest expressions but for a few.
+Weights, measured on CPython 3.11: an answer of generated code takes `ANSWER_WORK`, its code and the functions it calls;
+one of the exact evaluator its effort, and `CHARACTER_WORK` for each character of the expression, since much that costs
+nothing in CEL takes time in closures; compiling takes `COMPILE_WORK`, and `COMPILE_CHARACTER_WORK` for each character,
+which is enough for all but a few of the densest expressions.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ CHARACTER_WORK: Final = 2
 COMPILE_WORK: Final = 1_000
 COMPILE_CHARACTER_WORK: Final = 150
 ANSWER_WORK_MAX: Final = EFFORT_LIMIT
-"""What one evaluation may take; generated code that gives up (at a quarter of the limit) has been running besides."""
+"""The most that one evaluation takes, besides generated code that gave up (at a quarter of the limit)."""
 
 
 def answer_with_work(selector: Selector, device: DeviceView) -> tuple[bool | EvaluationError, int]:
-    """What `selector.matches` gives or raises, and what that took."""
+    """What `selector.matches` returns or raises, and its work."""
     begin()
     before = WORK[0]
     answer: bool | EvaluationError
@@ -47,6 +47,6 @@ def answer_with_work(selector: Selector, device: DeviceView) -> tuple[bool | Eva
 
 
 def stage_work(expression: str) -> int:
-    """What a stage of compiling it takes: parsing, checking types, generating, planning; two of these in parts."""
+    """Work of one stage of compiling: parsing, checking, generating, planning; checking and planning come in parts."""
     stages = 4 + 2 * (len(expression) // PART_LENGTH)
     return (COMPILE_WORK + COMPILE_CHARACTER_WORK * len(expression)) // stages

@@ -134,7 +134,7 @@ def check(parsed: Parsed, environment: Environment) -> Checked:
 def check_in_parts(parsed: Parsed, environment: Environment) -> Generator[None, None, Checked]:
     """As `check`, with breaks where it takes long.
 
-    Nodes are checked in the order in which `check` would, so all comes out the same.
+    Nodes are checked in the order of `check`, so the result is the same.
     """
     if len(parsed.source) > PART_LENGTH:
         try:
@@ -160,9 +160,9 @@ PART_LOOPS: Final = 50
 
 
 def _apart(expr: Expr) -> Iterator[Expr]:
-    """The nodes that can be checked before what they are part of, which comes last: those outside of loops.
+    """The nodes outside of loops, each before the node that it is part of; so they can be checked one by one.
 
-    No names: what they are may depend on what is done with them.
+    Names are left out: what a name means may depend on how it goes on (`google.protobuf.Timestamp`).
     """
     pending = [(expr, False)]
     while pending:

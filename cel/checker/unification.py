@@ -36,9 +36,9 @@ _DYNAMIC_KINDS: Final = frozenset((DYN_KIND, ANY_KIND, ERROR_KIND))
 class Unifier:
     """Type variables of one expression.
 
-    bindings: what they stand for, by their names.
-    changes: what they stood for before each binding, to undo what failed.
-    variables_made: how many there are; messages show the numbers.
+    bindings: the types that variables stand for, by name.
+    changes: the variable and its earlier type of each binding, so that failed attempts can be undone.
+    variables_made: how many variables there are; messages show the numbers.
     """
 
     __slots__ = ("bindings", "changes", "has_variables", "variables_made")
@@ -63,7 +63,7 @@ class Unifier:
         return False
 
     def undo_to(self, changes_count: int) -> None:
-        """Take back the bindings made since there were so many changes."""
+        """Take back all bindings after the first `changes_count` changes."""
         while len(self.changes) > changes_count:
             name, bound = self.changes.pop()
             if bound is None:
@@ -97,7 +97,7 @@ class Unifier:
         return all(map(self.assignable, left.parameters, right.parameters))
 
     def bind(self, type_: Type, variable: Type) -> tuple[bool, bool]:
-        """Try `type_` for `variable`: (it may stand for it, the variable was bound already)."""
+        """Bind `variable` to `type_` where that fits: (whether it fits, whether the variable was bound already)."""
         if type_.kind == PARAM_KIND and type_.name == variable.name:
             return True, True
         bound = self.bindings.get(variable.name)
@@ -141,9 +141,9 @@ class Unifier:
         return Type(type_.kind, type_.name, parameters, nullable=type_.nullable)
 
     def without_variables(self, type_: Type, known: dict[Type, Type]) -> Type:
-        """The same at the end, with `dyn` for what stands for nothing; `known` holds what was asked before.
+        """`substitute` when all is checked, with `dyn` for unbound variables; `known` remembers the types asked before.
 
-        Types of nodes are parts of each other, and a tree of them can be as deep as it has nodes.
+        The types of nodes are parts of each other, and can be nested as deep as there are nodes.
         """
         if type_.is_ground:
             return type_

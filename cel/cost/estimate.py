@@ -1,9 +1,9 @@
 """The cost an API server estimates before it accepts an expression, to the unit.
 
 `estimate` walks the checked tree as cel-go's `checker.Cost` does, with the sizes Kubernetes declares for
-`device` and the formulas of `cost_formulas`. An estimate above `LIMIT` is refused at admission ("too
-complex, exceeds cost limit"); a scheduler never estimates, it counts at run time (`walker`) against the
-same limit.
+`device` and the `formulas` of functions. An expression whose estimate exceeds `LIMIT` is refused at admission ("too
+complex, exceeds cost limit"). A scheduler never estimates: it counts while it evaluates (`walker`), and here up to a
+lower limit (`values.EFFORT_LIMIT`).
 
 Source: cel-go v0.26.0 and v0.29.2, checker/cost.go; k8s.io/dynamic-resource-allocation v0.36.3 cel/compile.go.
 """
@@ -119,7 +119,7 @@ class _Estimator:
         return self.paths.get(node.id, NO_PATH)
 
     def size(self, node: Expr) -> Size | None:
-        """cel-go's computeSize: what is known of the size of a value, None for nothing."""
+        """cel-go's computeSize: the known bounds of a value's size, or None."""
         if (known := self.sizes.get(node.id)) is not None:
             return known
         if (own := _literal_size(node)) is not None:
@@ -212,7 +212,7 @@ class _Estimator:
         self.variables.setdefault(name, []).append(_Local(path, size, entries))
 
     def push_iteration(self, name: str, node: Expr, *, is_value: bool | None) -> None:
-        """A loop variable: the key (False), the value (True), or what a single one is (None)."""
+        """Declare a loop variable: `is_value` is False for the key, True for the value, None for the only variable."""
         entries = self.entries(node)
         kind = self.types[node.id].kind if entries is None else entries.kind
         is_list = kind == LIST_KIND
@@ -328,7 +328,7 @@ class _Estimator:
             )
 
     def formula(self, node: Call, overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-        """What the libraries say about this overload; None for the default, 1."""
+        """The cost that a library declares for this overload; None for the default, 1."""
         if overload == "dra_includes_dyn_dyn":
             return CallCost(CostEstimate(0, _MOST_LIST_VALUES))
         operands = args if target is None else [target, *args]

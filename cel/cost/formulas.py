@@ -1,8 +1,7 @@
 """Cost formulas of single functions.
 
 `BY_OVERLOAD` (cel-go's lists and sets libraries) is asked first, then `BY_FUNCTION` (Kubernetes'
-libraries), then `STANDARD`; what none of them knows costs 1. Costs are without those of receiver and
-arguments.
+libraries), then `STANDARD`; a function in none of them costs 1. The costs of receiver and arguments are not included.
 
 Source: cel-go v0.26.0 and v0.29.2, checker/cost.go, ext/lists.go, ext/sets.go; k8s.io/apiserver v0.36.3 and v0.37.2,
 pkg/cel/library/cost.go.
@@ -185,7 +184,7 @@ def _replace(operands: list[Operand]) -> CallCost | None:
 
 
 def _replacements(length: int, old: int, *, is_shorter: bool) -> tuple[int, int]:
-    """How often a text of this length can be replaced in, and how much of it stays beside that."""
+    """How many replacements fit into a text of this length, and how many of its characters remain."""
     if old == 0:
         return saturate(length + 1), length
     if is_shorter:

@@ -17,10 +17,10 @@ Rules of this module
      source; everything else is a parameter. The code runs without builtins.
   3. `Code.kind` says what a value is known to be. The values of attributes are "attribute": bool, int,
      str, Semver or list, and nothing else (see `device`).
-  4. What might run long (folds over lists that are no literals, texts that grow) is generated only when
-     its estimate is far below the limit, because generated code counts no cost, and only the effort of what
-     it calls (`values.spend`). Folds that call begin an evaluation, and give up at a quarter of the limit:
-     `AFFORDABLE` is small enough for what else the exact evaluator counts to fit into the rest.
+  4. Folds over lists that are not literals, and texts that grow, are generated only when their estimate is far
+     below the limit: generated code counts no cost, and only the effort of the functions it calls (`values.spend`).
+     A fold with such calls gives up after a quarter of the limit. `AFFORDABLE` is so low that everything else
+     the exact evaluator would count fits into the other three quarters.
 
 `Unsupported` means: leave it to the exact evaluator.
 """
@@ -66,9 +66,9 @@ _GROWING: Final = frozenset((operators.ADD, "replace", "join", "format", "lists.
 
 
 def generate(checked: Checked, exact: Callable[[Any], bool]) -> tuple[Callable[[Any], bool], int] | None:
-    """A function of the device for a checked selector, and what a call of it takes beside effort, in units of effort.
+    """A function of the device for a checked selector, and the work of a call that it does not count as effort itself.
 
-    None when the selector is one for the exact evaluator.
+    None when only the exact evaluator can answer.
     """
     prepared = _prepared(checked)
     if prepared is None:
@@ -100,7 +100,7 @@ class Generator:
         self.emitted = 0
         self.is_costly = False
         self.loops_cost = 0
-        """What an evaluation costs at most, where there are loops."""
+        """The estimated cost of an evaluation, where there are loops."""
         self.calls = 0
         """How many parts may spend effort."""
         self.reads_device = False
@@ -118,7 +118,7 @@ class Generator:
         )
 
     def parameters(self) -> str:
-        """What every evaluation needs is a parameter, which Python reads faster than a global."""
+        """Constants and run-time functions as parameters with defaults, which Python reads faster than globals."""
         return "".join(f", {name}={name}" for name in sorted({*self.constants, *self.used} - {"R"}))
 
     def build(self, condition: str, exact: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -274,7 +274,7 @@ class Generator:
         return Code(f"{name}({', '.join(code.text for code in codes)})", self.result_kind(node))
 
     def result_kind(self, node: Call) -> str:
-        """What the overloads that may be called say themselves.
+        """The kind that the signatures of the possible overloads give.
 
         A type the checker inferred for a type parameter can be wrong: `[1] + [device.attributes["d"].x]`
         is a list of int to it.

@@ -128,11 +128,11 @@ def _get(value: Any, key: Any) -> Any:
 
 
 _RESERVED: Final = EFFORT_LIMIT // 4 * 3
-"""What is left to the exact evaluator, which begins anew, of what an evaluation may take."""
+"""The part of the limit that is kept for the exact evaluator, which starts the evaluation again."""
 
 
 def _begin() -> None:
-    """Let what is called spend a quarter of the limit."""
+    """Let the called functions spend a quarter of the limit."""
     EFFORT[0] = _RESERVED
 
 
@@ -144,24 +144,26 @@ def _end(answer: Any) -> Any:
 RUNTIME: Final[dict[str, Any]] = {
     "BEGIN": _begin,
     "END": _end,
-    "R": fail,
+    "R": fail,  # raises: the exact evaluator answers
     "S": Semver,
     "M": MISSING,
     "ANY": any,
     "ALL": all,
-    "ONE": _exactly_one,
+    "ONE": _exactly_one,  # exists_one
     "IN": contains,
     "EQ": equal,
     "NE": not_equal,
     "GET": _get,
-    "OPT": _optional_get,
+    "OPT": _optional_get,  # m.?key
     "ITER": _iterable,
-    "LEN": len,
     "INT": int,
     "STR": str,
     "BOOL": bool,
     "X": Exception,
 }
+"""The names of generated code, short as they stand in the source of every selector. Further ones are `d`, the device;
+`E`, the exact evaluator; `t1`, `t2`, ..., values in use; and `c0`, `c1`, ..., constants and called functions.
+"""
 
 
 def kind_of(type_: Type) -> str:
@@ -193,7 +195,7 @@ def quantifier(node: Comprehension) -> tuple[str, Expr] | None:
 
 
 def bind_pattern(function: Any, name: str, regex: Any) -> None:
-    """Have the pattern compiled when it is first needed: Python takes longer for that than we for the rest."""
+    """Compile the pattern at the first search: that takes about as long as compiling the rest of the selector."""
     code = function.__code__
     position = code.co_varnames.index(name) - 1
 

@@ -1,7 +1,6 @@
-"""What an evaluation spends where it is the evaluator that takes the time and not a function.
+"""The effort of the evaluator itself: calls, errors and loops, whatever function is called.
 
-`values.spend` says what effort is. Functions spend their own, by the sizes they meet; here is what calls, errors
-and loops take whatever is called.
+`values.spend` says what effort is. Functions spend their own, by the sizes of their arguments.
 """
 
 from __future__ import annotations

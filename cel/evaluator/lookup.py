@@ -16,7 +16,7 @@ KEY_CLASSES: Final = frozenset((str, int, UInt, bool, float))
 
 
 def qualified(value: Any, key: Any, *, tests: bool) -> Any:
-    """`value[key]`; when nothing is there, MISSING if that was the question and an error otherwise."""
+    """`value[key]`. Without such a key: MISSING if `tests` asks for presence, an error if not."""
     if key.__class__ not in KEY_CLASSES:
         raise EvaluationError(f"invalid qualifier type: {go_type(key)}")
     cls = value.__class__
@@ -37,10 +37,10 @@ def qualified(value: Any, key: Any, *, tests: bool) -> Any:
 
 
 def member_set(constants: list[Any]) -> frozenset[tuple[type, Any]] | None:
-    """What cel-go turns a constant list after `in` into, or None where it does not.
+    """The set that cel-go makes of a constant list after `in`, or None where it makes none.
 
-    Numbers stand in the set as every numeric type they convert to; a value of any other type is looked
-    up as it is, which ends the evaluation for those Go cannot hash.
+    A number is in the set as each numeric type that it converts to. A value of another type is looked up as it is;
+    one that Go cannot hash ends the evaluation.
     """
     members: set[tuple[type, Any]] = set()
     for constant in constants:

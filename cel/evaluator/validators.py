@@ -1,4 +1,4 @@
-"""What literals show before any device is looked at.
+"""Errors of constants, found before any device is looked at.
 
 Two steps of cel-go refuse an expression for its constants. The validators of `env.Compile` find mixed
 lists and maps, impossible durations, timestamps and regular expressions, and format strings that do not

@@ -42,6 +42,7 @@ from cel.evaluator.walker_steps import (
     UnaryRun,
     accumulator_reader,
     alternative,
+    cell_reader,
     charge,
     charge_nothing,
     charge_one,
@@ -58,7 +59,6 @@ from cel.evaluator.walker_steps import (
     not_strictly_false,
     one,
     pair_steps,
-    slot_reader,
     spine,
     uncharged,
 )
@@ -154,14 +154,14 @@ class Plan:
     def cost(self, variables: Mapping[str, Any]) -> int:
         """What an evaluation costs, also one that fails."""
         begin()
-        frame = Frame(variables, self._planner.slots)
+        frame = Frame(variables, self._planner.cells)
         with suppress(EvaluationError, AbortedError):
             self._run(frame)
         return frame.cost
 
     def _evaluate(self, variables: Mapping[str, Any]) -> tuple[Any, int]:
         EFFORT[0] = 0
-        frame = Frame(variables, self._planner.slots)
+        frame = Frame(variables, self._planner.cells)
         try:
             value = self._run(frame)
         except AbortedError as error:
@@ -175,7 +175,7 @@ class Plan:
 
     @staticmethod
     def _end(frame: Frame) -> None:
-        """Spend the cost that no loop has, and end an evaluation that took too much."""
+        """Spend the cost that no loop has spent, and end an evaluation that took too much."""
         effort = EFFORT[0] = EFFORT[0] + COST_EFFORT * (frame.cost - frame.spent)
         WORK[0] += effort
         if effort > EFFORT_LIMIT:
@@ -225,7 +225,7 @@ class Planner:
         self.references: Final = checked.references
         self.environment: Final = checked.environment
         self.implementations: Final = implementations(checked.environment.minor)
-        self.slots = 0
+        self.cells = 0
         self.continued: Final[set[int]] = set()
         """Branches of a conditional after which a chain goes on, as one chain with theirs."""
 
@@ -352,7 +352,7 @@ class Planner:
     # --- selection and indexing
 
     def qualifiers(self, node: Expr, scope: Scope) -> tuple[Expr, list[tuple[Any, Step | None, bool]]]:
-        """What a chain starts from, and its keys: (constant, or MISSING; what computes it; is it `?`)."""
+        """The operand that a chain starts from, and per key: (constant or MISSING, its step, whether it has a `?`)."""
         found: list[tuple[Any, Step | None, bool]] = []
         while True:
             if type(node) is Select:
@@ -469,9 +469,10 @@ class Planner:
         return apply, lambda frame: charge(frame, 1 if cost is None else cost([FAILURE], FAILURE))
 
     def evaluates_all(self, node: Call, operands: tuple[Expr, ...]) -> bool:
-        """cel-go evaluates both operands also when the first fails, unless it plans for any number of them.
+        """Whether the second operand is evaluated even when the first one fails.
 
-        So it does for patterns made beforehand and overloads chosen at run time.
+        cel-go does that for calls that it plans with two operands. Calls with patterns compiled beforehand, and calls
+        whose overload is chosen at run time, are planned with any number of operands.
         """
         if len(operands) != 2 or (node.function not in SINGLETONS and len(self.references.get(node.id, ())) != 1):
             return False
@@ -479,7 +480,7 @@ class Planner:
         return not (is_text and node.function in _MATCHING)
 
     def applied(self, node: Call, operands: tuple[Expr, ...]) -> tuple[Implementation, CallCost | None]:
-        """What an ordinary function or operator calls, and what it costs (None: 1)."""
+        """The implementation of an ordinary function or operator, and its cost (None: 1)."""
         call = self.implementation(node, len(operands))
         if len(operands) > 1 and node.function in _MATCHING:
             call = self.with_constant_pattern(node, operands, call)
@@ -626,12 +627,12 @@ class Planner:
     def comprehension(self, node: Comprehension, scope: Scope) -> Step:
         iter_range = self.plan(node.iter_range, scope)
         accu_init = self.plan(node.accu_init, scope)
-        accu_slot, first_slot, second_slot = range(self.slots, self.slots + 3)
-        self.slots += 3
-        outer = {**scope, node.accu_var: accumulator_reader(accu_slot, accu_init)}
-        inner = {**outer, node.iter_var: slot_reader(first_slot)}
+        accu_cell, first_cell, second_cell = range(self.cells, self.cells + 3)
+        self.cells += 3
+        outer = {**scope, node.accu_var: accumulator_reader(accu_cell, accu_init)}
+        inner = {**outer, node.iter_var: cell_reader(first_cell)}
         if node.iter_var2 is not None:
-            inner[node.iter_var2] = slot_reader(second_slot)
+            inner[node.iter_var2] = cell_reader(second_cell)
         if node.accu_var in (node.iter_var, node.iter_var2):
             inner[node.accu_var] = outer[node.accu_var]
         condition = self.plan(node.loop_condition, inner)
@@ -643,27 +644,27 @@ class Planner:
 
         def fold(frame: Frame) -> Any:
             collection = iter_range(frame)
-            slots = frame.slots
-            slots[accu_slot] = UNSET
+            cells = frame.cells
+            cells[accu_cell] = UNSET
             EFFORT[0] += LOOP_EFFORT
             for first in iterate(collection, is_pair=is_pair):
                 if is_pair:
-                    slots[first_slot], slots[second_slot] = first
+                    cells[first_cell], cells[second_cell] = first
                 else:
-                    slots[first_slot] = first
+                    cells[first_cell] = first
                 if not goes_on and not continues(condition, frame):
                     break
                 try:
-                    slots[accu_slot] = step(frame)
+                    cells[accu_cell] = step(frame)
                 except EvaluationError as error:
                     EFFORT[0] += ERROR_EFFORT
-                    slots[accu_slot] = Failed(error.with_traceback(None))
+                    cells[accu_cell] = Failed(error.with_traceback(None))
                 EFFORT[0] += effort + COST_EFFORT * (frame.cost - frame.spent)
                 frame.spent = frame.cost
                 if EFFORT[0] > EFFORT_LIMIT:
                     raise AbortedError(LIMIT_EXCEEDED)
             value = result(frame)
-            slots[accu_slot] = slots[first_slot] = slots[second_slot] = None
+            cells[accu_cell] = cells[first_cell] = cells[second_cell] = None
             return make_map(value.items()) if value.__class__ is Map else value
 
         return fold

@@ -27,7 +27,7 @@ WRAPPER_RANGES: Final = {
 
 
 def _content(value: Any, place: str, key: Any = MISSING) -> Any:
-    """What an optional holds that is to initialize a place, MISSING for nothing."""
+    """The value of an optional that initializes `place`, or MISSING when it has none."""
     if value.__class__ is not Optional:
         at = place if key is MISSING else f"{place} '{to_text(key)}'"
         raise EvaluationError(f"cannot initialize optional {at} from non-optional value {to_text(value)}")

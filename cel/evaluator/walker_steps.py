@@ -31,18 +31,18 @@ from cel.library.values import (
 
 
 class Frame:
-    """One evaluation: the cost so far, the variables, and a slot per variable of a macro.
+    """One evaluation: the cost so far, the variables, and a cell for each variable of a macro.
 
-    spent: How much of the cost is spent as effort.
+    spent: the part of the cost that is counted as effort already.
     """
 
-    __slots__ = ("cost", "slots", "spent", "variables")
+    __slots__ = ("cells", "cost", "spent", "variables")
 
-    def __init__(self, variables: Mapping[str, Any], slots: int) -> None:
+    def __init__(self, variables: Mapping[str, Any], cells: int) -> None:
         self.cost = 0
         self.spent = 0
         self.variables: Final = variables
-        self.slots: Final[list[Any]] = [None] * slots
+        self.cells: Final[list[Any]] = [None] * cells
 
 
 Step: TypeAlias = Callable[[Frame], Any]
@@ -55,7 +55,7 @@ UNSET: Final = object()
 
 
 class Failed:
-    """What an accumulator holds after a step that failed."""
+    """The value of an accumulator after a step that failed."""
 
     __slots__ = ("error",)
 
@@ -70,7 +70,7 @@ def charge(frame: Frame, cost: int) -> None:
 
 
 class Continued:
-    """An optional that a chain has found, on its way to the rest of the chain, which does not look into it."""
+    """An optional that a chain has found, handed to the rest of the chain, which must not unwrap it."""
 
     __slots__ = ("value",)
 
@@ -87,7 +87,7 @@ def charge_one(frame: Frame) -> None:
 
 
 def charge_nothing(frame: Frame) -> None:
-    """cel-go does not come to it."""
+    """For a step that cel-go does not reach."""
 
 
 def one(values: list[Any], result: Any) -> int:
@@ -134,7 +134,7 @@ def pair_steps(right: Step, call: Implementation, cost: CallCost, *, is_charged_
 
 
 def spine(start: Step, parts: list[Part]) -> Step:
-    """One part after the other; what is left when one fails still charges."""
+    """Run the parts in order; when one fails, the remaining parts are still charged."""
     if len(parts) == 1:
         only, only_failed = parts[0]
 
@@ -170,8 +170,8 @@ def spine(start: Step, parts: list[Part]) -> Step:
 class UnaryRun:
     """Calls one after the other, each with constants as its other arguments.
 
-    Most of them cost a tenth of the text's length, so on an empty text nothing: a loop could do without
-    limit what costs nothing. What the rest of the run makes of an empty text is therefore remembered.
+    Most of these calls cost a tenth of the text's length, so nothing on an empty text, and a loop could make any
+    number of them. Therefore the result of the rest of a run for an empty text is remembered.
     """
 
     __slots__ = ("_calls", "_known", "_left")
@@ -237,7 +237,7 @@ def uncharged(step: Step) -> Step:
 
 
 def computed_key(step: Step, frame: Frame) -> Any:
-    """A key an expression computes; one that fails is charged as a key, too."""
+    """The value of a computed key; a key that fails is charged like any other."""
     try:
         return step(frame)
     except EvaluationError:
@@ -249,10 +249,10 @@ def constant_step(value: Any) -> Step:
     return lambda frame: value
 
 
-def slot_reader(index: int) -> Step:
+def cell_reader(index: int) -> Step:
     def read(frame: Frame) -> Any:
         frame.cost += 1
-        return frame.slots[index]
+        return frame.cells[index]
 
     return read
 
@@ -262,7 +262,7 @@ def accumulator_reader(index: int, init: Step) -> Step:
 
     def read(frame: Frame) -> Any:
         frame.cost += 1
-        value = frame.slots[index]
+        value = frame.cells[index]
         if value is UNSET:
             try:
                 value = init(frame)
@@ -272,7 +272,7 @@ def accumulator_reader(index: int, init: Step) -> Step:
                 value = []  # ours to grow
             elif value.__class__ is dict and not value:
                 value = Map()
-            frame.slots[index] = value
+            frame.cells[index] = value
         if value.__class__ is Failed:
             # Each raise would add to the traceback, which nobody reads and a long fold makes long.
             raise value.error.with_traceback(None)

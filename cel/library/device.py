@@ -2,8 +2,8 @@
 
 Rules of this module
   1. A view is built once per device and never changed; any number of selectors read it.
-  2. A device that published something no selector may see has `problem` set instead, and every selector
-     on it fails with that text, also one that reads something else (as upstream).
+  2. A device with a value that no selector may see has a `problem` instead. Every selector fails on it with that
+     text, even a selector that reads other attributes (as upstream).
   3. `attributes` and `capacity` map domain → id → value; an unknown domain reads as an empty map.
 
 Not here: how attributes come from the API (`decode_attribute` takes the one field that is set).
@@ -27,7 +27,7 @@ _ATTRIBUTE_CLASSES: Final = _SCALAR_CLASSES | {list}
 
 
 class UnsupportedAttribute:
-    """The place of an attribute value no selector may see; `problem` says why, in upstream's words."""
+    """Stands for an attribute value that no selector may see; `problem` says why, in upstream's words."""
 
     __slots__ = ("problem",)
 

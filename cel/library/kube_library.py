@@ -1,7 +1,7 @@
 """The functions Kubernetes adds: quantities, versions, lists, texts, patterns, URLs, addresses, formats.
 
-`implementations(minor)` gives the whole table of a Kubernetes version, by overload id. What few selectors
-use (addresses, URLs, formats, patterns) is imported at its first call.
+`implementations(minor)` gives the whole table of a Kubernetes version, by overload id. Functions that few selectors
+use (addresses, URLs, formats, patterns) are imported when they are first called.
 
 Source: k8s.io/apiserver pkg/cel/library at v0.36.3 and v0.37.2, cel-go ext/.
 """

@@ -1,4 +1,4 @@
-"""RE2 regular expressions, matched in time that grows with the text and not with its tricks.
+"""RE2 regular expressions, matched in bounded time whatever pattern and text.
 
 `compile_regex` reads what Go's regexp/syntax reads and refuses what it refuses, with its texts. Matching
 is done in one of two ways:
@@ -9,7 +9,7 @@ is done in one of two ways:
 
 Differs on purpose from Go: a pattern that would need more than `PROGRAM_MAX` instructions is "expression
 too large" (Go: 3.3 million), groups nest 200 deep (Go: 1000), and a search for positions in a long text
-ends like the cost limit after `STEPS_MAX` steps. Scripts other than those in `unicode_scripts` are unknown.
+ends like the cost limit after `STEPS_MAX` steps. Scripts other than those in `unicode_classes` are unknown.
 
 Source: Go's regexp/syntax (parse.go, perl_groups.go) and regexp (leftmost-first matching), 1.26.
 """
@@ -77,7 +77,7 @@ class Regex:
         self._short_automaton: _Automaton | None = None
 
     def effort(self, text: str) -> int:
-        """What a search may take, whatever is remembered of the automaton."""
+        """The effort of a search, the same whatever states the automaton remembers."""
         if self.is_bounded or (self.is_tame and len(text) <= _SHORT_TEXT):
             return 5 + len(text) * (1 if self.is_bounded else 16) // 32
         return 20 + len(text) * (4 + len(self.pattern) // 8)
@@ -137,7 +137,7 @@ def compile_regex(pattern: str) -> Regex:
 
 
 def regex_at_run_time(pattern: str) -> Regex:
-    """The same, for a pattern an evaluation comes upon: a loop can come upon many, and pays for each time it does.
+    """`compile_regex` for a pattern computed by an evaluation. Every call is counted, since a loop can compute many.
 
     Raises:
         RegexError: with Go's text.
@@ -345,7 +345,7 @@ def _to_python(node: Node) -> str:
 def _for_short_texts(node: Node) -> Node:
     """A pattern that finds a match in a text of at most `_SHORT_TEXT` characters exactly when `node` does.
 
-    Counts above that length say the same as no limit; what may be empty needs no least count.
+    A count above that length is no limit, and a part that may be empty needs no least count.
     """
     if not node.parts:
         return node
@@ -483,7 +483,7 @@ def _context(character: str) -> int:
 
 
 class _State:
-    """Where the automaton can be, in order of preference, and what stands before.
+    """The places where the automaton can be, in order of preference, and the kind of character before them.
 
     `steps` maps the next character (or None at the end) to (next state or None when there is no way on,
     whether a match ends before that character).

@@ -6,12 +6,12 @@
     int      int (not bool, not UInt)     optional           Optional, NONE
     uint     UInt                         type               TypeValue
     double   float                        Quantity, Semver   cel.quantity, cel.semver
-    string   str                          IP, CIDR, URL      cel.network
+    string   str                          IP, CIDR, URL      `network`, `urls`
     bytes    bytes                        format             cel.formats
     list     list                         map                dict (all keys str) or Map
 
 Rules of this module
-  1. Values are told apart by class, never by `isinstance` or truth: in Python `True == 1` and `UInt`
+  1. Values are distinguished by class, never by `isinstance` or truth: in Python `True == 1` and `UInt`
      is an int; in CEL a bool is no number and 1, 1u, 1.0 are equal but three types.
   2. An operation gives a value or raises `EvaluationError` with cel-go's text.
   3. Nobody changes a list or a map after it was made.
@@ -34,7 +34,7 @@ from cel.semver import Semver
 EFFORT_LIMIT: Final = 375_000
 """What one evaluation may take, in units of about 40 ns: 15 ms; see `spend`."""
 COST_EFFORT: Final = 4
-"""What a unit of cost takes in the closures of the exact evaluator."""
+"""The effort of a unit of cost in the closures of the exact evaluator."""
 COST_LIMIT: Final = EFFORT_LIMIT // COST_EFFORT
 """kube-scheduler's is 1,000,000."""
 COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
@@ -67,7 +67,7 @@ def check_length(length: int) -> None:
 
 
 EFFORT: Final = [0]
-"""What this evaluation has spent (one entry); see `spend`."""
+"""The effort of this evaluation so far (one entry); see `spend`."""
 
 
 def spend(effort: int) -> None:
@@ -306,7 +306,7 @@ def succeeds(function: Callable[..., Any]) -> Callable[..., bool]:
 
 
 def hashable_key(key: Any) -> Any:
-    """What a map or a set keeps a key under; fails where a Go map would panic."""
+    """The Python key that stands for a CEL key in maps and sets; fails where a Go map would panic."""
     cls = key.__class__
     if cls in _UNHASHABLE or getattr(cls, "GO_TYPE", "") == "cel.Format":
         raise AbortedError(f"internal error: runtime error: hash of unhashable type {go_type(key)}")
@@ -349,7 +349,7 @@ def not_equal(left: Any, right: Any) -> bool:
 
 
 def _not_false(left: Any, right: Any) -> bool:
-    """Elements of lists and maps: cel-go only asks whether a comparison gave false, an error is none."""
+    """Whether elements of lists and maps count as equal: to cel-go all do whose comparison does not give false."""
     try:
         return equal(left, right)
     except EvaluationError:

@@ -24,7 +24,7 @@ SIZE_LIMIT: Final = 100_000
 
 
 class ParseOptions:
-    """What of the syntax an environment knows.
+    """The syntax that an environment knows.
 
     escaped_identifiers: fields in back-quotes (cel-go 0.29, Kubernetes 1.37).
     """

@@ -3,7 +3,7 @@
 Rules of this module
   1. The longest token wins; white space (tab, space, CR, LF, form feed) and `//` comments vanish.
   2. Offsets are code points from the start of the source.
-  3. What no rule takes is reported ("token recognition error") and skipped, and lexing goes on, so
+  3. Text that no rule takes is reported ("token recognition error") and skipped, and lexing goes on, so
      that one typing error does not hide the next.
 
 One regular expression does it all; the kind of an operator token is its text.
@@ -74,7 +74,7 @@ _PREFIX_OF_STRING: Final = (
 class Tokens:
     """Parallel lists, the last entry of each being the end of the source.
 
-    issues: what was found on the way; skipped: the places of what no token takes, (start, end).
+    issues: lexical errors; skipped: (start, end) of each text that is no token.
     """
 
     __slots__ = ("issues", "kinds", "offsets", "skipped", "source", "texts")
@@ -128,7 +128,7 @@ def tokenize(source: str) -> Tokens:
 
 
 def _skip_unknown(tokens: Tokens, position: int) -> int:
-    """Report what no token begins with, and say where to go on: after the character the lexer stopped at."""
+    """Report a text that begins no token; returns where to go on, after the character at which the lexer stopped."""
     source = tokens.source
     blank = _BLANK.match(source, position)
     assert blank is not None

@@ -564,7 +564,7 @@ class Parser:
         self.position += 1
 
     def problem(self, offset: int, message: str) -> Expr:
-        """Report what parses but may not be; the placeholder lets the parse go on."""
+        """Report something that parses but is not allowed; the placeholder lets the parse go on."""
         self.issues.append(Issue(offset, message))
         return Literal(self.new_id(), offset, None)
 
