@@ -37,15 +37,15 @@ class BindingCycle(Struct, eq=False):
         awaited: Answers to writes and reads that must come before the next step (the binding itself is not counted).
         trouble: Conflicts and refusals survived so far.
         awakened_by: Claims whose next change continues the cycle.
-        is_last_write: When what is under way is accepted, PreBind has nothing left to write.
-        awaits_revision: The watch of claims must have come so far before the cycle continues, None when it waits for
+        is_last_write: When the writes under way are accepted, PreBind has nothing left to write.
+        awaits_revision: The cycle continues when the watch of claims has reached this revision; None when it waits for
             something else.
         is_bind_doubtful: An earlier sending of the binding may still land.
         fence_ms: The pod's fence when the cycle began; `written` is kept only where there is one.
         written: Claims that a write of this cycle has changed.
         patience_ms: Until when another process may finish what it has reserved for the pod, None: not asked yet.
-        leaves_claims: Given up for another process of our name, which takes back what there is.
-        notes: What the pod's status said of its devices when PreBind was done.
+        leaves_claims: Given up for another process of our name, which takes the claims back itself.
+        notes: What the pod's status said about its devices when PreBind was done.
         failure: Why the pod is given up; set from SETTLE on.
         retry_ms: Wait before the pod is tried again, None for the usual backoff.
         waits_for: What a plugin waits for; reported once it has lasted.

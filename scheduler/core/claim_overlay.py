@@ -8,10 +8,10 @@ Rules of this module
      `in_use` equals a rebuild at any time (`invariants` checks it).
   2. An allocation that is observed and held counts once; when the observed one differs from the held one, both count.
   3. A hold ends when its allocation is observed, or when its pod gives up and no write that carries it can land any
-     more. Who may end it knows that: see `claim_writes` and `binding_cycle`.
+     more (`claim_writes` and `binding_cycle` know when).
   4. All claims of the cluster count, whoever allocated them.
-  5. What is held for a special claim that does not exist yet is held under its provisional uid, and goes over to the
-     real one in the same step in which the claim is first observed; it counts all the time.
+  5. Devices for a special claim that does not exist yet are held under its provisional uid. The hold goes over to the
+     real uid in the step in which the claim is first observed; it counts all the time.
 
 Cost: O(devices of the claim) for each change.
 
@@ -79,7 +79,7 @@ class ClaimOverlay:
             self._count(held.uid)
 
     def release(self, pod: PodUid) -> tuple[Held, ...]:
-        """End the holds of `pod`; what was held and is not observed either is free now."""
+        """End the holds of `pod`; devices that were held and are not allocated are free now."""
         released = []
         for claim in tuple(self._holds_by_pod.get(pod, ())):
             released.append(self._hold_by_claim[claim].held)
@@ -173,7 +173,7 @@ class ClaimOverlay:
 
 
 def is_same_taking(one: Allocation, other: Allocation) -> bool:
-    """Whether both take the same."""
+    """Whether both take the same devices and shares."""
     return one is other or footprint(one) == footprint(other)
 
 

@@ -1,17 +1,18 @@
-"""DoubleAllocations: devices, counters or capacity that two claims were given, which only one of them can have.
+"""Double allocations: devices, counters or capacity that two claims were given and only one of them can have.
 
-Our own allocations never contest one another: Reserve sees everything that is allocated or held. But the API server
+Two of our own allocations are never in conflict: Reserve sees everything that is allocated or held. But the API server
 does not check, so a scheduler beside ours that decides at the same moment can give away what ours gives away.
 
 Rules of this module
-  1. Who contests whom follows from what the overlay counts (and, for counters and capacity, from the slices) alone.
-     Results with admin access count for nothing, so they contest nothing.
-  2. A whole device is contested by everyone else on it; a share only by who has the whole device, or by all sharers
-     when they consume more capacity than there is; a partition by all that consume a counter that is overdrawn.
-  3. Counters and capacity are looked at only in pools in which somebody else's allocation was seen to overdraw
+  1. A claim's rivals follow from what the overlay counts (and, for counters and capacity, from the slices) alone.
+     Results with admin access count for nothing, so they have no rivals.
+  2. The rivals of a claim with a whole device are all other claims on it. The rivals of a share are the claims with the
+     whole device, and all sharers when they consume more capacity than there is. The rivals of a partition are all
+     claims that consume a counter which is overdrawn.
+  3. Counters and capacity are checked only in pools in which an allocation of somebody else was found to overdraw
      (`review`), so that ordinary work costs nothing.
 
-Not here: what follows from a contest (`device_conflicts`).
+Not here: what follows from it (`device_conflicts`).
 
 Cost: `recount` and `rivals` O(devices of the claim); `review` also O(devices of the pool) where that has counters.
 
@@ -93,7 +94,7 @@ class DoubleAllocations:
         return tuple(found.values())
 
     def review(self, claims: Sequence[ClaimUid]) -> None:
-        """Look at the pools that allocations of others were seen in: is anything overdrawn there?"""
+        """Check the pools of these claims, allocated by somebody else: is anything overdrawn there?"""
         pools = {device.pool_id: None for claim in claims for device in self._devices.get(claim, ())}
         for pool in {**pools, **self._suspects}:
             if self._is_overdrawn(pool):
@@ -111,7 +112,7 @@ class DoubleAllocations:
         return any(slice_.shared_counters for slice_ in slices) and bool(overdrawn_counters(slices, use))
 
     def _overdrawing(self, claim: ClaimUid, device: DeviceId) -> Iterator[Rival]:
-        """Those with whom `claim` overdraws the device's capacity, or the pool's counters by its part of the device."""
+        """Who, with `claim`, overdraws the device's capacity, or the pool's counters by its part of the device."""
         pool = device.pool_id
         use = self._in_use.pools.get(pool)
         if use is None:

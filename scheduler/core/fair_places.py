@@ -1,13 +1,13 @@
-"""Places that namespaces share: whoever has none gets one, whoever has many leaves some free for the others.
+"""Places that namespaces share: a namespace without a place gets one, a namespace with many leaves some free.
 
 A place is held while a request is under way. Nobody knows how long that takes: an admission webhook that hangs makes
-each request of its namespace last ten seconds, and one that has taken all places would make everybody wait for it.
+each request of its namespace last ten seconds, and a namespace with all places would make all others wait for it.
 
 Rules of this module
-  1. A namespace without a place may take one, whatever the others have (while no more than `most` are taken).
+  1. A namespace without a place may take one, whatever other namespaces have (while no more than `most` are taken).
   2. It may have `SHARE` times as many as are free: three quarters when it is alone, and less the more others take. So
-     some are left for whoever comes next, and none are kept back for namespaces that do not come.
-  3. What is taken without asking counts all the same.
+     some are left for the next namespace, and none are kept back for namespaces that do not come.
+  3. Places that are taken without asking count too.
 
 Cost: O(1) each.
 

@@ -1,7 +1,7 @@
-"""Decisions on their way out, numbered, and who waits for each answer.
+"""Decisions on their way out, numbered, and the waiter for each answer.
 
 Rules of this module
-  1. A decision that is answered gets a number of its own; the same write sent again gets a new one.
+  1. A decision that will be answered gets a number of its own; the same write sent again gets a new number.
   2. An answer reaches its waiter at most once; unknown numbers (answers to an earlier life of the machine) are ignored.
   3. A request holds a place of its namespace from here to its answer. Conditions hold none: they stop no pod.
 """

@@ -1,4 +1,4 @@
-"""What the machine cannot mend by itself: refusals for lack of permissions, for readiness and logs."""
+"""Faults that the machine cannot mend by itself: refusals for lack of permissions, for readiness and logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Problems:
         self._texts: Final[dict[str, None]] = {}
 
     def refused(self, refusal: WriteRejected) -> None:
-        """Take note of a refusal, if it is one that retrying does not mend."""
+        """Keep a refusal that retrying does not mend."""
         if refusal.is_configuration and len(self._texts) < _PROBLEMS_MAX:
             self._texts[f"the API server refuses a write ({refusal.code} {refusal.reason}): {refusal.message}"] = None
 

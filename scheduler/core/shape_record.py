@@ -44,7 +44,7 @@ class ShapeRecord:
         buckets: The same by score vector, each in order of `stamp`.
         normalized: For each Score plugin the weighted normalized score by raw score.
         totals: Their sum for each vector, and `best` the vectors with the largest; true while `is_ranked`.
-        rankings: Both for sets of vectors that there were; a node of the best often leaves, and another comes.
+        rankings: Both for earlier sets of vectors; one of the best nodes often leaves, and another comes.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class ShapeRecord:
         return bool(self.changed or self.left)
 
     def unknown(self) -> Iterator[NodeName]:
-        """Nodes to look at, changed ones first; each is taken out as it is given."""
+        """Nodes to look at, changed ones first; each is taken out when it is returned."""
         while self.changed:
             name = next(iter(self.changed))
             del self.changed[name]

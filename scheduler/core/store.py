@@ -2,8 +2,8 @@
 
 Rules of this module
   1. The newest revision wins; duplicates, late and out-of-order reports change nothing (`versions`).
-  2. An object is what its uid says: a re-created pod, claim or node with the same name is another object, and seeing it
-     means that the earlier one is gone.
+  2. The uid is an object's identity: a re-created pod, claim or node of the same name is another object, and observing
+     it means that the earlier one is gone.
   3. A pod counts on the node it is bound to, or else on the node it is assumed on; a finished pod counts nowhere.
   4. `NodeInfo.generation` grows, and the change log gets an entry, exactly when a plugin could see a difference.
 

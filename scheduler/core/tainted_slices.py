@@ -2,8 +2,8 @@
 
 Rules of this module
   1. The inventory's slices are always `with_rule_taints(published, rules)`, whatever came first.
-  2. A change of one rule puts exactly the slices anew whose devices it taints differently; the others stay the same
-     objects, with everything that was computed from them.
+  2. A change of one rule puts exactly those slices anew whose devices it taints differently. All other slices stay the
+     same objects, with everything that was computed from them.
 
 Not here: revisions and which nodes are touched (`store`), what a rule matches (`model.device_taint_rules`).
 
@@ -32,7 +32,7 @@ class TaintedSlices:
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory: Final = inventory
-        self._published: Final[dict[str, ResourceSlice]] = {}  # of slices that some rule taints only
+        self._published: Final[dict[str, ResourceSlice]] = {}  # only of slices that some rule taints
         self._rules: Final[dict[str, DeviceTaintRule]] = {}
 
     @property
@@ -60,7 +60,7 @@ class TaintedSlices:
         return self._apply((rule,) if old is None else (old, rule))
 
     def remove_rule(self, name: str) -> list[Put]:
-        """Remove a rule, one that is not there changes nothing; returns what `put_rule` does."""
+        """Remove a rule, if it is there; returns what `put_rule` does."""
         old = self._rules.pop(name, None)
         return self._apply((old,)) if old is not None else []
 
@@ -82,7 +82,7 @@ class TaintedSlices:
         return puts
 
     def _names_of(self, rule: DeviceTaintRule) -> Iterable[str]:
-        """Slices that may hold devices of the rule's."""
+        """Slices that may hold devices which the rule selects."""
         selector = rule.selector
         if selector is None:
             return ()

@@ -1,4 +1,4 @@
-"""Deadlines: what is to be done at what time, on a clock that never runs backwards.
+"""Deadlines: actions and their times, on a clock that never runs backwards.
 
 Rules of this module
   1. The core's time is the shell's `now_ms` plus a skew that grows when the shell's clock is set back, so no deadline

@@ -1,12 +1,12 @@
 """Turns: pods that wait are numbered so that each turn has one pod of each namespace.
 
 Rules of this module
-  1. A pod gets the turn after the last one of its namespace, and not one that is over. So pods of one namespace keep
-     their order, and one that comes beside three hundred of another namespace waits for one of them.
-  2. Each priority has turns of its own: neither a backlog of low priority nor what was tried with a high one puts pods
-     of another priority back.
+  1. A pod gets the turn after the last turn of its namespace, and never a turn that is over. So pods of one namespace
+     keep their order, and a pod that comes beside three hundred pods of another namespace waits for one of them.
+  2. Each priority has turns of its own: neither a backlog of low priority nor attempts with a high one put pods of
+     another priority back.
 
-Cost: O(1) amortized; what is over is forgotten.
+Cost: O(1) amortized; turns that are over are forgotten.
 """
 
 from __future__ import annotations

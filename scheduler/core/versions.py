@@ -1,9 +1,9 @@
-"""Which of several reports about one object is the newest, so that order and repetition of reports do not matter.
+"""Which of several observations of one object is the newest, so that their order and repetition do not matter.
 
 Rules of this module
   1. Of two observations the one with the larger revision is true; an equal one is a duplicate.
-  2. A deletion at revision r ends everything observed up to r, also what arrives later. It does not end what was
-     observed after r: it came from a list older than that.
+  2. A deletion at revision r ends every state up to r, even one that is observed later. It does not end a state that is
+     newer than r: such a deletion came from an older list.
   3. Revision 0 of a deletion means unknown: it ends all that was observed so far; with `is_final` (keys that are never
      used again, uids) also whatever is still to come; with `may_return` (kinds that a server may stop serving) nothing
      is said about what it stores, so an object may come back as it was.

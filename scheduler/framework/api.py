@@ -7,7 +7,7 @@ How often each is called
   pre_enqueue    once when a pod enters the queue, and again whenever a hint wakes it
   pre_filter     once per attempt
   filter         at most once per pod shape and node generation (the framework remembers verdicts, see `shape`)
-  post_filter    once per attempt for which no node fits, first plugin that helps wins
+  post_filter    once per attempt for which no node fits; the first plugin that helps wins
   pre_score, score, normalize_score   once per attempt and feasible node; scores are remembered like verdicts
   reserve        once, for the chosen node; unreserve once for each successful reserve whose pod is not bound in the end
   permit         once after reserve; while it says WAIT, again after each later reservation and at its timeout

@@ -68,7 +68,7 @@ _ON_CLUSTER: Final = Dependence(Scope.CLUSTER)
 
 
 class PreFiltered(Struct, frozen=True):
-    """What PreFilter of all plugins came to.
+    """The merged results of all plugins' PreFilter.
 
     Args:
         skipped: Names of plugins whose filter and score are not called in this cycle.
@@ -85,7 +85,7 @@ class PreFiltered(Struct, frozen=True):
 
 
 class Shape:
-    """Everything that answers about a pod depend on, besides nodes. Hashed once, because it is looked up often."""
+    """Everything besides nodes on which the answers about a pod depend. Hashed once, because it is looked up often."""
 
     __slots__ = ("_hash", "_parts", "scheduler_name")
 
