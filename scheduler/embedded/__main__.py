@@ -46,7 +46,7 @@ async def _serve(*, port: int, controllers: bool, manifests: Sequence[str]) -> i
             except (OSError, yaml.YAMLError, ApiError) as error:
                 sys.stderr.write(f"{manifest}: {error}\n")
                 return 1
-        # Whoever started us through a pipe waits for these lines.
+        # A program that started us through a pipe waits for these lines.
         print(f"API server: {cluster.url}\nexport KUBECONFIG={cluster.kubeconfig_path}", flush=True)
         await stop.wait()
     return 0

@@ -8,8 +8,8 @@ The API server lives in the caller's event loop. The claim controllers run in a 
 (`claim_process`), as they would in a real cluster; the small controllers that stand in for kubelets, the
 workload controllers and the garbage collector run beside the server (`reactors`).
 
-There is no TLS: the server listens on loopback only, and answers no page of a browser (`guard`). With `token`, whoever
-has it is admin; without, as tests want it, every program of this machine.
+There is no TLS: the server listens on loopback only, and answers no page of a browser (`guard`). With `token`, a client
+that knows the token is admin; without one, as tests want it, every program of this machine is.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class EmbeddedCluster:
     Args:
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one and keeps it over `restart`.
-        token: What clients must have, the kubeconfig has it; None: nothing.
+        token: The secret that clients must send; the kubeconfig holds it. None: no secret is asked for.
         controllers: Run the controllers; without them objects stay as clients write them.
         watch_window: Changes of each kind that are kept for watches.
         bookmark_interval_s: Seconds between the bookmarks of an idle watch.
@@ -175,7 +175,7 @@ class EmbeddedCluster:
         return self._folder / "kubeconfig"
 
     async def controllers_ready(self) -> None:
-        """Wait until the claim controllers watch. They catch up on what was there before, so nobody has to."""
+        """Wait until the claim controllers watch. Waiting is rarely needed: they catch up on what was there before."""
         if self._claim_process is not None:
             await self._claim_process.ready()
 
@@ -190,7 +190,7 @@ class EmbeddedCluster:
             The objects as they are stored now, in the same order.
 
         Raises:
-            ApiError: the first object that is refused; those before it stay.
+            ApiError: the first object that is refused; the objects before it stay.
         """
         applied = [self.apply_one(obj) for obj in _flatten(objects)]
         # Give watchers and controllers a turn.
@@ -203,10 +203,10 @@ class EmbeddedCluster:
         return {"kind": kind.kind, "apiVersion": kind.api_version, **stored.copy()}
 
     def restore(self, objects: Sequence[Mapping[str, Json]]) -> None:
-        """Store objects of a dump with their uids. Owners that are not among them are left out: nobody has them here.
+        """Store objects of a dump with their uids. References to owners outside the dump are left out.
 
         Raises:
-            ApiError: the first object that is refused; those before it stay.
+            ApiError: the first object that is refused; the objects before it stay.
         """
         uids = {obj["metadata"].get("uid") for obj in objects}
         for obj in objects:

@@ -11,7 +11,8 @@ Rules of this module
      annotations or finalizers on users' objects.
 
 Differs on purpose from upstream: the applied `resourceClaimStatuses` name all of a pod's generated claims, not
-only those made in this run. Applying fewer would remove the others, to be found and applied again for ever.
+only the claims made in this run. Applying fewer names would remove the rest, and the next run would apply them
+again, for ever.
 
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/resourceclaim/controller.go (syncPod, handleClaim, syncClaim).
 """
@@ -67,7 +68,7 @@ class ClaimController(ClientController):
         super().__init__(server, token, workers_count=_WORKERS)
         self._generated: dict[tuple[str, str], Obj] = {}
         self._deleted_uids: OrderedDict[str, None] = OrderedDict()
-        self._said: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     # -- kopf --------------------------------------------------------------------------------------
 
@@ -151,7 +152,7 @@ class ClaimController(ClientController):
     def _forget_pod(self, uid: str) -> None:
         for key in [key for key in self._generated if key[0] == uid]:
             del self._generated[key]
-        self._said = {entry for entry in self._said if entry[0] != uid}
+        self._reported = {entry for entry in self._reported if entry[0] != uid}
 
     async def sync(self, key: WorkKey) -> None:
         kind, namespace, name = key
@@ -166,7 +167,7 @@ class ClaimController(ClientController):
     # -- pods --------------------------------------------------------------------------------------
 
     async def sync_pod(self, namespace: str, name: str) -> None:
-        """Make the claims a pod lacks, tell the pod their names, reserve for a pod bound by others."""
+        """Make the claims that a pod lacks, write their names into its status, reserve for a pod bound by others."""
         pod = self._indexed(self._indexes["pods"], namespace, name)
         if pod is None or pod["metadata"].get("deletionTimestamp"):
             return
@@ -179,18 +180,18 @@ class ClaimController(ClientController):
             try:
                 claim_name, is_news = await self._claim_for(pod, reference["name"], template)
             except (WaitError, RequestError) as error:
-                await self._complain(pod, f"PodResourceClaim {reference['name']}: {error}")
+                await self._report(pod, f"PodResourceClaim {reference['name']}: {error}")
                 raise
             if claim_name:
                 name_by_reference[reference["name"]] = claim_name
             has_news = has_news or is_news
         if has_news:
-            await self._tell_pod(pod, name_by_reference)
+            await self._write_claim_names(pod, name_by_reference)
         if pod["spec"].get("nodeName"):
             await self._reserve_for_bound_pod(pod)
 
     async def _claim_for(self, pod: Obj, reference: str, template_name: str) -> tuple[str, bool]:
-        """The pod's claim for a reference, made if need be; and whether the pod's status must be told."""
+        """The pod's claim for a reference, made if need be; and whether the pod's status still lacks its name."""
         namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
         for entry in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
             if entry["name"] != reference:
@@ -250,7 +251,7 @@ class ClaimController(ClientController):
         _LOG.info("created claim %s/%s for pod %s", namespace, claim["metadata"]["name"], metadata["name"])
         return claim
 
-    async def _tell_pod(self, pod: Obj, name_by_reference: Mapping[str, str]) -> None:
+    async def _write_claim_names(self, pod: Obj, name_by_reference: Mapping[str, str]) -> None:
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
         statuses = [{"name": key, "resourceClaimName": value} for key, value in name_by_reference.items()]
         body = {
@@ -267,11 +268,11 @@ class ClaimController(ClientController):
             if error.code != 404:
                 raise
 
-    async def _complain(self, pod: Obj, text: str) -> None:
+    async def _report(self, pod: Obj, text: str) -> None:
         metadata = pod["metadata"]
-        if (metadata["uid"], text) in self._said:
+        if (metadata["uid"], text) in self._reported:
             return
-        self._said.add((metadata["uid"], text))
+        self._reported.add((metadata["uid"], text))
         await self._requests.record_event(
             pod, "Warning", "FailedResourceClaimCreation", text, component="resource_claim"
         )
@@ -297,7 +298,7 @@ class ClaimController(ClientController):
     # -- claims ------------------------------------------------------------------------------------
 
     async def sync_claim(self, namespace: str, name: str) -> None:
-        """Take reservations of pods that are gone or done back; free, unprotect and delete what is unused."""
+        """Take back reservations of pods that are gone or done; free, unprotect and delete a claim that is unused."""
         indexed = self._indexed(self._indexes["claims"], namespace, name)
         if indexed is None:
             return
@@ -309,7 +310,7 @@ class ClaimController(ClientController):
                 return  # It has gone in the meantime.
             if error.code != 409:
                 raise
-            # Decided on an old version: decide again on the newest.
+            # The decision was made on an old version: decide again on the newest.
             live = await self._requests.get(f"{_CLAIMS.format(namespace)}/{name}")
             if live is not None:
                 await self._sync_claim(dict(live), namespace, name)
@@ -336,7 +337,7 @@ class ClaimController(ClientController):
 
     async def _is_still_valid(self, entry: Obj, namespace: str) -> bool:
         if entry.get("apiGroup") or entry.get("resource") != "pods":
-            return True  # A consumer of a kind that is not known here: not ours to judge.
+            return True  # Whether consumers of other kinds still exist is not known here.
         if entry["uid"] in self._deleted_uids:
             return False
         pod = self._indexed(self._indexes["pods"], namespace, entry["name"])

@@ -1,9 +1,9 @@
 """The claim controllers as a process of their own.
 
-kopf wants a process of its own: it cancels what else runs in its event loop, and it shares the GIL of whoever
-shares its process. This one ends when its standard input ends, so it never outlives the one that started it.
+kopf wants a process of its own: it cancels every other task of its event loop, and it would compete with the
+server for the GIL. This process ends when its standard input ends, so it never outlives the cluster that started it.
 
-`ClaimProcess` starts, watches and stops it from the other side.
+`ClaimProcess` is the other side: it starts, watches and stops the process.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ClaimProcess:
     Args:
         server: Base URL of the API server.
         log_path: File that gets what the process logs.
-        token: What the API server wants.
+        token: The secret that the API server asks for.
     """
 
     def __init__(self, server: str, log_path: Path, *, token: str | None = None) -> None:

@@ -49,7 +49,7 @@ class RequestError(Exception):
 
 
 class WaitError(Exception):
-    """Something that has to come first is missing; said to the user as an event, and retried."""
+    """Something that has to come first is missing; it is reported in an event, and the key is worked on again."""
 
 
 class WorkQueue:
@@ -184,7 +184,7 @@ class ClientController:
 
     Args:
         server: Base URL of the API.
-        token: What it wants.
+        token: The secret that it asks for.
         workers_count: Keys worked on at once.
     """
 

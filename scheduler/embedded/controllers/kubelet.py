@@ -1,7 +1,7 @@
 """A kubelet for every node: bound pods run at once, deleted ones end, nodes are ready and have a lease.
 
 As a real one, it does not start a pod whose claims are not allocated and reserved for it: the pod stays
-Pending, with a FailedPrepareDynamicResources event. That makes a scheduler that forgets a reservation visible.
+Pending, with a FailedPrepareDynamicResources event. So a scheduler that forgets a reservation is noticed.
 
 A pod with the annotation `embedded.dra-scheduler/run-seconds` ends by itself after that time, Succeeded.
 No container runs anywhere.
@@ -43,7 +43,7 @@ class Kubelet:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._said: dict[tuple[str, str], set[str]] = {}
+        self._reported: dict[tuple[str, str], set[str]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class Kubelet:
     def _look_at_pod(self, namespace: str, name: str) -> None:
         stored = self._api.store.get(POD.kind_id, namespace, name)
         if stored is None:
-            self._said.pop((namespace, name), None)
+            self._reported.pop((namespace, name), None)
             return
         pod = stored.obj
         node = pod["spec"].get("nodeName")
@@ -126,7 +126,7 @@ class Kubelet:
             return
         problem = self._claims_problem(pod, namespace, name)
         if problem:
-            self._complain(pod, namespace, name, problem)
+            self._report(pod, namespace, name, problem)
             return
         self._api.update(POD, namespace, name, self._running_pod, sub_resource="status", options=_OPTIONS)
         self._end_later(pod, namespace, name)
@@ -157,11 +157,11 @@ class Kubelet:
             return f"pod {pod_name} ({pod_uid}) is not allowed to use ResourceClaim {claim_name} ({claim_uid})"
         return ""
 
-    def _complain(self, pod: Mapping[str, Json], namespace: str, name: str, problem: str) -> None:
-        said = self._said.setdefault((namespace, name), set())
-        if problem in said:
+    def _report(self, pod: Mapping[str, Json], namespace: str, name: str, problem: str) -> None:
+        reported = self._reported.setdefault((namespace, name), set())
+        if problem in reported:
             return
-        said.add(problem)
+        reported.add(problem)
         text = f"Failed to prepare dynamic resources: {problem}"
         reason, node = "FailedPrepareDynamicResources", pod["spec"]["nodeName"]
         event = pod_event(pod["metadata"], "Warning", reason, text, now=self._api.now(), component="kubelet", host=node)

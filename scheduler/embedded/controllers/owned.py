@@ -41,7 +41,7 @@ class Owned:
         return ObjectKey(kind.kind_id, current.namespace, owner["name"]) if kind is not None else None
 
     def listed(self, owner: Stored, kind: ServedKind) -> list[Stored]:
-        """The objects of a kind that `owner` controls, in the order of their names, those that end included."""
+        """The objects of a kind that `owner` controls, by name; objects that are being deleted are among them."""
         keys = sorted(key for key in self._keys_by_uid.get(owner.uid, ()) if key.kind_id == kind.kind_id)
         found = (self._api.store.get(key.kind_id, key.namespace, key.name) for key in keys)
         # An object that was given to another owner is still among the keys.

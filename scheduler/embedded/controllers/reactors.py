@@ -4,7 +4,7 @@ They stand in for what a cluster has besides its scheduler: kubelets, the worklo
 collector, the namespace controller. They call `rest` directly, so they cost no HTTP and never conflict.
 
 Rules of this module
-  1. Level-triggered: a reactor is told which object to look at, never what happened. Looking twice is harmless.
+  1. Level-triggered: a reactor learns which object to look at, never what happened to it. Looking twice is harmless.
   2. `look` is synchronous and makes a bounded number of writes; between two looks the event loop gets a turn.
   3. A refusal of the API is logged and forgotten, with one retry when the object changes again.
 
@@ -40,7 +40,7 @@ class Reactor(Protocol):
     """One controller."""
 
     def notice(self, kind_id: str, change: Change) -> Iterable[ObjectKey]:
-        """What a change makes worth looking at. Called inside the write: must not write, must be quick."""
+        """The objects to look at because of a change. Called inside the write: must not write, must be quick."""
 
     def look(self, key: ObjectKey) -> None:
         """Bring the world closer to what the object at `key` wants; it may be gone."""

@@ -1,7 +1,7 @@
 """StatefulSets and DaemonSets at work: a pod for each ordinal, and a pod for each node.
 
-Simpler than the real controllers where a scheduler cannot tell: a changed template reaches new pods only, there are no
-revisions, and volumes of `volumeClaimTemplates` are named in the pods but never made.
+Simpler than the real controllers where a scheduler sees no difference: a changed template reaches new pods only, there
+are no revisions, and volumes of `volumeClaimTemplates` are named in the pods but never made.
 
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/{statefulset,daemon} (names, labels, order, which nodes, tolerations).
 """
@@ -35,8 +35,8 @@ def look_at_stateful_set(owned: Owned, owner: Stored, *, waits_for_ready: bool) 
     """Bring a StatefulSet's pods closer to what it wants.
 
     Args:
-        waits_for_ready: The next pod comes when the one before is ready, if the set's policy says so. Without kubelets
-            none ever is.
+        waits_for_ready: The next pod comes when the pod before it is ready, if the set's policy says so. Without
+            kubelets no pod becomes ready.
     """
     spec = owner.obj["spec"]
     wanted: int = spec["replicas"]

@@ -1,13 +1,13 @@
 """The device taint eviction controller: running pods leave devices with a NoExecute taint that they do not tolerate.
 
 What kube-controller-manager's device-taint-eviction-controller does in a real cluster, as a client of the API. Taints
-come from slices and from DeviceTaintRules; the rules' status tells how far eviction is.
+come from slices and from DeviceTaintRules; a rule's status reports how far its evictions are.
 
 Rules of this module
   1. Level-triggered: when a pod, its claims, a slice with such taints or a rule changes, the pod's time of eviction is
      computed anew from the indexes. A time in the future is a key that becomes due then, and is computed anew again.
-  2. A pod is evicted at the earliest time of its claims, a claim's is the earliest of its devices' taints: when the
-     taint was added, plus `tolerationSeconds` of the allocation's matching tolerations with effect NoExecute.
+  2. A pod is evicted at the earliest time of its claims; the time of a claim is the earliest of its devices' taints:
+     when the taint was added, plus `tolerationSeconds` of the allocation's matching tolerations with effect NoExecute.
   3. Eviction is: event, condition DisruptionTarget, DELETE with the pod's UID. The rule's condition EvictionInProgress
      is written at once when the rule's spec is new, else at most every 10 s.
 
@@ -150,7 +150,7 @@ class TaintEvictionController(ClientController):
             self._queue.enqueue(("pod", namespace, pod["metadata"]["name"]))
 
     def slice_changed(self, slice_: Obj, *, is_deleted: bool) -> None:
-        """A slice was added, changed or deleted; only those that evict, or did, matter."""
+        """A slice was added, changed or deleted; it matters only if it evicts, or did before."""
         uid = slice_["metadata"]["uid"]
         is_evicting = has_no_execute(slice_) and not is_deleted
         if is_evicting or uid in self._evicting_slices:
@@ -211,7 +211,7 @@ class TaintEvictionController(ClientController):
         wait_s = (eviction.at - datetime.now(UTC)).total_seconds()
         if wait_s > 0:
             self._queue.enqueue_later(("pod", metadata["namespace"], metadata["name"]), wait_s)
-            self._tell_rules_later(eviction)
+            self._report_later(eviction)
             return
         if await self._evict(pod):
             for name in eviction.rules:
@@ -220,9 +220,9 @@ class TaintEvictionController(ClientController):
                     self._evicted_count[rule_uid] = self._evicted_count.get(rule_uid, 0) + 1
         self._evicted.add(uid)
         self._waiting.pop(uid, None)
-        self._tell_rules_later(eviction)
+        self._report_later(eviction)
 
-    def _tell_rules_later(self, eviction: Eviction) -> None:
+    def _report_later(self, eviction: Eviction) -> None:
         for name in eviction.rules:
             self._queue.enqueue_later(("rule", "", name), STATUS_PERIOD_S)
 
@@ -259,7 +259,7 @@ class TaintEvictionController(ClientController):
         """When the pod must be evicted, None when nothing asks for it.
 
         Args:
-            rules: those with effect NoExecute.
+            rules: The rules with effect NoExecute.
         """
         if not pod["spec"].get("nodeName"):
             return None
@@ -316,13 +316,13 @@ class TaintEvictionController(ClientController):
     # -- rules -------------------------------------------------------------------------------------
 
     async def sync_rule(self, name: str) -> None:
-        """Say in the rule's status how far its evictions are."""
+        """Report in the rule's status how far its evictions are."""
         for rule in self._indexes["rules"].get(name, ()):
             live = await self._requests.get(f"{_RULES}/{name}")
             if live is not None and live["metadata"]["uid"] == rule["metadata"]["uid"]:
-                await self._tell_rule(live)
+                await self._report_progress(live)
 
-    async def _tell_rule(self, rule: Obj) -> None:
+    async def _report_progress(self, rule: Obj) -> None:
         name = rule["metadata"]["name"]
         conditions = (rule.get("status") or {}).get("conditions") or ()
         existing: Obj = next((one for one in conditions if one["type"] == CONDITION), {})

@@ -1,6 +1,6 @@
 """Workloads at work: they make pods, replace them, and count them. Here Deployments, ReplicaSets and Jobs.
 
-Simpler than the real controllers where a scheduler cannot tell: a rolling update brings up all new pods at
+Simpler than the real controllers where a scheduler sees no difference: a rolling update brings up all new pods at
 once and takes the old ones down as new ones become ready; there is no revision history and no back-off.
 
 Not here: StatefulSets and DaemonSets (`set_workloads`).
@@ -247,7 +247,7 @@ class Workloads:
     def _write_status(
         self, kind: ServedKind, owner: Stored, status: Object, conditions: Iterable[dict[str, Json]]
     ) -> None:
-        """Write a status with the conditions that there are, and these changed."""
+        """Write a status; of its conditions only the given ones change."""
         now = self._api.now()
         kept = copy.deepcopy((owner.obj.get("status") or {}).get("conditions") or [])
         with_conditions: Object = {"conditions": kept}

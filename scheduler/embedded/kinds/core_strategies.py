@@ -42,7 +42,7 @@ class NodeStrategy(Strategy):
         status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
         known = status.get("nodeInfo") or {}
         status["nodeInfo"] = {field: known.get(field, "") for field in NODE_INFO} | known
-        # As the API defaults it: allocatable is capacity where it is not said.
+        # As the API defaults it: a node that gives no allocatable has all of its capacity.
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
 

@@ -47,7 +47,7 @@ class Manager:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells entries apart."""
+        """What distinguishes entries."""
         return (self.name, self.operation, self.sub_resource)
 
 

@@ -82,7 +82,7 @@ def is_known_elsewhere(api_version: str, kind: str) -> bool:
 
 @cache
 def _models() -> ModuleType:
-    from kubernetes_asyncio.client import models  # noqa: PLC0415 - 0.4 s, for who needs it
+    from kubernetes_asyncio.client import models  # noqa: PLC0415 - 0.4 s, paid by the first question
 
     return models
 

@@ -1,10 +1,10 @@
-"""Who is answered: programs of this machine, and of these, where there is a token, who has it.
+"""Which clients are answered: programs of this machine; with a token, only programs that know it.
 
 The server listens on loopback, and so can be reached by browsers: a page of any site may send requests there, and one
 whose name is made to point here (DNS rebinding) may read the answers too. A browser says which host it believes to talk
-to, and where a page's request comes from; of these, `kubectl` and client libraries send the first only.
+to, and which page a request comes from; `kubectl` and client libraries send the host only.
 
-The token keeps out what is left: other users of the machine, and pages of browsers that tell less. It is given as a
+The token keeps out the rest: other users of the machine, and pages of browsers that send neither. It is given as a
 bearer token, or as the first step of the path: kubectl sends credentials over TLS only, but keeps to the path of its
 server's address, so the kubeconfig has the token in both places.
 

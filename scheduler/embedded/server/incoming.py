@@ -42,7 +42,7 @@ class Incoming:
         return WriteOptions(dry_run=dry_run == "All", manager=manager)
 
     def delete_options(self) -> DeleteOptions:
-        """Those of the body; where it has none, those of the query."""
+        """The options of the body; what the body leaves out is taken from the query."""
         given: Object = {name: self.query[name] for name in _DELETE_QUERY if name in self.query}
         if "dryRun" in given:
             given["dryRun"] = [given["dryRun"]]

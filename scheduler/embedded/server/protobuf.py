@@ -26,7 +26,7 @@ from scheduler.model.protobuf_wire import (
 from scheduler.validation.field_errors import Json
 
 Fields = Mapping[int, tuple[str, str]]
-"""Field number -> (JSON name, type): a scalar, another message, `[one of these]`, `{string}`, or `-`: not read."""
+"""Field number -> (JSON name, type): a scalar, another message, `[message]`, `{string}`, or `-`: not read."""
 
 _KINDS: Final = frozenset(
     {
@@ -85,14 +85,14 @@ def decode_object(body: bytes) -> dict[str, Json]:
     """
     try:
         envelope = {field.number: field.value for field in fields_of_envelope(body)}
-        said = _decode("TypeMeta", _bytes(envelope.get(ENVELOPE_TYPE, b"")))
-        kind = said.get("kind", "")
+        type_meta = _decode("TypeMeta", _bytes(envelope.get(ENVELOPE_TYPE, b"")))
+        kind = type_meta.get("kind", "")
         if kind not in _KINDS:
             raise _refused(f"kind {kind or 'unknown'}")
         obj = _decode(kind, _bytes(envelope.get(ENVELOPE_RAW, b"")))
     except MalformedError as error:
         raise bad_request(f"malformed protobuf: {error}") from None
-    return {"apiVersion": said.get("apiVersion", ""), "kind": kind, **obj}
+    return {"apiVersion": type_meta.get("apiVersion", ""), "kind": kind, **obj}
 
 
 def _decode(message: str, data: bytes) -> dict[str, Json]:

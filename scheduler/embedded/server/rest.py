@@ -6,8 +6,8 @@ Rules of this module
   1. Every operation is one synchronous call: it either refuses with `ApiError` and changes nothing, or
      is applied completely. Two requests never interleave.
   2. A write that changes nothing makes no new revision and no watch event.
-  3. What one kind wants is in its `Strategy` and its sub-resources; nothing here looks at a kind's name, but for
-     namespaces, which everything else is in.
+  3. The rules of one kind are in its `Strategy` and its sub-resources; nothing here looks at a kind's name, except
+     for namespaces, which contain the other objects.
 
 Source: k8s.io/apiserver v0.36.3 pkg/registry/generic/registry/store.go, pkg/registry/rest/{create,update,delete}.go.
 """
@@ -96,7 +96,7 @@ class Api:
 
     Args:
         clock: Returns the wall-clock time, timezone-aware.
-        seed: Of the uids and the suffixes of generated names, for who wants the same ones again.
+        seed: For uids and the suffixes of generated names, where a caller wants the same values again.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Api:
         self._clock = clock
         self._random = random.Random(seed)  # noqa: S311 - uids and name suffixes, no secret
 
-    # -- what strategies may see (StrategyView) -----------------------------------------------------
+    # -- what strategies may see (StrategyView) ----------------------------------------------------
 
     def find(self, kind_id: str, namespace: str, name: str) -> Mapping[str, Json] | None:
         """The current object, or None; not to be changed."""
@@ -189,8 +189,8 @@ class Api:
         for field in ("labels", "annotations", "finalizers", "ownerReferences"):
             if field in metadata and not metadata[field]:
                 del metadata[field]  # Go writes no empty maps and lists here.
-        said = metadata.get("namespace")
-        if said and kind.is_namespaced and said != namespace:
+        given = metadata.get("namespace")
+        if given and kind.is_namespaced and given != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         # The first member of the body must be metadata: see ServedKind.prefix.
         obj_rest = {key: value for key, value in obj.items() if key != "metadata"}
@@ -298,12 +298,12 @@ class Api:
         return self._commit(kind, current, new, sub_resource, options, manages_fields=manages_fields)
 
     def _check_identity(self, kind: ServedKind, current: Stored, metadata: Object, *, is_replacement: bool) -> None:
-        said = metadata.get("name")
-        if said != current.name:
+        given = metadata.get("name")
+        if given != current.name:
             raise bad_request(
-                f"the name of the object ({said or ''}) does not match the name on the URL ({current.name})"
+                f"the name of the object ({given or ''}) does not match the name on the URL ({current.name})"
                 if is_replacement
-                else f"metadata.name: Invalid value: the patch changes the name to {said!r}"
+                else f"metadata.name: Invalid value: the patch changes the name to {given!r}"
             )
         uid = metadata.get("uid")
         # A whole object's UID is a precondition; in a patch it is a field that may not change.
@@ -458,7 +458,7 @@ def _differs_beyond_metadata(new: Mapping[str, Json], old: Mapping[str, Json]) -
 def _validate_immutable_metadata(
     new: Mapping[str, Json], old: Mapping[str, Json], *, is_status: bool
 ) -> list[FieldError]:
-    """What a client may repeat or leave out, but not change; a status update resets more by itself."""
+    """Fields that a client may repeat or leave out, but not change; a status update resets more of them."""
     return [
         invalid(f"metadata.{field}", new[field], "field is immutable")
         for field in (("uid",) if is_status else ("uid", "deletionTimestamp"))
@@ -467,7 +467,7 @@ def _validate_immutable_metadata(
 
 
 def _validate_metadata_change(new: Mapping[str, Json], old: Mapping[str, Json]) -> list[FieldError]:
-    """What may not change in metadata, beyond what is silently kept."""
+    """What is wrong with a change of metadata; fields that the server keeps by itself are no error."""
     if "deletionTimestamp" not in old:
         return []
     added = [name for name in new.get("finalizers") or () if name not in (old.get("finalizers") or ())]

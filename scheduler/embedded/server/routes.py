@@ -2,7 +2,7 @@
 
 Rules of this module
   1. A request is applied between two awaits, after its body has been read: it cannot interleave with another.
-  2. Every refusal is a Status body with the right code; an error of ours is a 500 that says which.
+  2. Every refusal is a Status body with the right code; a defect of this server is a 500 with the exception's text.
 
 Not here: what the verbs mean (`rest`), watches (`watches`), the process around it (`cluster`).
 """
@@ -80,7 +80,7 @@ class Routes:
 
     Args:
         bookmark_interval_s: Seconds between the bookmarks of an idle watch.
-        guard: Asked before everything else; None: nobody is kept out.
+        guard: Decides which clients are answered, before anything else; None: all are.
     """
 
     def __init__(self, api: Api, *, bookmark_interval_s: float, guard: Guard | None = None) -> None:
@@ -118,7 +118,7 @@ class Routes:
             return self._refusal(ApiError(500, "InternalError", f"Internal error occurred: {error!r}"), incoming)
 
     def reply_to(self, incoming: Incoming) -> tuple[int, bytes]:
-        """Code and body of the answer to anything but a watch, for who needs no HTTP; nothing in here awaits."""
+        """Code and body of the answer to a request that is no watch, without HTTP; nothing in here awaits."""
         try:
             response = self._respond(incoming)
         except ApiError as error:

@@ -1,7 +1,7 @@
-"""The registry of kinds: one entry per kind served, and everything else is driven by it.
+"""The registry of kinds: one entry for each kind that is served, from which all the rest follows.
 
-To serve one more kind, add a `ServedKind` to `KINDS`. Paths, discovery, OpenAPI, watches, patches, tables and
-garbage collection follow from the entry.
+To serve one more kind, add a `ServedKind` to `KINDS` (`kinds.catalog`). Paths, discovery, OpenAPI, watches, patches,
+tables and garbage collection follow from the entry.
 
 Not here: what an entry's strategy does (`pods`, `claims`, `slices`, ...), what its columns print (`columns`).
 """

@@ -151,5 +151,5 @@ def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError
     details = _details(group, kind, name)
     details["causes"] = [{"reason": e.reason, "message": e.body, "field": e.field} for e in errors]
     texts = list(dict.fromkeys(str(e) for e in errors))
-    said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    return ApiError(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {said}', details)
+    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    return ApiError(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {listed}', details)

@@ -8,7 +8,7 @@ Rules of this module
      assign into one. `Stored.copy()` gives a private copy.
   2. Each write takes the next revision; the object's `metadata.resourceVersion` is that revision, and
      the history entry carries the same number.
-  3. The history keeps the last `watch_window` entries of each kind. Asking for more raises `Expired`.
+  3. The history keeps the last `watch_window` entries of each kind. Asking for more raises `ExpiredError`.
 
 Not here: what may be written (`rest`, the strategies), how it is sent (`watches`).
 
@@ -122,7 +122,7 @@ class ObjectStore:
             table = self._tables[kind_id] = _Table(self._floor_for_new_tables)
         return table
 
-    # -- reading ---------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     def get(self, kind_id: str, namespace: str, name: str) -> Stored | None:
         return self._table(kind_id).stored_by_key.get(object_key(namespace, name))
@@ -157,7 +157,7 @@ class ObjectStore:
         table = self._table(kind_id)
         return revision < table.changes_floor or (bool(table.changes) and table.changes[-1].revision > revision)
 
-    # -- writing ---------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------
 
     def put(self, kind_id: str, namespace: str, name: str, obj: dict[str, Json]) -> Stored:
         """Store a new version of an object; `obj` belongs to the store from now on."""
@@ -210,7 +210,7 @@ class ObjectStore:
         # Kinds that have no table yet must refuse older revisions as well.
         self._floor_for_new_tables = self.revision
 
-    # -- being told ------------------------------------------------------------------------------
+    # -- notifications -----------------------------------------------------------------------------
 
     def wake_on_change(self, kind_id: str, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` after each write of a kind, until the returned function is called."""

@@ -9,7 +9,7 @@
 
 Rules of this module
   1. `default` and the `prepare_` steps change the new object only; a `validate_` step changes nothing.
-  2. Unknown fields are kept as they are: a field that nobody knows here may be known to the client.
+  2. Unknown fields are kept as they are: the client may know fields that this server does not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _METADATA_FROM_STATUS: Final = ("generation", "labels", "annotations", "finalize
 
 
 class StrategyView(Protocol):
-    """The little a strategy may know of other objects."""
+    """What a strategy may see of other objects."""
 
     def find(self, kind_id: str, namespace: str, name: str) -> Mapping[str, Json] | None:
         """The current object, or None; not to be changed."""

@@ -2,7 +2,7 @@
 
 Rules of this module
   1. The plain form costs no encoding: a stored body is already JSON, only kind and apiVersion are put in front.
-  2. Items of a plain list carry no kind and apiVersion, as those of kube-apiserver do not.
+  2. Items of a plain list carry neither kind nor apiVersion, as in kube-apiserver.
 
 Not here: which columns a kind has (`columns`).
 """
@@ -24,7 +24,7 @@ JSON_TYPE: Final = "application/json"
 
 
 def wants_table(accept: str) -> bool:
-    """Whether an Accept header asks for a Table before the plain form. What this server cannot write is passed over."""
+    """Whether an Accept header asks for a Table before the plain form; other forms do not count."""
     for clause in accept.split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))
         value = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)

@@ -2,7 +2,7 @@
 
 Rules of this module
   1. A watcher keeps no queue. It remembers the revision it has sent and reads on from the store's
-     history, so a slow client costs nothing and is told 410 when it falls out of the window.
+     history, so a slow client costs nothing, and is answered 410 when it falls out of the window.
   2. Changes are sent in revision order, each one once; a bookmark at revision R says that everything up
      to R has been sent.
   3. An object that starts or stops matching the selectors is an ADDED or a DELETED to this watcher.
