@@ -8,8 +8,8 @@ Rules of this module
   1. An answer is made after its request came; requests that wait at the same time share an answer.
   2. An answer is made at most once in its gap, and making answers takes at most a tenth of the time; requests wait.
   3. There are at most `connections_max` connections. A new connection is always accepted. To make room, an old one is
-     cut: of the address that has most connections the one that has been idle longest. So a kubelet's probe gets
-         through.
+     cut: of the address that has most connections the one that has been idle longest. So a kubelet's probe always
+     gets an answer.
   4. A connection that does not send a request's head in time is cut.
 """
 

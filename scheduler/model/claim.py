@@ -24,7 +24,7 @@ class Consumer(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DeviceCondition:
-    """One condition of one entry of `status.devices`; binding conditions are looked for here."""
+    """One condition of one entry of `status.devices`, for example a binding condition."""
 
     driver: str
     pool: str

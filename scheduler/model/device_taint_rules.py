@@ -1,10 +1,10 @@
-"""DeviceTaintRules: taints that an administrator puts on published devices, without asking their driver.
+"""DeviceTaintRules: taints that an administrator puts on published devices, without their driver.
 
 Rules of this module
   1. A rule matches a device when every field its selector sets is equal; an empty selector matches every device, a
      missing one matches none.
   2. Taints of rules come after the driver's own, in the order of rule names.
-  3. A slice that no rule touches is returned as it is, so nothing that was computed from it is lost.
+  3. A slice that no rule matches is returned unchanged, so results computed from it stay valid.
 
 Not here: eviction of running pods (the cluster's device taint eviction controller), and which API version serves rules.
 

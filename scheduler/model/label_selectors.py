@@ -2,8 +2,8 @@
 
 Rules of this module, for texts
   1. All terms must hold. `=` and `==` are the same; `!=` and `notin` also hold where the key is absent.
-  2. What cannot be read is refused with the place and what was expected; an empty selector is refused, since "all" is
-     what leaving it out means.
+  2. A text that cannot be read is refused with the place and the expected form. So is an empty selector: to select all,
+     the user leaves it out.
 
 Not here: node selectors of pods (`node_selectors`).
 

@@ -3,7 +3,7 @@
 Rules of this module
   1. Field names are the API's (`rename="camel"`); unknown fields are ignored, absent ones have Kubernetes' default.
   2. Objects are frozen and never encoded back: writes are narrow patches (see `scheduler.framework.decisions`).
-  3. Lists that Go may print as null are `| None`; the accessor beside them (`containers_or_empty`, …) hides that.
+  3. Lists that Go may print as null are `| None`.
 
 Not here: ResourceClaims, ResourceSlices and DeviceClasses. The allocator knows those (`allocator.decode_*`);
 `scheduler.model.claim` wraps a claim's spec and status.
@@ -31,7 +31,7 @@ class OwnerReference(Record, frozen=True):
 
 
 class PodMeta(Record, frozen=True):
-    """Metadata without annotations: nobody reads those of pods, and they can be long, and secret."""
+    """Metadata without annotations: nobody reads a pod's annotations, and they can be long, and secret."""
 
     name: str = ""
     namespace: str = ""
@@ -94,11 +94,11 @@ class NodeAffinityTerms(Record, frozen=True):
 
 
 class Present(Record, frozen=True):
-    """An object of which nobody reads more than that it is there (see `model.unsupported_fields`)."""
+    """An object of which nobody reads a field, only that it exists (see `model.unsupported_fields`)."""
 
 
 class PodAffinity(Record, frozen=True):
-    """Of pod affinity and anti-affinity only whether something is required."""
+    """Of pod affinity and anti-affinity only the existence of required terms."""
 
     required: tuple[Present, ...] | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -220,7 +220,7 @@ class ContainerExtendedResource(Record, frozen=True):
 
 
 class ExtendedResourceClaimStatus(Record, frozen=True):
-    """The special claim behind a pod's extended resources, and who finds what in it."""
+    """The special claim behind a pod's extended resources, and which container finds which devices in it."""
 
     resource_claim_name: str = ""
     request_mappings: tuple[ContainerExtendedResource, ...] | None = None

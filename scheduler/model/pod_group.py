@@ -1,4 +1,4 @@
-"""PodGroups, as far as claims are concerned: a claim of a group is reserved once for the group, not for each pod.
+"""PodGroups and their claims: a group's claim is reserved once for the group, not for each of its pods.
 
 Rules of this module
   1. An entry of a pod's `spec.resourceClaims` is the group's when the PodGroup has one of the same name and source.

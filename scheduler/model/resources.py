@@ -1,15 +1,15 @@
 """Amounts of resources that pods ask for and nodes have, as ints.
 
-Units: cpu in milli, everything else in base units (bytes, devices), each rounded up once, after summing exactly.
+Units: cpu in milli, all other resources in base units (bytes, devices), rounded up once, after the exact sum.
 
 Rules of this module
   1. Only resources that count on a node are kept: cpu, memory, ephemeral-storage and scalar resources
      (hugepages-*, attachable-volumes-*, extended and other prefixed names).
   2. A sum is exact (in nano) until its end; rounding each container by itself would ask for more than the pod does.
-  3. A quantity that cannot be read counts as absent here; `PodAmounts.problems` names it, so that its pod is refused
-     with a reason and no other pod or node suffers.
+  3. A quantity that cannot be read counts as absent. `PodAmounts.problems` names it, so only its pod is refused, with a
+     reason.
 
-Not here: whether a pod fits (plugins.node_resources_fit) and who runs where (model.node_info).
+Not here: whether a pod fits (`plugins.node_resources_fit`), the pods of a node (`model.node_info`).
 
 Cost: pods that ask for the same amounts share one computation and its (never changed) result; a look-up is linear in
 the containers. Texts are parsed once per distinct text.
@@ -92,8 +92,8 @@ class PodAmounts:
     Attributes:
         requests: What the pod needs of its node: cpu in milli, others in base units; names asked with 0 are kept. The
             pod itself (`pods`) is not in here.
-        scoring: The same, but a container that asks for no cpu or memory counts 100 milli and 200 MiB. Scores are made
-            from these, so that pods without requests spread too (upstream's NonZeroRequested).
+        scoring: The same, but a container that asks for no cpu or memory counts 100 milli and 200 MiB. Scores use these
+            amounts, so that pods without requests spread, too (upstream's NonZeroRequested).
         needed: `requests` without zeros: cpu, memory, ephemeral-storage, then others by name.
         problems: One sentence for each request that is no quantity; empty for every pod an API server accepted.
         short_at_pod_level: The first resource of which containers and claims together ask for more than the pod-level
@@ -117,19 +117,19 @@ def pod_amounts(pod: Pod) -> PodAmounts:
 
 
 def amounts_with_claims(pod: Pod, claims: Iterable[NodeAllocatableClaim]) -> PodAmounts:
-    """What `pod` takes of its node when its claims take that much: theirs is added to its containers' requests."""
+    """What `pod` takes of its node: the requests of its containers, and what its claims take."""
     taken = tuple([item for one in claims for item in (one.resources or {}).items()])
     return _amounts(asked_in_spec(pod)._replace(claims=taken))
 
 
 def counted_amounts(pod: Pod) -> PodAmounts:
-    """What a pod that is on a node takes of it: what its status says of its claims counts, too."""
+    """What a pod on a node takes of it, with the claims that its status lists."""
     claims = pod.status.node_allocatable_resource_claim_statuses
     return amounts_with_claims(pod, claims) if claims else pod_amounts(pod)
 
 
 def take_the_same(left: Iterable[NodeAllocatableClaim], right: Iterable[NodeAllocatableClaim]) -> bool:
-    """Whether both say the same of the same claims, however the quantities are written."""
+    """Whether both list equal amounts for the same claims, however the quantities are written."""
     return _taken(left) == _taken(right)
 
 

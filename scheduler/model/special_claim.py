@@ -2,11 +2,11 @@
 
 Rules of this module
   1. Its name follows from the pod (name and uid). So a create that is sent twice, or lands late, cannot make a second
-     claim, and the claim is found again without searching, also by a scheduler that was started since.
-  2. Before the API server has given it a uid, what is held for it is held under a provisional one, which follows from
-     the pod's uid too and which no real claim can have.
+     claim, and a scheduler that was started since finds the claim without searching.
+  2. Until the API server has given it a uid, its devices are held under a provisional uid. This follows from the pod's
+     uid, too, and no real claim can have it.
 
-Not here: what it asks for (plugins.dynamic_resources.extended_resources), who writes it (plugins, core).
+Not here: what it asks for (`plugins.dynamic_resources.extended_resources`), the writes (plugins, core).
 
 Differs from upstream on purpose: upstream lets the API server generate a name; see docs/adr/0014-hold-before-uid.md.
 """
@@ -59,12 +59,12 @@ def special_claim_spec(requests: Iterable[DeviceCount]) -> dict[str, Any]:
 
 def asks_extended_resources(pod: Pod) -> bool:
     """Whether the pod asks for anything that a DeviceClass could stand behind."""
-    # Asked several times for each pod: most name nothing of the kind, which is seen without summing up.
+    # Called several times for each pod. Most pods name no such resource, which is seen without a sum.
     return _mentions_domain(pod.spec) and any(is_served_resource(name) for name, _ in pod_amounts(pod).needed)
 
 
 def _mentions_domain(spec: PodSpec) -> bool:
-    """Whether any resource that could be asked for has a domain in its name, as all have that devices serve."""
+    """Whether any resource of the pod has a domain in its name, as all resources have that devices serve."""
     for containers in (spec.containers, spec.init_containers):
         for container in containers or ():
             resources = container.resources
@@ -86,7 +86,7 @@ def special_claim_key(pod: Pod) -> ClaimKey:
 
 
 def provisional_uid(pod: PodUid) -> ClaimUid:
-    """What stands for the uid of the pod's special claim until the API server has given it one."""
+    """The uid of the pod's special claim until the API server has given it one."""
     return ClaimUid(f"special claim of {pod}")
 
 
@@ -95,7 +95,7 @@ def is_provisional(claim: ClaimUid) -> bool:
 
 
 def stands_for(claim: ResourceClaim) -> ClaimUid | None:
-    """The provisional uid that this claim's own takes the place of; None for claims that are not special."""
+    """The provisional uid that this claim's own uid replaces; None for claims that are not special."""
     if (EXTENDED_RESOURCE_ANNOTATION, "true") not in claim.annotations:
         return None
     owner = claim.controller
@@ -105,5 +105,5 @@ def stands_for(claim: ResourceClaim) -> ClaimUid | None:
 
 
 def is_special_claim_of(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether the claim was made for the extended resources of this very pod."""
+    """Whether the claim was made for the extended resources of this pod, not of an earlier pod of its name."""
     return stands_for(claim) == provisional_uid(pod.uid)

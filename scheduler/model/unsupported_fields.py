@@ -1,15 +1,15 @@
-"""Fields of a pod that say where it may run, and that this scheduler does not look at yet.
+"""Fields of a pod that restrict where it may run, and that this scheduler does not read yet.
 
-kube-scheduler has plugins for them. A pod that has one must not be bound as if it had none.
+kube-scheduler has plugins for them. A pod with such a field must not be bound as if it had none.
 
 Rules of this module
-  1. Only requirements: what is merely preferred (preferred pod affinity, ScheduleAnyway) harms nobody when it is not
-     looked at.
+  1. Only requirements. A preference (preferred pod affinity, ScheduleAnyway) that nobody reads harms nobody.
   2. A field is named where it first occurs, by its path in the manifest.
-  3. When a plugin comes that looks at a field, its row of `FIELDS`, its lines below and its line in the guide go.
+  3. A plugin that reads one of these fields takes over: its row of `FIELDS`, its lines below and its line in the guide
+     go.
 
-Not here: who refuses the pod (`plugins.unsupported_fields`). What is not looked at and is no field of the pod (other
-pods' anti-affinity, preemption, …) is in docs/guide.md.
+Not here: refusing the pod (`plugins.unsupported_fields`). docs/guide.md lists what else is not supported and is no
+field of the pod (other pods' anti-affinity, preemption, …).
 
 Source: what decides in pkg/scheduler/framework/plugins/{interpodaffinity,podtopologyspread,volumebinding,volumezone,
 volumerestrictions,nodevolumelimits,nodeports,nodedeclaredfeatures} v1.36.3, csi-translation-lib translate.go v0.36.3
