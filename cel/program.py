@@ -38,8 +38,8 @@ class Selector:
     def __init__(self, checked: Checked) -> None:
         self.expression: Final = checked.source
         self._checked: Final = checked
-        # An object of its own, so that the generated function does not refer back to the selector: what
-        # has no cycles is freed at once, and a scheduler's garbage collector has less to look at.
+        # An object of its own, so that the generated function does not refer back to the selector. Without that
+        # cycle a selector is freed at once, and a scheduler's garbage collector has less to look at.
         self._exact: Final = _ExactEvaluator(checked)
         self._reads: ReadSet | None = None
         generated = generate(checked, self._exact.matches)

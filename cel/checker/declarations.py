@@ -18,7 +18,7 @@ from typing import Final
 
 from cel import operators
 
-# Kinds. Types up to STRUCT_KIND have no parameters; which stand before others is used in other modules.
+# Kinds, in an order that `checker` and `validators` use: types up to STRUCT_KIND have no parameters.
 DYN_KIND, ANY_KIND, ERROR_KIND, NULL_KIND = 0, 1, 2, 3
 BOOL_KIND, INT_KIND, UINT_KIND, DOUBLE_KIND, STRING_KIND, BYTES_KIND = 4, 5, 6, 7, 8, 9
 TIMESTAMP_KIND, DURATION_KIND, STRUCT_KIND = 10, 11, 12

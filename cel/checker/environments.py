@@ -125,7 +125,7 @@ class Environment:
             lines = OVERLOADS.get(name, "").splitlines()
             overloads = [parse_overload(line) for line in lines if self._is_available(name, line.partition(" ")[0])]
             found = tuple(overloads) or None
-            if lines:  # what is not in the table is not worth remembering: users can spell a lot of it
+            if lines:  # unknown names are not remembered: users can spell any number of them
                 self._functions[name] = found
             return found
 

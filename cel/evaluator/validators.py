@@ -46,7 +46,7 @@ _CLAUSES: Final = {
         "and timestamps",
     ),
     "d": (frozenset((INT_KIND, UINT_KIND)), "decimal clause can only be used on integers"),
-    # Text, because "NaN", "Infinity" and "-Infinity" are also taken.
+    # STRING_KIND, because "NaN", "Infinity" and "-Infinity" are accepted too.
     "f": (frozenset((DOUBLE_KIND, STRING_KIND)), "fixed-point clause can only be used on doubles"),
     "e": (frozenset((DOUBLE_KIND, STRING_KIND)), "scientific clause can only be used on doubles"),
     "b": (frozenset((INT_KIND, UINT_KIND, BOOL_KIND)), "only integers and bools can be formatted as binary"),

@@ -459,7 +459,7 @@ class Planner:
                     values[-1] = step(frame)
                 result = call(*values)
             finally:
-                # cel-go charges what has got to its last operand.
+                # cel-go charges a call once it has come to its last operand.
                 if len(values) > len(rest):
                     charge(frame, 1 if cost is None else cost(values, result))
             return result

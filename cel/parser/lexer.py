@@ -61,8 +61,8 @@ _KINDS: Final = (None, IDENT, None, STRING, FLOAT, UINT, INT, BYTES, ESCAPED_IDE
 _GROUP_OF_END: Final = 10
 _BLANK: Final = re.compile(r"(?:[ \t\r\n\f]|//[^\n]*+)*+")
 _PREFIX_OF_STRING: Final = (
-    # How far the lexer gets into a string that turns out to be none: everything up to the character
-    # that no string can have there.
+    # What the lexer reads of a string that is not one: everything up to the first character that no string
+    # can have there.
     r"[bB]?(?:"
     r'[rR]"""(?:[^"]|"(?!""))*+|[rR]\'\'\'(?:[^\']|\'(?!\'\'))*+|[rR]"[^"\n\r]*+|[rR]\'[^\'\n\r]*+'
     rf"|\"\"\"(?:[^\"\\]|{_ESCAPE}|\"(?!\"\"))*+|'''(?:[^'\\]|{_ESCAPE}|'(?!''))*+"
