@@ -140,6 +140,21 @@ def test_what_a_function_spends_is_what_it_does(overload: str, arguments: list[A
     assert calls <= 60 + values.EFFORT[0]
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "lists.range(100000) == [] || true",
+        "!(lists.range(100000) == [] && false)",
+        "[1].exists(x, lists.range(100000) == []) || true",
+        "[1, 2].exists(x, x == 2 || lists.range(100000) == [])",
+        "cel.bind(x, lists.range(100000), x == []) || true",
+    ],
+)
+def test_nothing_absorbs_what_ends_an_evaluation(expression: str) -> None:
+    planned = walker.plan(check_expression(expression, ENVIRONMENT))
+    assert outcome(lambda device: planned.evaluate({"device": device.fields})) == LIMIT_TEXT
+
+
 def test_the_limit_is_on_cost_and_effort_together() -> None:
     """Without any loop around what spends; neither is above the limit alone."""
     spending = f'duration("{"1h" * 3000}" + "") > duration("0s")'

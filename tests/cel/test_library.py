@@ -221,6 +221,8 @@ def test_byte_format_is_padded_base64(data: bytes, text: str) -> None:
         ("date", "0000-02-29", True),
         ("date", "2023-02-29", False),
         ("datetime", "2024-02-29t23:59:59.5z", True),
+        ("datetime", "2024-02-29T23:59:59,5+99:99", True),  # a fraction after any character, an offset of any size
+        ("datetime", "2024-02-29T23:59:59\n5z", False),
         ("datetime", "2024-02-29T23:59:60Z", False),
         ("uri", "/path", True),
         ("uri", "path", False),
