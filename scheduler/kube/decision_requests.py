@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 import orjson
 
 from allocator import encode_allocation
@@ -43,9 +44,9 @@ from scheduler.kube.requests import (
     Unknown,
 )
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
-from scheduler.model.claim import Consumer, ResourceClaim
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey
-from scheduler.model.objects import ExtendedResourceClaimStatus, NodeAllocatableClaim, Pod
+from scheduler.model.objects import Pod
 from scheduler.model.special_claim import special_claim_spec
 from scheduler.model.timestamps import format_rfc3339
 
@@ -112,10 +113,10 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
             reply = Pod if decision.fence_ms is not None else None
             return _pod_patch(path, decision, status, STRATEGIC_MERGE_PATCH, reply)
         case PatchExtendedResources():
-            status = {"extendedResourceClaimStatus": _extended_resources(decision.status)}
+            status = {"extendedResourceClaimStatus": msgspec.to_builtins(decision.status)}
             return _pod_patch(path, decision, status, STRATEGIC_MERGE_PATCH, Pod)
         case PatchNodeAllocatable():
-            notes = [_node_allocatable(one) for one in decision.claims] or None
+            notes = msgspec.to_builtins(decision.claims) or None
             status = {"nodeAllocatableResourceClaimStatuses": notes}
             return _pod_patch(path, decision, status, MERGE_PATCH, Pod)
         case ReadPod():
@@ -215,24 +216,6 @@ def _special_claim(decision: CreateClaim) -> dict[str, Any]:
     }
 
 
-def _extended_resources(status: ExtendedResourceClaimStatus | None) -> dict[str, Any] | None:
-    if status is None:
-        return None
-    mappings = [
-        {"containerName": one.container_name, "resourceName": one.resource_name, "requestName": one.request_name}
-        for one in status.request_mappings or ()
-    ]
-    return {"resourceClaimName": status.resource_claim_name, "requestMappings": mappings}
-
-
-def _node_allocatable(claim: NodeAllocatableClaim) -> dict[str, Any]:
-    return {
-        "resourceClaimName": claim.resource_claim_name,
-        "containers": list(claim.containers or ()),
-        "resources": claim.resources or {},
-    }
-
-
 def _claim_status(decision: WriteClaimStatus) -> dict[str, Any]:
     if decision.clear_allocation:
         # Null removes the field in a merge patch; device statuses of devices that are given up go with them.
@@ -243,13 +226,9 @@ def _claim_status(decision: WriteClaimStatus) -> dict[str, Any]:
         if decision.allocation_timestamp_ms is not None:
             status["allocation"]["allocationTimestamp"] = format_rfc3339(decision.allocation_timestamp_ms // 1000)
     if decision.reserved_for is not None:
-        status["reservedFor"] = [_consumer(one) for one in decision.reserved_for] or None
+        entries = map(msgspec.to_builtins, decision.reserved_for)
+        status["reservedFor"] = [{name: text for name, text in one.items() if text} for one in entries] or None
     return status
-
-
-def _consumer(one: Consumer) -> dict[str, str]:
-    encoded = {"resource": one.resource, "name": one.name, "uid": one.uid}
-    return encoded | {"apiGroup": one.api_group} if one.api_group else encoded
 
 
 def _pod_status(decision: PatchPodStatus, now_ms: int, is_transition: bool) -> dict[str, Any]:

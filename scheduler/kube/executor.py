@@ -60,7 +60,7 @@ _MORE_WRITERS: Final = 4  # times `in_flight_max`: the end of what namespaces th
 
 @dataclass(slots=True)
 class WriteStats:
-    """Counts by decision and outcome, for metrics. Durations are given to `on_write`."""
+    """Requests under way, and decisions not sent yet, for metrics. Durations are given to `on_write`."""
 
     in_flight: int = 0
     waiting: int = 0

@@ -162,7 +162,6 @@ class Reflector:
     ) -> None:
         self.kind = kind
         self.stats = WatchStats()
-        self.synced = asyncio.Event()
         self._client = client
         self._deliver = deliver
         self._reporter = reporter
@@ -374,7 +373,6 @@ class Reflector:
         self.stats.failure = None
         self.stats.last_sync_s = asyncio.get_running_loop().time()
         self._deliver(for_machine)
-        self.synced.set()
 
     def _report_broken(self, event: Broken) -> None:
         self.stats.undecodable += 1

@@ -2,7 +2,7 @@
 
 Rules of this module
   1. Field names are the API's (`rename="camel"`); unknown fields are ignored, absent ones have Kubernetes' default.
-  2. Objects are frozen and never encoded back: writes are narrow patches (see `scheduler.framework.decisions`).
+  2. Objects are frozen. Writes are narrow patches (`scheduler.framework.decisions`), never whole objects.
   3. Lists that Go may print as null are `| None`.
 
 Not here: ResourceClaims, ResourceSlices and DeviceClasses. The allocator knows those (`allocator.decode_*`);
