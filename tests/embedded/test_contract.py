@@ -522,6 +522,9 @@ async def test_other_writes_take_fields_over_from_an_apply(api: RestClient) -> N
         409,
         'Apply failed with 1 conflict: conflict with "writer" using v1: .data.x',
     )
+    changed = await api.patch(f"{path}?fieldManager=writer", {"data": {"y": None}})
+    owned = {entry["manager"]: entry["fieldsV1"].get("f:data") for entry in changed["metadata"]["managedFields"]}
+    assert owned == {"writer": {"f:x": {}}}
 
 
 # -- delete ----------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from scheduler.embedded.controllers.client_controller import (
 )
 from scheduler.model.objects import Taint, Toleration
 from scheduler.model.pod_claims import claim_names_of_references, is_owned_by
-from scheduler.model.timestamps import format_rfc3339, parse_rfc3339
+from scheduler.model.timestamps import format_rfc3339
 
 _LOG: Final = logging.getLogger("scheduler.embedded.controllers.taint_eviction")
 
@@ -63,14 +63,6 @@ class Eviction:
     def joined(self, other: Eviction | None) -> Eviction:
         """Both: the earlier time, all reasons."""
         return self if other is None else Eviction(min(self.at, other.at), self.rules | other.rules)
-
-
-def parse_time(text: str) -> datetime:
-    """RFC 3339, as the API server writes it."""
-    moment = parse_rfc3339(text)
-    if moment is None:
-        raise ValueError(f"{text!r} is no time")
-    return moment
 
 
 def tolerated_for(taint: Obj, tolerations: Iterable[Obj]) -> float | None:
@@ -283,7 +275,7 @@ class TaintEvictionController(ClientController):
                 seconds = tolerated_for(taint, result.get("tolerations") or ())
                 if seconds is None:
                     continue
-                at = parse_time(taint["timeAdded"]) + timedelta(seconds=seconds)
+                at = datetime.fromisoformat(taint["timeAdded"]) + timedelta(seconds=seconds)
                 found = Eviction(at, frozenset((rule_name,)) if rule_name else frozenset()).joined(found)
         return found
 
@@ -328,7 +320,7 @@ class TaintEvictionController(ClientController):
         existing: Obj = next((one for one in conditions if one["type"] == CONDITION), {})
         generation = rule["metadata"]["generation"]
         if existing and existing.get("observedGeneration") == generation:
-            age_s = (datetime.now(UTC) - parse_time(existing["lastTransitionTime"])).total_seconds()
+            age_s = (datetime.now(UTC) - datetime.fromisoformat(existing["lastTransitionTime"])).total_seconds()
             if age_s < STATUS_PERIOD_S:
                 self._queue.enqueue_later(("rule", "", name), STATUS_PERIOD_S - age_s)
                 return

@@ -23,7 +23,7 @@ from scheduler.embedded.server.field_managers import (
 from scheduler.embedded.server.list_rules import rules_of_kind
 from scheduler.embedded.server.rest import Api, WriteOptions
 from scheduler.embedded.server.served_kinds import ServedKind
-from scheduler.embedded.server.statuses import ApiError, apply_conflict, bad_request, not_found
+from scheduler.embedded.server.statuses import ApiError, bad_request, not_found
 from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
@@ -132,4 +132,4 @@ def _refusal(conflicts: list[Conflict]) -> ApiError:
         text = f"{next(iter(lines))}: {conflicts[0].field}"
     else:
         text = ", ".join(f"{who}:\n- " + "\n- ".join(fields) for who, fields in lines.items())
-    return apply_conflict(causes, f"Apply failed with {count}: {text}")
+    return ApiError(409, "Conflict", f"Apply failed with {count}: {text}", {"causes": causes})

@@ -101,11 +101,6 @@ def conflict(group: str, resource: str, name: str, why: str = OPTIMISTIC_LOCK) -
     return ApiError(409, "Conflict", text, _details(group, resource, name))
 
 
-def apply_conflict(causes: Sequence[dict[str, Json]], text: str) -> ApiError:
-    """409: server-side apply would change fields that another manager owns."""
-    return ApiError(409, "Conflict", text, {"causes": list(causes)})
-
-
 def bad_request(text: str) -> ApiError:
     """400: the request cannot be read."""
     return ApiError(400, "BadRequest", text)
