@@ -292,6 +292,17 @@ def test_a_missing_claim_is_made_sure_of():
     assert free_devices(rig) == 1
 
 
+def test_a_missing_pod_is_made_sure_of():
+    rig = binding()
+    del rig.server.pods[POD]  # and no watch shows it
+    rig.tell(WriteOutcomeUnknown(rig.take(BindPod).id))
+    rig.tick(100)
+    rig.tell(rig.server.execute(rig.take(ReadPod)))
+    assert not rig.machine.store.pods
+    rig.settle()
+    assert len(rig.machine.queue) == len(rig.machine.bindings) == 0
+
+
 def test_a_hold_that_ended_is_not_written_again():
     """The claim was seen allocated, then lost its allocation: the devices may be another pod's by now."""
     rig = writing()
