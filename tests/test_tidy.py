@@ -21,14 +21,12 @@ MODULE_LINES_MAX = 700
 MODULE_LINES_WANTED = 500
 FUNCTION_LINES_WANTED = 55
 # Ratchets: lower them, never raise them.
-LONGEST_FUNCTION = 103
-LONG_FUNCTIONS = 9
+LONGEST_FUNCTION = 99
+LONG_FUNCTIONS = 7
 LONG_MODULES = {
-    *("allocator/search.py", "cel/checker/checker.py", "cel/checker/declarations.py", "cel/evaluator/codegen.py"),
-    *("cel/evaluator/walker.py", "cel/library/regex.py", "cel/library/regex_syntax.py", "cel/library/values.py"),
-    *("cel/parser/parser.py", "scheduler/app.py"),
-    *("scheduler/kube/codec.py", "scheduler/kube/executor.py", "scheduler/lint/mistakes.py"),
-    "scheduler/plugins/dynamic_resources/plugin.py",
+    *("cel/checker/checker.py", "cel/checker/declarations.py", "cel/evaluator/codegen.py", "cel/evaluator/walker.py"),
+    *("cel/library/regex.py", "cel/library/regex_syntax.py", "cel/library/values.py", "cel/parser/parser.py"),
+    "scheduler/lint/mistakes.py",
 }
 BANNED_NAMES = {"utils", "helpers", "helper", "common", "base", "manager", "misc"}
 # The shell may await; the core, the plugins, the allocator and CEL may not.
