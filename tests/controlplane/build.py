@@ -1,8 +1,9 @@
 """Builds the Go programs of the tests: the real control plane and the oracle.
 
 A program is built once for each content of tests/controlplane/go, version of Go and set of flags: a digest of them
-names its folder in the user's cache (never in the repository), and it is put there whole. One build runs at a time:
-pytest workers wait for each other on a file lock. pytest builds what the collected tests need (tests/conftest.py).
+names its folder in the user's cache (never in the repository), and it is put there whole. The two folders that were
+used last are kept. One build runs at a time: pytest workers wait for each other on a file lock. pytest builds what the
+collected tests need (tests/conftest.py).
 
     python -m tests.controlplane.build        # build everything now
 
@@ -28,6 +29,7 @@ import pytest
 SOURCE: Final = Path(__file__).parent / "go"
 KUBERNETES_VERSION: Final = "v1.36.3"
 REGISTRY_UNREACHABLE: Final = 3  # exit code of `main`: the only reason for which tests may be left out
+SETS_KEPT: Final = 2  # about 145 MB each
 PROGRAMS: Final = ("oracle", "controlplane")
 
 # Without this the server says v0.0.0-master, and clients that look at versions are misled. -s -w: no
@@ -83,6 +85,7 @@ def build(program: str) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        os.utime(target.parent)
         if target.exists():
             return target
         unfinished = target.with_suffix(".unfinished")
@@ -94,6 +97,7 @@ def build(program: str) -> Path:
             check=False,
         )
         if done.returncode == 0:
+            _remove_older_sets()
             return unfinished.rename(target)
     tail = "\n".join(done.stderr.strip().splitlines()[-15:])
     if _REGISTRY_SILENT.search(done.stderr):
@@ -107,6 +111,13 @@ def built_or_skip(program: str) -> Path:
         return build(program)
     except RegistryUnreachableError as error:
         pytest.skip(f"LEFT OUT, the Go module registry does not answer: {error}")
+
+
+def _remove_older_sets() -> None:
+    """Keep the folders that were used last: this one and another checkout's."""
+    folders = [path for path in cache_folder().iterdir() if re.fullmatch(r"[0-9a-f]{16}", path.name)]
+    for old in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)[SETS_KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _digest(go: str) -> str:

@@ -213,14 +213,30 @@ def test_any_other_failure_of_the_build_is_a_failure(no_cache: Path, stderr: str
         built_or_skip("oracle")
 
 
-def test_a_program_is_built_once_for_each_content_of_its_sources(no_cache: Path) -> None:
-    (no_cache / "go").write_text(
+def building_go(folder: Path) -> None:
+    (folder / "go").write_text(
         "#!/bin/sh\n"
         'test "$1" = build || exit 0\n'
-        f"echo built >> {no_cache}/calls\n"
+        f"echo built >> {folder}/calls\n"
         'while test "$1" != -o; do shift; done; touch "$2"\n'
     )
-    (no_cache / "go").chmod(0o755)
+    (folder / "go").chmod(0o755)
+
+
+def test_only_the_two_sets_of_programs_that_were_used_last_are_kept(no_cache: Path) -> None:
+    building_go(no_cache)
+    older = [no_cache / "cache" / f"{number:016x}" for number in range(3)]
+    for number, folder in enumerate(older):
+        folder.mkdir(parents=True)
+        os.utime(folder, (number, number))
+
+    built = build("oracle")
+
+    assert {path for path in (no_cache / "cache").iterdir() if path.is_dir()} == {built.parent, older[-1]}
+
+
+def test_a_program_is_built_once_for_each_content_of_its_sources(no_cache: Path) -> None:
+    building_go(no_cache)
     first = build("oracle")
     build.cache_clear()  # as another process would ask
 
