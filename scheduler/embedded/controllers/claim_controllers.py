@@ -342,7 +342,7 @@ class ClaimController(ClientController):
             return False
         pod = self._indexed(self._indexes["pods"], namespace, entry["name"])
         if pod is None:
-            # Perhaps the index does not have it yet: only the API server's word is good enough.
+            # Perhaps the index does not have it yet: only an answer of the API server counts.
             pod = await self._requests.get(f"{_PODS.format(namespace)}/{entry['name']}")
             return pod is not None and pod["metadata"]["uid"] == entry["uid"]
         return pod["metadata"]["uid"] == entry["uid"] and not is_pod_done(pod)

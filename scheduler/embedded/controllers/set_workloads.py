@@ -140,7 +140,7 @@ def _pin(spec: Object, node: str) -> None:
     field = {"key": _NODE_NAME_FIELD, "operator": "In", "values": [node]}
     affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
     required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
-    # As upstream: the pod is for this node, whatever else the template asks of nodes was asked already.
+    # As upstream: the pod is for this node; the template's other demands on nodes have been checked.
     required["nodeSelectorTerms"] = [{"matchFields": [field]}]
 
 

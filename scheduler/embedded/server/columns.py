@@ -2,7 +2,8 @@
 
 To give a kind columns of its own, add an entry to `_BY_KIND`; other kinds show NAME and AGE.
 
-Source: k8s.io/kubernetes v1.36.3 pkg/printers/internalversion/printers.go (same names, order, priorities and texts).
+Source: k8s.io/kubernetes v1.36.3 pkg/printers/internalversion/printers.go (names, order, priorities and texts).
+Differs on purpose: columns for `-o wide` that an embedded cluster has no values for are left out.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def check_fields(
 
 
 def is_known_elsewhere(api_version: str, kind: str) -> bool:
-    """Whether Kubernetes has the kind, and it plays no role here: one of DRA in an old version does."""
+    """Whether a kind is one of Kubernetes that plays no role here; kinds of DRA in old versions do play one."""
     group, _, version = api_version.rpartition("/")
     return group != "resource.k8s.io" and hasattr(_models(), f"{version.capitalize()}{kind}")
 

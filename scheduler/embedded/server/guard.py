@@ -26,11 +26,11 @@ _OWN_SITES: Final = frozenset({"same-origin", "none"})  # "none": typed by a per
 
 
 class Guard:
-    """Says no before a request is looked at.
+    """Refuses requests before anything else looks at them.
 
     Args:
-        token: What must be given, of letters, digits, "-" and "_"; None: nothing.
-        address: The address that is listened on.
+        token: The secret that requests must carry, of letters, digits, "-" and "_"; None: no secret is asked for.
+        address: The address that the server listens on.
     """
 
     def __init__(self, token: str | None, address: str) -> None:

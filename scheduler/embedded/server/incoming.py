@@ -82,7 +82,7 @@ class Incoming:
 
 
 def drop_nulls(value: Json) -> None:
-    """Remove null members at every depth, but for what drivers' parameters hold: these are not the API's."""
+    """Remove null members at every depth, except in drivers' parameters, which are not the API's."""
     if isinstance(value, dict):
         for key in [key for key, below in value.items() if below is None]:
             del value[key]

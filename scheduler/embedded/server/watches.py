@@ -58,7 +58,7 @@ class Watch:
         response = web.StreamResponse(headers={"Content-Type": JSON_TYPE, "Cache-Control": "no-cache, private"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        # A client that has gone has nobody left to write to.
+        # The client may have gone: then nothing is left to write.
         with contextlib.suppress(ConnectionError):
             if first:
                 await response.write(first)
