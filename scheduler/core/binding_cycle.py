@@ -126,7 +126,7 @@ class BindingCycles:
         return self._permits_due > 0
 
     def ask_permits(self) -> None:
-        """Ask Permit again, for a bounded number of those that are due; the rest has its turn in the next tick."""
+        """Ask Permit again for a bounded number of the pods that are due; the rest has its turn in the next tick."""
         waiting = self._awaiting_permit
         for _ in range(min(self._permits_due, self._settings.permits_per_tick)):
             uid = next(iter(waiting), None)

@@ -82,7 +82,7 @@ class BindingWaits:
                 yield binding
 
     def woken_by_deletion(self, key: ClaimKey) -> Iterator[BindingCycle]:
-        """The same; and those that await a revision of the claim, to which the watch may never come."""
+        """The same, and the cycles that await a revision of the claim: the watch may never come to it."""
         yield from self.woken_by_claim(key)
         for uid in self._store.users_of(key):
             binding = self._bindings.get(uid)

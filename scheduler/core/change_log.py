@@ -1,4 +1,4 @@
-"""The change log: which nodes may look different to a plugin, in order, so that readers re-examine only those.
+"""The change log: which nodes may look different to a plugin, in order, so that readers re-examine only these.
 
 Rules of this module
   1. Every change that a Filter or Score plugin could see on a node is noted, after it is made.

@@ -1,4 +1,4 @@
-"""Devices that somebody else was given too: found, counted, reported, and ours yields while it can.
+"""Devices that another claim was given too: conflicts are found, counted and reported, and our claim yields if it can.
 
 Rules of this module
   1. Every allocation that we did not decide is checked as soon as it is observed. A conflict is reported once: an event
@@ -59,7 +59,7 @@ class DeviceConflicts:
         self.counts: Final[Counter[tuple[str, Fate]]] = Counter()
         """Conflicts seen so far, by what was given twice ("device", "counter", "capacity") and what became of ours.
 
-        One between claims of others counts again when a pod of ours comes to use one of them.
+        A conflict between other schedulers' claims counts again when a pod of ours comes to use one of them.
         """
 
     def all_listed(self) -> None:

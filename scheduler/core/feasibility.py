@@ -53,7 +53,7 @@ class Question(Struct):
 
     Args:
         node_names: The only nodes worth looking at, None for all; part of the shape.
-        possible_nodes: No other node fits; looked at first, and the others when none of these fits. None: not known.
+        possible_nodes: No other node fits. They come first; all other nodes only when none fits. None: not known.
         preferred: A node to take if it fits at all (the nominated one), or "".
         filter_calls_max: Nodes to look at now, at least 1. A pod whose verdicts are not remembered looks at all it
             needs.
@@ -72,7 +72,7 @@ class Question(Struct):
 
 
 class Chosen(Struct, frozen=True):
-    """A node fits, and this is the best of those known."""
+    """A node fits, and this is the best known."""
 
     node: NodeName
     score: int
@@ -330,7 +330,7 @@ class Feasibility:
     # Answers that are not remembered
 
     def _choose_unremembered(self, asked: Question, record: ShapeRecord) -> Chosen | NoneFits | Status:
-        """Ask the other plugins about every node that fits so far, then score those that remain."""
+        """Ask the unremembered plugins about every node that fits so far, then score the nodes that remain."""
         runner, cycle, plan = asked.runner, asked.cycle, asked.plan
         verdicts, reasons, rejecters = dict(record.rejected), dict(record.reasons), set(record.rejecters)
         infos: list[NodeInfo] = []

@@ -80,7 +80,7 @@ class ShapeGroup:
     """Unschedulable pods of one shape, rejected by Filter.
 
     Args:
-        members: Those that wait.
+        members: The pods that wait.
         order: Heap of the members by priority and waiting time; entries with an old ticket are void.
         leader: The member that has been woken; its attempt decides about all.
         checked_ms: When the shape was last found not to fit anywhere.

@@ -1,4 +1,4 @@
-"""The scheduling queue: which pod is next, and what wakes those that wait.
+"""The scheduling queue: which pod is next, and what wakes the pods that wait.
 
 A pod is *active* (to be tried, highest priority first, namespaces in turns, then longest waiting), in *backoff* (to
 be tried, but not before a time), *unschedulable* (waits for a change that could help) or *gated* (PreEnqueue keeps it
@@ -222,7 +222,7 @@ class SchedulingQueue:
         self._push_backoff(queued, now_ms)
 
     def postponed(self, queued: QueuedPod, now_ms: int, *, steps: int = 0) -> int:
-        """The attempt is not finished: it goes on when others had their turn.
+        """The attempt is not finished: it goes on when other pods had their turn.
 
         Args:
             steps: What this part of the attempt took.
@@ -245,7 +245,7 @@ class SchedulingQueue:
         return rest_ms
 
     def assumed(self, queued: QueuedPod, now_ms: int, *, steps: int = 0) -> None:
-        """The pod fits and is being bound; others of its shape may fit too."""
+        """The pod fits and is being bound; other pods of its shape may fit too."""
         self._end(queued, steps, now_ms)
         self._follow(queued, now_ms)
 
@@ -436,16 +436,16 @@ class SchedulingQueue:
         heapq.heappush(heap, Entry(queued.ready_ms, now_ms, queued.ticket, queued))
 
     def _ripen(self, now_ms: int) -> None:
-        """Move those whose backoff has ended."""
+        """Move the pods whose backoff has ended."""
         for heap in (self._backoff, self._error_backoff):
             while heap and (queued := first_of(heap)) is not None and queued.ready_ms <= now_ms:
                 self._displace(queued)
                 self._enqueue(queued, now_ms)
 
     def _first_active(self) -> QueuedPod | None:
-        """The active pod to try next, of those whose namespace has a place.
+        """The first active pod whose namespace has a place.
 
-        Amortized O(log n), and O(namespaces passed by): each of those has requests under way, so they are few.
+        Amortized O(log n), and O(namespaces passed by): each of them has requests under way, so they are few.
         """
         active, passed_by = self._active, self._passed_by
         if self._waiting_leaders:

@@ -72,7 +72,7 @@ class SearchLanes:
         self.by_namespace: Final[dict[str, _Lane]] = {}
 
     def push(self, queued: QueuedPod, now_ms: int, *, level: int) -> None:
-        """Put a pod at the end of its namespace's lane, among those of the same `level`."""
+        """Put a pod at the end of its namespace's lane, among the pods of the same `level`."""
         namespace = queued.namespace
         lane = self.by_namespace.get(namespace)
         if lane is None:

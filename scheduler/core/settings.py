@@ -20,7 +20,7 @@ class CoreSettings:
         cycles_per_tick: Scheduling cycles in one TimerFired, so that one `handle` stays short.
         filter_calls_per_tick: Nodes looked at in one TimerFired; a pod that needs more goes on in the next.
         steps_per_tick: Steps of Filter and Reserve in one TimerFired, about 4 us each; the rest goes on in another.
-        search_steps_first: Steps a pod may take before others have their turn, and those of its kind share one (lanes).
+        search_steps_first: Steps a pod may take before it goes to its namespace's lane and other pods have their turn.
         search_steps_per_turn: The same for a turn of the searches, each of which every other pod may have to wait for.
         search_steps_before_rest: Steps after which a pod rests, when they led to nothing.
         search_rest_ms_max: The longest rest.
@@ -33,7 +33,7 @@ class CoreSettings:
         remembered_shapes_max: Bound on the shapes they are kept for.
         write_retry_ms_initial, write_retry_ms_max: Wait before a write without a known outcome is sent again.
         reserved_ms_patience: How long another process of our name may take to bind a pod from which devices were taken
-            back before, and for which it has reserved others.
+            back before, and for which it has reserved other devices.
         conflicts_max: Conflicts and refusals one binding cycle survives before it gives up.
         configuration_retry_ms: Wait before a pod that failed for lack of permissions is tried again.
         trouble_ms_silent, trouble_ms_again, trouble_ms_forgotten: When a request that keeps failing is reported; when

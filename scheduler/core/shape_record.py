@@ -1,4 +1,4 @@
-"""What is known about one pod shape: the nodes that fit, those that do not and why, and those still to look at.
+"""What is known about one pod shape: the nodes that fit, the nodes that do not and why, and the nodes still to look at.
 
 Rules of this module
   1. A node is in one of four places: `fits`, `rejected`, `changed` (to look at next), or still to come in `order`.

@@ -196,7 +196,7 @@ class TakingBack:
                 del lines[key]
 
     def _losers(self, decision: Decision) -> Iterator[Pod]:
-        """The pods that the claim is reserved for, and will not be; without those that are gone."""
+        """The pods that would lose their reservation of the claim, without pods that are gone."""
         claim = self._claim_of(decision)
         if claim is None:
             return
