@@ -37,7 +37,7 @@ from scheduler.kube.lease import Election, Lease, LeaseLostError, LeaseTimes
 from scheduler.kube.metrics import CONTENT_TYPE, Metrics, Observed
 from scheduler.kube.preflight import Preflight, PreflightError, check
 from scheduler.kube.profiling import DECIDING, Stages, unobserved
-from scheduler.kube.reporting import LogReporter
+from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.kube.watch import Reflector, WatchLimits
 from scheduler.machine_turns import MachineTurns
@@ -89,7 +89,7 @@ class SchedulerApp:
         self.running: Running | None = None
         self.health: HealthServer | None = None
         self.serves_health = asyncio.Event()
-        self.reports = LogReporter()
+        self.reports = Reporter()
         self._connection = connection
         self._stages = stages
         self._recorder = recorder

@@ -65,10 +65,6 @@ class Connection:
         return cls(kubeconfig=path, context=context)
 
     @classmethod
-    def from_pod(cls) -> Connection:
-        return cls(in_cluster=True)
-
-    @classmethod
     def find(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
         """kubectl's order: the given file, $KUBECONFIG, the pod's service account, ~/.kube/config.
 
@@ -78,7 +74,7 @@ class Connection:
         if kubeconfig or (kubeconfig := os.environ.get("KUBECONFIG")):
             return cls(kubeconfig=kubeconfig, context=context)
         if context is None and IN_CLUSTER_TOKEN.is_file():
-            return cls.from_pod()
+            return cls(in_cluster=True)
         default = Path.home() / ".kube" / "config"
         if default.is_file():
             return cls(kubeconfig=default, context=context)

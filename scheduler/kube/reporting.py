@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 log = logging.getLogger(__name__)
 
 _UNDECODABLE_MAX = 10_000  # objects remembered
 
 
-class Reporter(Protocol):
-    """Takes the reports of reflectors, leases and the executor; it never changes what they do."""
-
-    def undecodable(self, kind: str, name: str, reason: str) -> None: ...
-    def refused(self, subject: str, message: str) -> None:
-        """`subject` (a kind, or a right) is refused for lack of permission, until `granted`."""
-        ...
-
-    def granted(self, subject: str) -> None: ...
-    def dropped(self, claim: str, fields: Sequence[str]) -> None:
-        """The server stored an allocation of ours without `fields`."""
-        ...
-
-
-class LogReporter:
-    """Writes to the log.
+class Reporter:
+    """Takes the reports of reflectors, leases and the executor, and logs them; it never changes what they do.
 
     Attributes:
         refused_by_subject: What the server refuses us now, by right or kind.
@@ -46,12 +31,13 @@ class LogReporter:
             log.warning("%s %s cannot be used: %s", kind, name or "without a name", reason)
 
     def refused(self, subject: str, message: str) -> None:
+        """`subject` (a kind, or a right) is refused for lack of permission, until `granted`."""
         if self.refused_by_subject.get(subject) != message:
             self.refused_by_subject[subject] = message
             log.error("refused by the API server, see manifests/base/rbac.yaml: %s: %s", subject, message)
 
     def dropped(self, claim: str, fields: Sequence[str]) -> None:
-        """Once for each set of fields: all claims of the same sort lose them."""
+        """The server stored an allocation of ours without `fields`. Once for each set: all such claims lose them."""
         if fields not in self._dropped:
             self._dropped.add(tuple(fields))
             log.error("the API server dropped %s from the allocation of claim %s", ", ".join(fields), claim)

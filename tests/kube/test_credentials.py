@@ -96,7 +96,7 @@ async def test_a_rotated_authority_is_read_again_when_the_certificate_is_not_tru
                 (tmp_path / "token").write_text("t\n")
                 monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
                 monkeypatch.setenv("KUBERNETES_SERVICE_PORT", server.url.rsplit(":", 1)[1])
-                connection = Connection.from_pod()
+                connection = Connection(in_cluster=True)
             case _:
                 connection = Connection.from_kubeconfig(write_kubeconfig())
         async with ApiClient(await connection.open()) as client:
@@ -143,7 +143,7 @@ async def test_a_token_in_a_file_is_read_again_before_it_is_refused(tmp_path, mo
             monkeypatch.setattr(module, "SERVICE_ACCOUNT", tmp_path)
             monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
             monkeypatch.setenv("KUBERNETES_SERVICE_PORT", server.url.rsplit(":", 1)[1])
-            connection = Connection.from_pod()
+            connection = Connection(in_cluster=True)
         else:
             given = {"tokenFile": "token", "token": "less"} if source == "token-file" else {"token": "first"}
             cluster = {"server": server.url, "certificate-authority": "ca.crt"}
