@@ -33,7 +33,7 @@ _OURS: Final = "dra-scheduler"
 @click.argument("files", nargs=-1, type=click.Path(path_type=str), metavar="FILE…")
 @click.option("--jsonl", is_flag=True, help="Read cases from standard input, one a line; answer each with a line.")
 @cluster_options("Read this cluster's objects too.")
-@click.option("--node", "nodes", multiple=True, help="As if only this node were there (repeatable).")
+@click.option("--node", "nodes", multiple=True, help="Pretend that only this node is there (repeatable).")
 @click.option("--pod", "pods", multiple=True, help="Only this pod, NAME or NAMESPACE/NAME (repeatable).")
 @click.option(
     "--claim",
@@ -76,21 +76,20 @@ def allocate(
 ) -> None:
     """Print where each pod would run and with which devices, or why not.
 
-    FILEs are manifests or dumps, YAML or JSON ("-" reads standard input), of all that the scheduler looks at: Nodes,
-    ResourceSlices, DeviceClasses, claims and templates, DeviceTaintRules, Namespaces, and pods, those that run too. The
-    answers are the scheduler's own. Pods are tried one after the other, each with claims of its own from its
+    FILEs are manifests or dumps, YAML or JSON ("-" reads standard input). They should hold all that the scheduler looks
+    at: Nodes, ResourceSlices, DeviceClasses, claims and templates, DeviceTaintRules, Namespaces, and pods, also those
+    that run. The scheduler itself decides. Pods are tried one after the other, each with claims of its own from its
     templates; workloads make their pods.
 
-    Where no pod waits, or with --claim, every claim and template is asked about alone, on each node: then only devices
-    are looked at.
+    With --claim, or when no pod waits, each claim and template is tried alone on each node. Then only devices count.
 
     \b
     kubectl get nodes,namespaces,resourceslices,deviceclasses,resourceclaims,pods -A -o yaml > dump.yaml
     dra-scheduler allocate dump.yaml my-pods.yaml
     dra-scheduler allocate --kubeconfig ~/.kube/config my-pods.yaml
 
-    Exit codes: 0 every pod fits (of claims alone: some node serves one), 1 one does not or an object is broken, 2 wrong
-    use.
+    Exit codes: 0 every pod fits (with claims alone: a node serves one of them), 1 a pod does not fit or an object is
+    broken, 2 wrong use.
     """
     if jsonl:
         if files:

@@ -28,7 +28,7 @@ def gates_option(command: _Command) -> _Command:
         default="",
         metavar="GATE=true|false,…",
         callback=_parsed,
-        help="What differs from the defaults, by upstream's names: DRADeviceTaints=false,DRAListTypeAttributes=true.",
+        help="Gates that differ from the defaults: DRADeviceTaints=false,DRAListTypeAttributes=true.",
     )(command)
 
 

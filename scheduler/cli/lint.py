@@ -51,7 +51,8 @@ def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
         inputs = Inputs(**{each.name: given.pop(each.name) for each in fields(Inputs)})
         command(inputs, **given)
 
-    for decorate in (
+    # The last decorator's option is the first in --help.
+    options = (
         click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="FILE…"),
         kubernetes_option,
         click.option(
@@ -76,7 +77,8 @@ def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
         cluster_options("Compare with this cluster; reads the same objects, changes nothing."),
         gates_option,
         size_option,
-    ):
+    )
+    for decorate in reversed(options):
         decorated = decorate(decorated)
     return decorated
 

@@ -18,7 +18,10 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("scheduler.cli.run:run", "Schedule pods of a cluster: the live scheduler."),
     "replay": ("scheduler.cli.replay:replay", "Compare a recorded run of the scheduler with what it decides now."),
     "demo": ("scheduler.cli.demo:demo", "Try it without a cluster: an embedded one, with GPUs and example pods."),
-    "allocate": ("scheduler.cli.allocate:allocate", "Allocate claims offline, from YAML or JSON files."),
+    "allocate": (
+        "scheduler.cli.allocate:allocate",
+        "Say where pods would run and with which devices, or why not, from files.",
+    ),
     "lint": ("scheduler.cli.lint:lint", "Find what is old or wrong in manifests, with line and field."),
     "convert": ("scheduler.cli.convert:convert", "Rewrite old manifests in resource.k8s.io/v1."),
     "cel": ("scheduler.cli.cel:cel", "Check and evaluate CEL device selectors."),

@@ -16,7 +16,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def output_option(*forms: str) -> Callable[[_Command], _Command]:
     """`output`: one of the forms, the first by default."""
     return click.option(
-        "-o", "--output", type=click.Choice(forms), default=forms[0], show_default=True, help="json is for programs."
+        "-o",
+        "--output",
+        type=click.Choice(forms),
+        default=forms[0],
+        show_default=True,
+        help="Form of the answer; json is for programs.",
     )
 
 
