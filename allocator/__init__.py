@@ -25,11 +25,10 @@ from allocator.decode import decode_slice
 from allocator.decode_claims import claim_spec_text, decode_allocation, decode_claim_spec, decode_class
 from allocator.decode_node_selector import decode_node_selector
 from allocator.encode import encode_allocation, encode_node_selector
-from allocator.explain import Explanation, RequestExplanation
 from allocator.features import ALL_SHORTCUTS, Features, Shortcuts
-from allocator.in_use import InUse, PoolUse
+from allocator.in_use import InUse
 from allocator.inventory import Inventory, affected_nodes
-from allocator.meter import STEP, Meter, PausedError
+from allocator.meter import STEP, PausedError
 from allocator.model import (
     RESULTS_MAX,
     Allocation,
@@ -80,11 +79,9 @@ __all__ = [
     "DeviceClass",
     "DeviceId",
     "DeviceResult",
-    "Explanation",
     "Features",
     "InUse",
     "Inventory",
-    "Meter",
     "NodePools",
     "NodeSelector",
     "NodeSelectorError",
@@ -94,9 +91,7 @@ __all__ = [
     "Outcome",
     "PausedError",
     "PoolId",
-    "PoolUse",
     "Question",
-    "RequestExplanation",
     "ResourceSlice",
     "Shortcuts",
     "Stage",
