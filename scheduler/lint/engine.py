@@ -174,22 +174,16 @@ def convert(
         }
         refused = {id(view) for view in views if id(view.document) in broken_documents}
         text, notes = ("", []) if broken else convert_text(report.texts[source.name], source.name, views, refused)
+        written = [view for view in views if id(view) not in refused]
+        changes = [finding for view in written for finding in view.findings if finding.converted]
+        refusals = [finding for view in views for finding in view.findings if _is_refusal(finding)]
         converted.append(
             Converted(
                 source.name,
                 text,
                 text != source.text,
-                (
-                    *mended_of[source.name],
-                    *(
-                        finding
-                        for view in views
-                        if id(view) not in refused
-                        for finding in view.findings
-                        if finding.converted
-                    ),
-                ),
-                (*broken, *(finding for view in views for finding in view.findings if _is_refusal(finding))),
+                (*mended_of[source.name], *changes),
+                (*broken, *refusals),
                 tuple(notes),
             )
         )
@@ -201,12 +195,5 @@ def _is_refusal(finding: Finding) -> bool:
 
 
 def _broken(error: ManifestError) -> Finding:
-    return Finding(
-        "broken-yaml",
-        Severity.ERROR,
-        error.place,
-        "",
-        "",
-        error.problem,
-        error.fix or "repair the text; `kubectl get ... -o yaml` and the driver's own examples are good beginnings",
-    )
+    fix = error.fix or "repair the text; `kubectl get ... -o yaml` and the driver's own examples are good beginnings"
+    return Finding("broken-yaml", Severity.ERROR, error.place, "", "", error.problem, fix)
