@@ -111,7 +111,7 @@ class Matcher:
         self.meaning: Final = meaning
         self.users = 0
         self._features: Final = features
-        self._meter: Final = meter
+        self.meter: Final = meter
         self._texts: Final = [
             (is_class, index, selector.expression or "")
             for is_class, group in ((True, class_selectors), (False, selectors))
@@ -126,10 +126,6 @@ class Matcher:
         self._is_costly = False
         self.is_trivial: Final = not self._texts
         self.is_ready = self.is_trivial
-
-    @property
-    def meter(self) -> Meter:
-        return self._meter
 
     @property
     def size(self) -> int:
@@ -167,11 +163,11 @@ class Matcher:
         work = stage_work(expression)
         try:
             while True:
-                self._meter.check(work)
+                self.meter.check(work)
                 if self._compilation is None:
                     self._compilation = compile_in_stages(expression, _environment(self._features))
-                self._meter.spent += work
-                self._meter.is_fresh = False
+                self.meter.spent += work
+                self.meter.is_fresh = False
                 next(self._compilation)
         except StopIteration as end:
             self._compilation = None
@@ -222,7 +218,7 @@ class Matcher:
         return device_view(device.id.driver, attributes, capacity, device.allow_multiple_allocations)
 
     def _evaluate(self, device: Device) -> Answer:
-        meter = self._meter
+        meter = self.meter
         view: DeviceView | None = None
         first = 0
         if self._passed is not None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from cel import operators
 from cel.checker.checker import Checked
@@ -28,26 +28,20 @@ from cel.parser.syntax import Call, Comprehension, Expr, Ident, ListExpr, Litera
 
 # Names from `device` on; None for a key known only at run time.
 _Path: TypeAlias = tuple[str | None, ...]
-_Fact: TypeAlias = _Path
+_Facts: TypeAlias = frozenset[_Path]
 
 _MAPS: Final = ("attributes", "capacity")
 _VERSION: Final = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]*)?")
 _DRIVER: Final = "driver"
 
 
-class Trap:
+class Trap(NamedTuple):
     """One trap: `offset` in code points, `message` what happens, `advice` what to write instead."""
 
-    __slots__ = ("advice", "code", "message", "offset")
-
-    def __init__(self, code: str, offset: int, message: str, advice: str) -> None:
-        self.code: Final = code
-        self.offset: Final = offset
-        self.message: Final = message
-        self.advice: Final = advice
-
-    def __repr__(self) -> str:
-        return f"Trap({self.code!r}, {self.offset})"
+    code: str
+    offset: int
+    message: str
+    advice: str
 
 
 def find_traps(checked: Checked) -> list[Trap]:
@@ -59,55 +53,41 @@ def find_traps(checked: Checked) -> list[Trap]:
 
 def hint_for(error: str) -> str | None:
     """What to do about the commonest compile errors, or None; takes `str(CompileError)`."""
-    for pattern, hint in _HINTS:
-        if pattern.search(error):
-            return hint
-    return None
+    return next((hint for pattern, hint in _HINTS.items() if re.search(pattern, error)), None)
 
 
-_HINTS: Final = (
-    (
-        re.compile(r"expected type '(?:dyn|any)' but found|expected type '[^']+' but found '(?:dyn|any)'"),
+_HINTS: Final = {
+    r"expected type '(?:dyn|any)' but found|expected type '[^']+' but found '(?:dyn|any)'": (
         "all elements of a list or map literal must have one type, and an attribute has none before a device is "
-        'known: wrap the others too, [dyn("a"), ...]',
+        'known: wrap the others too, [dyn("a"), ...]'
     ),
-    (
-        re.compile(r": expected type '[^']+' but found '[^']+'"),
-        "all elements of a list or map literal must have one type; wrap them in dyn(...) to mix types",
+    r": expected type '[^']+' but found '[^']+'": (
+        "all elements of a list or map literal must have one type; wrap them in dyn(...) to mix types"
     ),
-    (
-        re.compile(r"no matching overload for '_(?:[<>]=?)_' applied to '\(.*kubernetes\.(?:Quantity|Semver)"),
-        "quantities and versions are ordered by methods: a.compareTo(b) >= 0, a.isGreaterThan(b), a.isLessThan(b)",
+    r"no matching overload for '_(?:[<>]=?)_' applied to '\(.*kubernetes\.(?:Quantity|Semver)": (
+        "quantities and versions are ordered by methods: a.compareTo(b) >= 0, a.isGreaterThan(b), a.isLessThan(b)"
     ),
-    (
-        re.compile(r"no matching overload for '_(?:==|!=)_' applied to '\(.*kubernetes\.Quantity"),
-        'compare a quantity with a quantity: a.compareTo(quantity("40Gi")) == 0',
+    r"no matching overload for '_(?:==|!=)_' applied to '\(.*kubernetes\.Quantity": (
+        'compare a quantity with a quantity: a.compareTo(quantity("40Gi")) == 0'
     ),
-    (
-        re.compile(r"no matching overload for '_(?:==|!=)_' applied to '\(.*kubernetes\.Semver"),
-        'compare a version with a version: a.compareTo(semver("1.2.3")) == 0',
+    r"no matching overload for '_(?:==|!=)_' applied to '\(.*kubernetes\.Semver": (
+        'compare a version with a version: a.compareTo(semver("1.2.3")) == 0'
     ),
-    (re.compile(r"no matching overload for 'sign' applied to"), "sign is a function: sign(q)"),
-    (
-        re.compile(r"cannot be range of a comprehension"),
-        "attributes that are lists need Kubernetes 1.36 with the feature gate DRAListTypeAttributes",
+    r"no matching overload for 'sign' applied to": "sign is a function: sign(q)",
+    r"cannot be range of a comprehension": (
+        "attributes that are lists need Kubernetes 1.36 with the feature gate DRAListTypeAttributes"
     ),
-    (
-        re.compile(r"undefined field 'allowMultipleAllocations'"),
-        "device.allowMultipleAllocations needs the feature gate DRAConsumableCapacity",
+    r"undefined field 'allowMultipleAllocations'": (
+        "device.allowMultipleAllocations needs the feature gate DRAConsumableCapacity"
     ),
-    (
-        re.compile(r"undeclared reference to '(?:attributes|capacity|driver|self|object)'"),
-        'the one variable is `device`: device.driver, device.attributes["domain"].name, device.capacity["domain"].name',
+    r"undeclared reference to '(?:attributes|capacity|driver|self|object)'": (
+        'the one variable is `device`: device.driver, device.attributes["domain"].name, device.capacity["domain"].name'
     ),
-    (re.compile(r"token recognition error at: '= '"), "equality is written =="),
-    (re.compile(r"token recognition error at: '[&|]"), "logical operators are written && and ||"),
-    (re.compile(r"mismatched input '(?:and|or|not)'"), "logical operators are written &&, || and !"),
-    (
-        re.compile(r"must evaluate to bool or the unknown type, not optional_type"),
-        "an optional is no answer: append .orValue(false)",
-    ),
-)
+    r"token recognition error at: '= '": "equality is written ==",
+    r"token recognition error at: '[&|]": "logical operators are written && and ||",
+    r"mismatched input '(?:and|or|not)'": "logical operators are written &&, || and !",
+    r"must evaluate to bool or the unknown type, not optional_type": "an optional is no answer: append .orValue(false)",
+}
 
 
 class _Linter:
@@ -121,7 +101,7 @@ class _Linter:
     def warn(self, code: str, offset: int, message: str, advice: str) -> None:
         self.found.append(Trap(code, offset, message, advice))
 
-    def visit(self, node: Expr, facts: frozenset[_Fact], bound: Mapping[str, _Path]) -> None:
+    def visit(self, node: Expr, facts: _Facts, bound: Mapping[str, _Path]) -> None:
         """Look at a node where `facts` hold (what is known to be there) and `bound` names stand for paths."""
         match node:
             case Call():
@@ -136,7 +116,7 @@ class _Linter:
                 for child in children(node):
                     self.visit(child, facts, bound)
 
-    def comprehension(self, node: Comprehension, facts: frozenset[_Fact], bound: Mapping[str, _Path]) -> None:
+    def comprehension(self, node: Comprehension, facts: _Facts, bound: Mapping[str, _Path]) -> None:
         self.visit(node.iter_range, facts, bound)
         self.visit(node.accu_init, facts, bound)
         inner = {name: path for name, path in bound.items() if name not in (node.iter_var, node.iter_var2)}
@@ -151,7 +131,7 @@ class _Linter:
         for part in (node.loop_condition, node.loop_step, node.result):
             self.visit(part, facts, inner)
 
-    def select(self, node: Select, facts: frozenset[_Fact], bound: Mapping[str, _Path]) -> None:
+    def select(self, node: Select, facts: _Facts, bound: Mapping[str, _Path]) -> None:
         path = _path(node, bound)
         if node.test_only:
             target = _path(node.operand, bound)
@@ -170,7 +150,7 @@ class _Linter:
             f"write {shown} in device.{which}, or has(...) with the name of an attribute",
         )
 
-    def read(self, node: Expr, path: _Path, facts: frozenset[_Fact]) -> None:
+    def read(self, node: Expr, path: _Path, facts: _Facts) -> None:
         if len(path) != 3 or path[0] not in _MAPS or None in path or path in self.reported:
             return
         which, domain, name = path
@@ -186,7 +166,7 @@ class _Linter:
             f'device.{which}["{domain}"].?{name}.orValue(...); or select the driver first: device.driver == "{domain}"',
         )
 
-    def call(self, node: Call, facts: frozenset[_Fact], bound: Mapping[str, _Path]) -> None:
+    def call(self, node: Call, facts: _Facts, bound: Mapping[str, _Path]) -> None:
         operands = node.args if node.target is None else (node.target, *node.args)
         match node.function:
             case operators.LOGICAL_AND | operators.LOGICAL_OR:
@@ -297,7 +277,7 @@ def _path(node: Expr, bound: Mapping[str, _Path]) -> _Path | None:
             return None
 
 
-def _facts(node: Expr, bound: Mapping[str, _Path], *, positive: bool) -> frozenset[_Fact]:
+def _facts(node: Expr, bound: Mapping[str, _Path], *, positive: bool) -> _Facts:
     """What is known to be there when a condition is true, or with `positive` False, when it is false."""
     if type(node) is Select and node.test_only and positive:
         path = _path(node.operand, bound)
@@ -313,7 +293,7 @@ def _facts(node: Expr, bound: Mapping[str, _Path], *, positive: bool) -> frozens
     return _facts_of_call(node, bound)
 
 
-def _facts_of_call(node: Call, bound: Mapping[str, _Path]) -> frozenset[_Fact]:
+def _facts_of_call(node: Call, bound: Mapping[str, _Path]) -> _Facts:
     if node.function == operators.IN:
         path = _path(node.args[1], bound)
         name = _text(node.args[0])

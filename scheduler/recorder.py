@@ -35,7 +35,7 @@ from scheduler.plugins import default_plugins
 log: Final = logging.getLogger(__name__)
 
 NAME: Final = "dra-scheduler"
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the format. A program reads its own only: fields are named as the program names them."""
 
 _FIRST_LINE_MAX: Final = 1 << 20

@@ -54,8 +54,11 @@ def test_module_stays_small(path: Path) -> None:
     )
 
 
-def test_long_modules_are_still_there() -> None:
-    gone = LONG_MODULES - {name_of(path) for path in MODULES}
+def test_long_modules_are_still_long() -> None:
+    long = {
+        name_of(path) for path in MODULES if len(path.read_text(encoding="utf-8").splitlines()) > MODULE_LINES_WANTED
+    }
+    gone = LONG_MODULES - long
     assert gone == set(), f"strike them from LONG_MODULES (renamed: put the new name there): {sorted(gone)}"
 
 
@@ -78,6 +81,8 @@ def test_functions_do_not_grow() -> None:
     assert len(long) <= LONG_FUNCTIONS, (
         f"{len(long)} functions have more than {FUNCTION_LINES_WANTED} lines, {LONG_FUNCTIONS} may: {advice}"
     )
+    now = (by_length[0][0], len(long))
+    assert now == (LONGEST_FUNCTION, LONG_FUNCTIONS), f"better than the limits: make these (LONGEST, LONG) = {now}"
 
 
 @modules

@@ -16,7 +16,7 @@ import click
 
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import kubernetes_option, output_option
+from scheduler.cli.options import files_option, kubernetes_option, output_option
 from scheduler.cli.tables import print_table
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
 
@@ -54,14 +54,7 @@ def _environment_options(kind: str) -> Callable[[_Command], _Command]:
 
 @cel.command()
 @click.argument("expression", required=False)
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(dir_okay=False, allow_dash=True),
-    help="Check the selectors of DeviceClasses, ResourceClaims and templates in this file (repeatable; - is stdin).",
-)
+@files_option("Check the selectors of DeviceClasses, ResourceClaims and templates in this file")
 @_environment_options("new")
 @output_option("text", "json")
 def check(
@@ -210,14 +203,7 @@ def _check_files(files: Sequence[str], environment: Environment) -> list[Selecto
 
 @cel.command(name="eval")
 @click.argument("expression", required=False)
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(dir_okay=False, allow_dash=True),
-    help="Evaluate on the devices of the ResourceSlices in this file (repeatable; - is stdin).",
-)
+@files_option("Evaluate on the devices of the ResourceSlices in this file")
 @click.option(
     "--device",
     "device_file",

@@ -25,6 +25,12 @@ def output_option(*forms: str) -> Callable[[_Command], _Command]:
     )
 
 
+def files_option(use: str) -> Callable[[_Command], _Command]:
+    """`files`: what they are used for, without a full stop."""
+    path = click.Path(dir_okay=False, allow_dash=True)
+    return click.option("-f", "--file", "files", multiple=True, type=path, help=f"{use} (repeatable; - is stdin).")
+
+
 def kubernetes_option(command: _Command) -> _Command:
     """`kubernetes`: a release whose API servers are meant."""
     return click.option("--kubernetes", default="1.36", show_default=True, help="Kubernetes version, 1.34 to 1.37.")(

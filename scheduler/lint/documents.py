@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import yaml
@@ -47,20 +48,17 @@ class ManifestError(Exception):
         self.place: Final = place if isinstance(place, Place) else Place(place, 1, 1)
 
 
+@dataclass(frozen=True)
 class Text:
     """The lines of a file, split when somebody first asks."""
 
-    def __init__(self, name: str, text: str) -> None:
-        self.name: Final = name
-        self.text: Final = text
-        self._lines: list[str] | None = None
+    name: str
+    text: str
 
-    @property
+    @cached_property
     def lines(self) -> list[str]:
         """Without their ends. What ends a line is what YAML takes for one."""
-        if self._lines is None:
-            self._lines = self.text.splitlines()
-        return self._lines
+        return self.text.splitlines()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Not here: the mistakes themselves (`mistakes`), the API's limits on lists (`sche
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cel.checker import environments
@@ -83,15 +83,13 @@ def _with_quotes(view: View, path: FieldPath, expression: str) -> str:
     return plain
 
 
+@dataclass
 class _Expression:
-    def __init__(
-        self, view: View, context: Context, path: FieldPath, expression: str, drivers: Collection[str]
-    ) -> None:
-        self.view = view
-        self.context = context
-        self.path = path
-        self.expression = expression
-        self.drivers = drivers
+    view: View
+    context: Context
+    path: FieldPath
+    expression: str
+    drivers: Collection[str]
 
     def report(
         self,

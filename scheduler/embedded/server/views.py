@@ -9,7 +9,8 @@ Not here: which columns a kind has (`columns`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -35,6 +36,7 @@ def wants_table(accept: str) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
 class View:
     """Writes objects of one kind, plain or as Tables.
 
@@ -42,27 +44,19 @@ class View:
         includes_object: Whether the rows of a Table carry whole objects, and not their metadata only.
     """
 
-    def __init__(
-        self,
-        kind: ServedKind,
-        *,
-        is_table: bool = False,
-        includes_object: bool = False,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self.kind = kind
-        self._is_table = is_table
-        self._includes_object = includes_object
-        self._clock = clock
+    kind: ServedKind
+    _: KW_ONLY
+    is_table: bool = False
+    includes_object: bool = False
 
     def one(self, stored: Stored) -> bytes:
-        if self._is_table:
+        if self.is_table:
             return self._table([stored], {"resourceVersion": stored.obj["metadata"]["resourceVersion"]}, header=True)
         return self._object(stored)
 
     def event(self, kind: str, stored: Stored, *, header: bool) -> bytes:
         """One line of a watch; a Table repeats its column definitions only when `header` is set."""
-        if self._is_table:
+        if self.is_table:
             body = self._table([stored], {"resourceVersion": stored.obj["metadata"]["resourceVersion"]}, header=header)
         else:
             body = self._object(stored)
@@ -73,7 +67,7 @@ class View:
         metadata: dict[str, Json] = {"resourceVersion": str(revision)}
         if annotations:
             metadata["annotations"] = annotations
-        if self._is_table:
+        if self.is_table:
             shown: Json = {
                 "kind": "Table",
                 "apiVersion": "meta.k8s.io/v1",
@@ -94,7 +88,7 @@ class View:
         return b'{"type":"BOOKMARK","object":%b}\n' % orjson.dumps(shown)
 
     def listing(self, items: Sequence[Stored], metadata: dict[str, Json]) -> bytes:
-        if self._is_table:
+        if self.is_table:
             return self._table(items, metadata, header=True)
         return b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":[%b]}\n' % (
             self.kind.kind.encode(),
@@ -113,11 +107,11 @@ class View:
 
     def _table(self, items: Sequence[Stored], metadata: dict[str, Json], *, header: bool) -> bytes:
         columns = columns_of(self.kind.kind)
-        now = self._clock()
+        now = datetime.now(UTC)
         rows = []
         for stored in items:
             row: dict[str, Json] = {"cells": [column.cell(stored.obj, now) for column in columns]}
-            shown = self._object(stored) if self._includes_object else _partial(stored)
+            shown = self._object(stored) if self.includes_object else _partial(stored)
             rows.append({**row, "object": orjson.Fragment(shown)})
         table = {
             "kind": "Table",
