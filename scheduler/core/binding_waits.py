@@ -12,7 +12,7 @@ Cost: O(1) for each claim waited for; O(log n) for a revision.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -74,9 +74,13 @@ class BindingWaits:
         binding.awakened_by = ()
         binding.awaits_revision = None
 
-    def woken_by_claim(self, key: ClaimKey) -> Iterator[BindingCycle]:
-        """The cycles that wait for a change of this claim."""
-        for uid in tuple(self._by_claim.get(key, ())):
+    def woken_by_claim(self, key: ClaimKey) -> Iterable[BindingCycle]:
+        """The cycles that wait for a change of this claim, each when the ones before it have been woken."""
+        waiting = self._by_claim.get(key)
+        return self._asleep(key, tuple(waiting)) if waiting is not None else ()
+
+    def _asleep(self, key: ClaimKey, waiting: Iterable[PodUid]) -> Iterator[BindingCycle]:
+        for uid in waiting:
             binding = self._bindings.get(uid)
             if binding is not None and key in binding.awakened_by:
                 yield binding
@@ -89,11 +93,14 @@ class BindingWaits:
             if binding is not None and binding.awaits_revision is not None:
                 yield binding
 
-    def woken_by_watch(self, revision: int) -> Iterator[BindingCycle]:
+    def woken_by_watch(self, revision: int) -> Iterable[BindingCycle]:
         """The cycles that awaited what the watch of claims has come to: what was stored before it has been observed."""
         if revision <= self._watched_revision:
-            return
+            return ()
         self._watched_revision = revision
+        return self._awaiting_until(revision) if self._awaiting_watch else ()
+
+    def _awaiting_until(self, revision: int) -> Iterator[BindingCycle]:
         while self._awaiting_watch and self._awaiting_watch[0][0] <= revision:
             awaited, uid = heapq.heappop(self._awaiting_watch)
             binding = self._bindings.get(uid)

@@ -298,20 +298,17 @@ class Machine:
             return  # it answers an earlier life of the machine
         decision, waiter, _, asked_ms = asked
         self.troubles.answered(decision, answer, asked_ms)
-        match answer:
-            case WriteAccepted(_, claim, pod):
-                if claim is not None:
-                    self._observed.claim_observed(claim)
-                if pod is not None:
-                    self._observed.pod_observed(pod)
-            case WriteRejected(code=code):
-                self._problems.refused(answer)
-                if code == GONE and isinstance(decision, ReadClaim):
-                    self._observed.claim_deleted(decision.uid, 0)
-                elif code == GONE and isinstance(decision, ReadPod):
-                    self._observed.pod_deleted(decision.uid, 0)
-            case WriteConflicted() | WriteOutcomeUnknown():
-                pass
+        if isinstance(answer, WriteAccepted):
+            if answer.claim is not None:
+                self._observed.claim_observed(answer.claim)
+            if answer.pod is not None:
+                self._observed.pod_observed(answer.pod)
+        elif isinstance(answer, WriteRejected):
+            self._problems.refused(answer)
+            if answer.code == GONE and isinstance(decision, ReadClaim):
+                self._observed.claim_deleted(decision.uid, 0)
+            elif answer.code == GONE and isinstance(decision, ReadPod):
+                self._observed.pod_deleted(decision.uid, 0)
         waiter(answer)
         if self.troubles.due is not None:
             self.troubles.report_due()

@@ -16,6 +16,7 @@ Source: resourceVersion is comparable within one API server (k8s.io/apimachinery
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -32,10 +33,8 @@ class Versions(Generic[Key]):
         self._may_return: Final = may_return
         self._revision_by_key: Final[dict[Key, int]] = {}
         self._tombstones: Final[OrderedDict[Key, int]] = OrderedDict()
-
-    def newest(self, key: Key) -> int | None:
-        """The revision of what is known of `key`."""
-        return self._revision_by_key.get(key)
+        # The revision of what is known of a key; None: nothing. Asked several times with every observation.
+        self.newest: Final[Callable[[Key], int | None]] = self._revision_by_key.get
 
     def observe(self, key: Key, revision: int) -> bool:
         """Whether an observation says something new; if so it counts from now on."""
