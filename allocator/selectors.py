@@ -14,11 +14,11 @@ Source: `selectorsMatch` of structured/internal/incubating/allocator_incubating.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from allocator.features import Features
 from allocator.meter import Meter, PausedError
-from allocator.model import Attribute, Device, DeviceSelector
+from allocator.model import Attribute, Device, DeviceCapacity, DeviceSelector
 from allocator.slot_records import Total
 from cel import (
     ANSWER_WORK_MAX,
@@ -32,16 +32,20 @@ from cel import (
     compile_in_stages,
     decode_attribute,
     device_view,
+    partial_view,
     stage_work,
 )
 from cel.checker import environments
 
 T = TypeVar("T")
+_Names: TypeAlias = tuple[tuple[str, str], ...]  # of domain and name
+_Read: TypeAlias = tuple[list[Attribute | None], list[DeviceCapacity | None]]  # in the order of the names
 
 _ANSWERS_MAX: Final = 100_000
 _CHEAP_ANSWERS_MAX: Final = 4_096
 """The limit where evaluating is not much slower than looking up: selectors that read what each device has for itself
 (a uuid) fill the table with answers that are never asked for again."""
+_PLAIN_KINDS: Final = frozenset({"bool", "int", "string"})
 VIEW_WORK: Final = 60
 VIEW_NAME_WORK: Final = 15
 """Showing a device to expressions, and so much for each attribute and capacity."""
@@ -122,7 +126,7 @@ class Matcher:
         self._answers: Final[dict[object, Answer]] = {}
         # How many selectors the device that is being decided has passed.
         self._passed: tuple[Device, int] | None = None
-        self._reads: tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] | None = None
+        self._reads: tuple[_Names, _Names] | None = None
         self._is_costly = False
         self.is_trivial: Final = not self._texts
         self.is_ready = self.is_trivial
@@ -186,23 +190,23 @@ class Matcher:
         """
         if self.is_trivial:
             return MATCH
-        if self._reads is None:
-            key: object = device
-        else:
+        read: _Read | None = None
+        key: object = device
+        if self._reads is not None:
             driver = device.id.driver
-            names, capacities = self._reads
-            attributes = device.attributes
-            key = (
-                driver,
-                device.allow_multiple_allocations,
-                self._view(device).problem if device.has_odd_attributes else None,
-                *[_read(attributes, domain, name, driver) for domain, name in names],
-                *[_read(device.capacity, domain, name, driver) for domain, name in capacities],
-            )
+            names, amounts = self._reads
+            attributes = [_read(device.attributes, domain, name, driver) for domain, name in names]
+            capacity = [_read(device.capacity, domain, name, driver) for domain, name in amounts]
+            problem = None
+            if device.has_odd_attributes:
+                problem = self._view(device).problem
+            else:
+                read = attributes, capacity
+            key = (driver, device.allow_multiple_allocations, problem, *attributes, *capacity)
         try:
             return self._answers[key]
         except KeyError:
-            answer = self._evaluate(device)
+            answer = self._evaluate(device, read)
             if len(self._answers) >= (_ANSWERS_MAX if self._is_costly else _CHEAP_ANSWERS_MAX):
                 self._total.entries -= len(self._answers)
                 self._answers.clear()
@@ -217,7 +221,18 @@ class Matcher:
         capacity = {name: capacity.value for name, capacity in _bare_first(device.capacity)}
         return device_view(device.id.driver, attributes, capacity, device.allow_multiple_allocations)
 
-    def _evaluate(self, device: Device) -> Answer:
+    def _partial_view(self, device: Device, read: _Read) -> DeviceView:
+        """The device with what the expressions read alone: making the whole view is most of a short evaluation."""
+        assert self._reads is not None
+        (names, amounts), (attributes, capacity) = self._reads, read
+        return partial_view(
+            device.id.driver,
+            [(*name, _value(one, False)) for name, one in zip(names, attributes, strict=True) if one is not None],
+            [(*name, one.value) for name, one in zip(amounts, capacity, strict=True) if one is not None],
+            device.allow_multiple_allocations,
+        )
+
+    def _evaluate(self, device: Device, read: _Read | None = None) -> Answer:
         meter = self.meter
         view: DeviceView | None = None
         first = 0
@@ -235,8 +250,9 @@ class Matcher:
                 self._passed = device, index
                 raise
             if view is None:
-                view = self._view(device)
-                meter.spent += VIEW_WORK + VIEW_NAME_WORK * (len(device.attributes) + len(device.capacity))
+                view = self._partial_view(device, read) if read is not None else self._view(device)
+                shown = read if read is not None else (device.attributes, device.capacity)
+                meter.spent += VIEW_WORK + VIEW_NAME_WORK * (len(shown[0]) + len(shown[1]))
             answer, work = answer_with_work(one.selector, view)
             meter.spent += work
             meter.is_fresh = False
@@ -254,7 +270,7 @@ class Matcher:
         return text + _HINT if self._features.has_137_semantics and "no such key:" in text else text
 
 
-def _read(values: Mapping[str, object], domain: str, name: str, driver: str) -> object:
+def _read(values: Mapping[str, T], domain: str, name: str, driver: str) -> T | None:
     """What a selector sees under `[domain].name`."""
     value = values.get(f"{domain}/{name}")
     if value is None and domain == driver:
@@ -268,6 +284,8 @@ def _bare_first(values: Mapping[str, T]) -> list[tuple[str, T]]:
 
 
 def _value(attribute: Attribute, shows_lists: bool) -> object:
+    if attribute.kind in _PLAIN_KINDS:
+        return attribute.value
     if attribute.value is None:
         return UnsupportedAttribute()
     return decode_attribute({attribute.kind: attribute.value}, is_list_enabled=shows_lists)

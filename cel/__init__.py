@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cel.library.device import UnsupportedAttribute as UnsupportedAttribute
     from cel.library.device import decode_attribute as decode_attribute
     from cel.library.device import device_view as device_view
+    from cel.library.device import partial_view as partial_view
     from cel.library.encoding import encode_value as encode_value
     from cel.program import Selector as Selector
     from cel.program import compile_in_stages as compile_in_stages
@@ -50,6 +51,7 @@ _MODULES: Final = {
     "compile_selector": "program",
     "decode_attribute": "library.device",
     "device_view": "library.device",
+    "partial_view": "library.device",
     "encode_value": "library.encoding",
     "evaluate": "program",
     "stage_work": "work",

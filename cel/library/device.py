@@ -14,7 +14,7 @@ Source: k8s.io/dynamic-resource-allocation cel/compile.go (`DeviceMatches`, `get
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cel.library.values import DefaultMap
@@ -117,6 +117,24 @@ def device_view(
     for name, amount in capacity.items():
         _put(amounts, driver, name, amount)
     return DeviceView(driver, by_domain, amounts, allow_multiple_allocations, problem)
+
+
+def partial_view(
+    driver: str,
+    attributes: Iterable[tuple[str, str, object]],
+    capacity: Iterable[tuple[str, str, Quantity]],
+    allow_multiple_allocations: bool = False,
+) -> DeviceView:
+    """The view of a device for expressions that read nothing but these values, each with its domain and name.
+
+    Values are bool, int, str or Semver, and the device has no other that `device_view` would find a problem with.
+    """
+    by_domain, amounts = DefaultMap(), DefaultMap()
+    for domain, name, value in attributes:
+        by_domain.setdefault(domain, {})[name] = value
+    for domain, name, amount in capacity:
+        amounts.setdefault(domain, {})[name] = amount
+    return DeviceView(driver, by_domain, amounts, allow_multiple_allocations, None)
 
 
 def _are_scalars(value: object) -> bool:

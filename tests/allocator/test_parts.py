@@ -761,7 +761,9 @@ def test_a_selector_that_fails_is_evaluated_once_and_not_on_every_pool(monkeypat
 
     calls = []
     evaluate = Matcher._evaluate
-    monkeypatch.setattr(Matcher, "_evaluate", lambda self, device: calls.append(device) or evaluate(self, device))
+    monkeypatch.setattr(
+        Matcher, "_evaluate", lambda self, device, *read: calls.append(device) or evaluate(self, device, *read)
+    )
     slices = [pool(device("a", uuid=f"{number}"), name=f"pool-{number:02}", allNodes=True) for number in range(50)]
     wanted = claim(request(cel='device.attributes["driver-a"].uuid == "x" || device.attributes["driver-a"].missing'))
     question = case(slices, [wanted])
