@@ -17,7 +17,7 @@ from scheduler.cli.main import cli
 from scheduler.core.inputs import Input, NodeObserved, PodObserved, RelistFinished, TimerFired
 from scheduler.core.machine import KINDS
 from scheduler.core.settings import CoreSettings
-from scheduler.recorder import LineError, ProfileRecipe, Recipe, Recorder, encode_head
+from scheduler.recorder import VERSION, LineError, ProfileRecipe, Recipe, Recorder, encode_head
 from tests import builders
 
 START_MS = 1_800_000_000_000
@@ -136,11 +136,11 @@ def test_a_recording_that_was_cut_says_what_to_do(path: Path) -> None:
 def test_a_recording_of_another_format_names_the_program_for_it(path: Path) -> None:
     record(path)
     head = json.loads(path.read_bytes().splitlines()[0])
-    path.write_text(json.dumps(head | {"version": 2, "program": "0.9.0"}) + "\n")
+    path.write_text(json.dumps(head | {"version": VERSION + 1, "program": "0.9.0"}) + "\n")
     done = replayed(path)
     assert done.exit_code == 1
-    assert f"{path}:1: is a recording of format 2, and dra-scheduler" in done.output
-    assert "reads format 1: use dra-scheduler 0.9.0, which wrote it" in done.output
+    assert f"{path}:1: is a recording of format {VERSION + 1}, and dra-scheduler" in done.output
+    assert f"reads format {VERSION}: use dra-scheduler 0.9.0, which wrote it" in done.output
 
 
 @pytest.mark.parametrize(
