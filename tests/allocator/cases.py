@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -90,6 +90,27 @@ def share_ids() -> Iterator[str]:
     return (f"share-{number}" for number in count(1))
 
 
+def question_of(
+    case: Mapping[str, Any],
+    claims: Sequence[Claim],
+    inventory: Inventory,
+    in_use: InUse,
+    *,
+    features: Features | None = None,
+    budget_steps: int,
+) -> Question:
+    """A case's question about objects that may be asked about again, as a scheduler has them."""
+    return Question(
+        claims,
+        node_of(case),
+        inventory,
+        in_use,
+        features=features or features_of(case),
+        budget_steps=budget_steps,
+        share_ids=share_ids(),
+    )
+
+
 def ask(
     case: Mapping[str, Any],
     *,
@@ -100,14 +121,8 @@ def ask(
     """Answer a case in the form of `expect`."""
     try:
         outcome = allocate(
-            Question(
-                claims_of(case),
-                node_of(case),
-                inventory_of(case),
-                in_use_of(case),
-                features=features or features_of(case),
-                budget_steps=budget_steps,
-                share_ids=share_ids(),
+            question_of(
+                case, claims_of(case), inventory_of(case), in_use_of(case), features=features, budget_steps=budget_steps
             ),
             shortcuts=shortcuts,
         )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator import STEP, AllocationError, PausedError, Question, Unfinished, allocate_in_parts, candidate_nodes
+from allocator import STEP, AllocationError, PausedError, Unfinished, allocate_in_parts, candidate_nodes
 from allocator.inventory import Inventory
 from cel import ANSWER_WORK_MAX
 from tests.allocator.build import DRIVER, asks, case, claim, device, device_class, first_of, pool, request
@@ -20,9 +20,8 @@ from tests.allocator.cases import (
     features_of,
     in_use_of,
     inventory_of,
-    node_of,
+    question_of,
     recorded,
-    share_ids,
 )
 from tests.allocator.generator import Generator
 
@@ -43,17 +42,7 @@ def in_parts(asked: dict[str, Any], steps: int) -> tuple[Any, list[int]]:
         before = meter.spent
         meter.allow(steps)
         try:
-            outcome = allocate_in_parts(
-                Question(
-                    claims,
-                    node_of(asked),
-                    inventory,
-                    in_use,
-                    features=features_of(asked),
-                    budget_steps=2_000,
-                    share_ids=share_ids(),
-                )
-            )
+            outcome = allocate_in_parts(question_of(asked, claims, inventory, in_use, budget_steps=2_000))
         except AllocationError as error:
             outcome = error
         spent.append(meter.spent - before)
@@ -125,17 +114,7 @@ def test_what_is_remembered_costs_next_to_nothing() -> None:
 
     def spent_on_asking() -> int:
         before = inventory.meter.spent
-        allocate_in_parts(
-            Question(
-                claims,
-                node_of(asked),
-                inventory,
-                in_use_of(asked),
-                features=features_of(asked),
-                budget_steps=2_000,
-                share_ids=share_ids(),
-            )
-        )
+        allocate_in_parts(question_of(asked, claims, inventory, in_use_of(asked), budget_steps=2_000))
         return inventory.meter.spent - before
 
     first = spent_on_asking()

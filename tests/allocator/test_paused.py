@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator import AllocationError, BudgetExhausted, DeviceId, InUse, Question, Unfinished, allocate_in_parts
+from allocator import AllocationError, BudgetExhausted, DeviceId, InUse, Unfinished, allocate_in_parts
 from allocator.paused_searches import _PAUSED_MAX, _STALE
 from tests.allocator.build import case, claim, device, pool, request
-from tests.allocator.cases import ask, claims_of, features_of, in_use_of, inventory_of, node_of, share_ids
+from tests.allocator.cases import ask, claims_of, in_use_of, inventory_of, question_of
 from tests.allocator.generator import Generator
 
 RANDOMS = st.randoms(use_true_random=False)
@@ -38,15 +38,7 @@ def test_parts_end_as_the_whole_does(rnd: random.Random, pause_after: int) -> No
     try:
         while isinstance(outcome, Unfinished):
             outcome = allocate_in_parts(
-                Question(
-                    claims,
-                    node_of(asked),
-                    inventory,
-                    in_use,
-                    features=features_of(asked),
-                    budget_steps=2_000,
-                    share_ids=share_ids(),
-                ),
+                question_of(asked, claims, inventory, in_use, budget_steps=2_000),
                 pause_after=pause_after,
             )
     except AllocationError as error:
@@ -65,9 +57,7 @@ def in_parts(
     inventory, in_use, claims = inventory_of(asked), in_use_of(asked), claims_of(asked)
     for calls in range(1, 1_000):
         outcome = allocate_in_parts(
-            Question(
-                claims, node_of(asked), inventory, in_use, features=features_of(asked), share_ids=share_ids(), **more
-            ),
+            question_of(asked, claims, inventory, in_use, **more),
             pause_after=pause_after,
         )
         if not isinstance(outcome, Unfinished):
@@ -113,15 +103,7 @@ def test_the_number_of_paused_searches_is_bounded_and_stale_ones_make_room() -> 
 
     def part(claims: Any) -> Any:
         return allocate_in_parts(
-            Question(
-                claims,
-                node_of(asked),
-                inventory,
-                in_use,
-                features=features_of(asked),
-                budget_steps=10**9,
-                share_ids=share_ids(),
-            ),
+            question_of(asked, claims, inventory, in_use, budget_steps=10**9),
             pause_after=5,
         )
 
