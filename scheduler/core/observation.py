@@ -90,9 +90,13 @@ class Observations:
             self._binding_cycles.pod_observed_bound(uid, pod.node_name)
             if uid not in self._bindings:
                 self._aftermath.leave(uid)
-            self._change(Resource.ASSIGNED_POD, Action.ADD, None, pod)
-        elif pod.is_terminal and not old.is_terminal:
-            self._change(Resource.ASSIGNED_POD, Action.DELETE, old, None)
+            if pod.is_terminal:
+                self._change(Resource.ASSIGNED_POD, Action.DELETE, pod, None)  # it may have been assumed until now
+            else:
+                self._change(Resource.ASSIGNED_POD, Action.ADD, None, pod)
+        elif pod.is_terminal:
+            if not old.is_terminal:
+                self._change(Resource.ASSIGNED_POD, Action.DELETE, old, None)
         else:
             action = pod_changes(old, pod)
             if action is not None:
@@ -100,6 +104,8 @@ class Observations:
 
     def _our_pod_observed(self, old: Pod | None, pod: Pod) -> None:
         uid, now_ms = pod.uid, self._timers.now_ms
+        if old is not None and old.status.nominated_node_name not in ("", pod.status.nominated_node_name):
+            self._change(Resource.ASSIGNED_POD, Action.DELETE, old, None)  # the place it was nominated for is free
         if pod.is_deleting or pod.is_terminal:
             self._binding_cycles.pod_gone(uid)
             if uid not in self._bindings:
@@ -113,6 +119,7 @@ class Observations:
             self._binding_cycles.pod_changed(uid)
 
     def pod_deleted(self, uid: PodUid, revision: int) -> None:
+        assumed_on = self._store.assumed.get(uid)
         pod = self._store.delete_pod(uid, revision)
         if pod is None:
             return
@@ -121,7 +128,9 @@ class Observations:
         self._unallocated.pod_gone(uid)
         if uid not in self._bindings:
             self._aftermath.leave(uid)
-        if pod.node_name is not None and not pod.is_terminal:
+        if assumed_on is not None:
+            self._aftermath.pod_unassumed(pod, assumed_on)
+        elif (pod.node_name is not None or pod.status.nominated_node_name) and not pod.is_terminal:
             self._change(Resource.ASSIGNED_POD, Action.DELETE, pod, None)
 
     # Nodes, slices, classes

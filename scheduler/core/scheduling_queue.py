@@ -266,19 +266,20 @@ class SchedulingQueue:
 
     def change(self, resource: Resource, action: Action, old: object | None, new: object | None, now_ms: int) -> None:
         """Wake the pods that this change could help."""
-        if not self.waiting:
+        waiting = self.waiting
+        if not waiting or not (wakers := waiting.awaiting(resource, action)):
             return
         event = ClusterEvent(resource, action, old, new)
-        for waker in self.waiting.wakers(resource, action):
-            concerned = self.waiting.concerned(waker, event)
+        for waker in wakers:
+            concerned = waiting.concerned(waker, event)
             if concerned is not None:
                 for uid in concerned:
                     self._change_for(uid, waker, event, now_ms)
                 continue
-            for queued in self.waiting.rejected_by(waker):
+            for queued in waiting.rejected_by(waker):
                 if waker.runner.is_helped(waker.plugin, queued.pod, event, self._view):
                     self._wake(queued, now_ms)
-            for group in self.waiting.groups_rejected_by(waker):
+            for group in waiting.groups_rejected_by(waker):
                 first = group.first() if group.leader is None else None
                 if first is not None and waker.runner.is_helped(waker.plugin, first.pod, event, self._view):
                     self._lead(group, first, now_ms)

@@ -77,9 +77,19 @@ class WaitingPods:
             self._wakers_by_change[resource, action] = wakers
         return wakers
 
+    def awaiting(self, resource: Resource, action: Action) -> tuple[Waker, ...]:
+        """The same, empty when none of them rejected a pod that waits (or may know pods that get another shape)."""
+        wakers = self.wakers(resource, action)
+        for waker in wakers:
+            if waker.key in self._alone_by_plugin or waker.key in self._groups_by_plugin:
+                return wakers
+            if waker.targeted is not None and self._groups:
+                return wakers
+        return ()
+
     def concerned(self, waker: Waker, event: ClusterEvent) -> Iterable[PodUid] | None:
         """The only pods that the change concerns, where the plugin knows them."""
-        if waker.targeted is None or not (self._groups or self._alone_by_plugin.get(waker.key)):
+        if waker.targeted is None:
             return None
         return waker.runner.concerned(waker.targeted, event, self._view)
 

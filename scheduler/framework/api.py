@@ -79,7 +79,11 @@ class ClusterView(Protocol):
 
 
 class Resource(Enum):
-    """Kinds of objects whose changes can make a waiting pod schedulable."""
+    """Kinds of objects whose changes can make a waiting pod schedulable.
+
+    ASSIGNED_POD: anybody's pod that counts on a node; added when it gets there, deleted when it ends, goes, gives its
+    place up, or is no longer nominated for it. POD: the waiting pod itself. Upstream's `Pod` is both.
+    """
 
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
@@ -92,19 +96,23 @@ class Resource(Enum):
 
 
 class Action(Flag):
-    """What happened to the object, as in upstream's ClusterEvent."""
+    """What happened to the object, as in upstream's ClusterEvent; one change may be several of these.
+
+    UPDATE is any change of another kind of object, and any change of a pod's spec beside what it is in particular.
+    """
 
     ADD = auto()
     DELETE = auto()
     UPDATE_NODE_ALLOCATABLE = auto()
     UPDATE_NODE_LABEL = auto()
     UPDATE_NODE_TAINT = auto()
+    UPDATE_NODE_DECLARED_FEATURE = auto()
     UPDATE_POD_LABEL = auto()
     UPDATE_POD_SCALE_DOWN = auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = auto()
     UPDATE_POD_TOLERATION = auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = auto()
-    UPDATE = auto()  # of claims, slices, classes
+    UPDATE = auto()
 
     __hash__ = object.__hash__
 

@@ -278,6 +278,7 @@ class NodeSpec(Record, frozen=True):
 
 class NodeStatus(Record, frozen=True):
     allocatable: dict[str, str | int | float] | None = None
+    declared_features: tuple[str, ...] | None = None
 
 
 class Node(Record, frozen=True):
