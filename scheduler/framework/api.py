@@ -392,7 +392,22 @@ class PostBindPlugin(Plugin, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The plugins of one scheduler name, in configuration order."""
+    """The plugins of one scheduler name.
+
+    Args:
+        plugins: In configuration order.
+        order: By extension point ("PreFilter") the names of the plugins to call there, in order. A point that is not
+            named: all that implement it, in the order of `plugins`.
+    """
 
     scheduler_name: str
     plugins: tuple[Plugin, ...] = field(default=())
+    order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def at(self, point: str) -> tuple[Plugin, ...]:
+        """The plugins to call at an extension point, in order, if they implement it."""
+        names = self.order.get(point)
+        if names is None:
+            return self.plugins
+        by_name = {plugin.name: plugin for plugin in self.plugins}
+        return tuple(by_name[name] for name in names if name in by_name)

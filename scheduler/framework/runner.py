@@ -134,19 +134,18 @@ class Runner:
 
     def __init__(self, profile: Profile, *, is_strict: bool = False) -> None:
         check_profile(profile)
-        plugins = profile.plugins
         self.scheduler_name: Final = profile.scheduler_name
-        self.plugins: Final = {plugin.name: plugin for plugin in plugins}
+        self.plugins: Final = {plugin.name: plugin for plugin in profile.plugins}
         self._is_strict: Final = is_strict
-        self._pre_enqueue: Final = tuple(p for p in plugins if isinstance(p, PreEnqueuePlugin))
-        self._pre_filter: Final = tuple(p for p in plugins if isinstance(p, PreFilterPlugin))
-        self._filter: Final = tuple(p for p in plugins if isinstance(p, FilterPlugin))
-        self._post_filter: Final = tuple(p for p in plugins if isinstance(p, PostFilterPlugin))
-        self._score: Final = tuple(p for p in plugins if isinstance(p, ScorePlugin))
-        self._reserve: Final = tuple(p for p in plugins if isinstance(p, ReservePlugin))
-        self._permit: Final = tuple(p for p in plugins if isinstance(p, PermitPlugin))
-        self._pre_bind: Final = tuple(p for p in plugins if isinstance(p, PreBindPlugin))
-        self._post_bind: Final = tuple(p for p in plugins if isinstance(p, PostBindPlugin))
+        self._pre_enqueue: Final = tuple(p for p in profile.at("PreEnqueue") if isinstance(p, PreEnqueuePlugin))
+        self._pre_filter: Final = tuple(p for p in profile.at("PreFilter") if isinstance(p, PreFilterPlugin))
+        self._filter: Final = tuple(p for p in profile.at("Filter") if isinstance(p, FilterPlugin))
+        self._post_filter: Final = tuple(p for p in profile.at("PostFilter") if isinstance(p, PostFilterPlugin))
+        self._score: Final = tuple(p for p in profile.at("Score") if isinstance(p, ScorePlugin))
+        self._reserve: Final = tuple(p for p in profile.at("Reserve") if isinstance(p, ReservePlugin))
+        self._permit: Final = tuple(p for p in profile.at("Permit") if isinstance(p, PermitPlugin))
+        self._pre_bind: Final = tuple(p for p in profile.at("PreBind") if isinstance(p, PreBindPlugin))
+        self._post_bind: Final = tuple(p for p in profile.at("PostBind") if isinstance(p, PostBindPlugin))
         # Protocol checks are slow, so they are made once.
         self._asked: Final = tuple(
             (
@@ -154,9 +153,10 @@ class Runner:
                 plugin if isinstance(plugin, ShapedPlugin) else None,
                 plugin if isinstance(plugin, DependentPlugin) else None,
             )
-            for plugin in plugins
-            if isinstance(plugin, FilterPlugin | ScorePlugin)
+            for plugin in {plugin.name: plugin for plugin in (*self._filter, *self._score)}.values()
         )
+        self._filter_names: Final = frozenset(plugin.name for plugin in self._filter)
+        self._score_names: Final = frozenset(plugin.name for plugin in self._score)
         self._plans: Final[dict[tuple[object, ...], Plan]] = {}
 
     def is_helped(self, plugin: Plugin, pod: Pod, change: ClusterEvent, view: ClusterView) -> bool:
@@ -268,9 +268,9 @@ class Runner:
             is_unremembered = dependence.scope is Scope.CLUSTER
             if dependence.scope is Scope.DOMAIN:
                 domains[dependence.domain] = None
-            if isinstance(plugin, FilterPlugin):
+            if isinstance(plugin, FilterPlugin) and name in self._filter_names:
                 filters[is_unremembered].append(plugin)
-            if isinstance(plugin, ScorePlugin):
+            if isinstance(plugin, ScorePlugin) and name in self._score_names:
                 scorers[is_unremembered].append(plugin)
         return Plan(shape, tuple(filters[0]), tuple(filters[1]), tuple(scorers[0]), tuple(scorers[1]), tuple(domains))
 

@@ -1,16 +1,18 @@
 """The scheduling plugins, under upstream's names.
 
-Order and weights are those of kube-scheduler's default profile 1.36 (apis/config/v1/default_plugins.go), so that
-reasons come in the same order and scores weigh the same. DynamicResources stands directly before DefaultPreemption:
-freeing an idle claim is better than evicting a pod. UnsupportedFields stands in for the plugins of that profile that do
-not exist here yet.
+Order, weights and extension points are those of kube-scheduler's default profile 1.36 (apis/config/v1/
+default_plugins.go), so that reasons come in the same order and scores weigh the same. DynamicResources stands directly
+before DefaultPreemption: freeing an idle claim is better than evicting a pod. UnsupportedFields stands in for the
+plugins of that profile that do not exist here yet.
+
+Not here: what a configuration makes of the default profile (`scheduler.config`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from scheduler.framework.api import Plugin
 from scheduler.model.label_selectors import TextSelector
@@ -24,36 +26,86 @@ from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
 from scheduler.plugins.unsupported_fields import UnsupportedFields
 
-__all__ = ["default_plugins"]
+__all__ = ["DEFAULT_PROFILE", "ROW_BY_NAME", "Row", "build_plugins", "default_plugins"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Arguments:
-    """What the configuration says to plugins, as in `default_plugins`."""
+class Row:
+    """A plugin of the default profile.
 
-    budget_steps: int
-    binding_timeout_ms: int
-    nodes: TextSelector | None
-    slices: TextSelector | None
-    ignored_fields: frozenset[str]
+    Attributes:
+        name: Upstream's.
+        points: Upstream's extension points, as configuration files write them. Ours may have one more (NodeName's
+            PreFilter): that is called where the plugin is on at all.
+        build: Makes the plugin of its arguments, which are fields of its dataclass; None: the core does its work, or it
+            does not exist here yet.
+        weight: Of its scores, 0 where it has none.
+    """
+
+    name: str
+    points: str
+    build: Callable[..., Plugin] | None = None
+    weight: int = 0
 
 
 # A plugin is one row. tests/plugins/test_registry.py compares the methods of each row with its extension points.
-_IN_ORDER: Final[tuple[Callable[[_Arguments], Plugin | None], ...]] = (
-    lambda given: OwnNodes(given.nodes) if given.nodes is not None else None,
-    lambda _: SchedulingGates(),
-    lambda given: UnsupportedFields(given.ignored_fields),
-    lambda _: NodeUnschedulable(),
-    lambda _: NodeNamePlugin(),
-    lambda _: TaintToleration(),
-    lambda _: NodeAffinity(),
-    lambda _: NodeResourcesFit(),
-    lambda given: DynamicResources(
-        budget_steps=given.budget_steps,
-        binding_timeout_ms=given.binding_timeout_ms,
-        slices=given.slices.text if given.slices is not None else "",
+DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
+    Row("SchedulingGates", "preEnqueue", SchedulingGates),
+    Row("PrioritySort", "queueSort"),
+    Row("NodeUnschedulable", "filter", NodeUnschedulable),
+    Row("NodeName", "filter", NodeNamePlugin),
+    Row("TaintToleration", "filter preScore score", TaintToleration, weight=3),
+    Row("NodeAffinity", "preFilter filter preScore score", NodeAffinity, weight=2),
+    Row("NodePorts", "preFilter filter"),
+    Row("NodeResourcesFit", "preFilter filter preScore score placementScore", NodeResourcesFit, weight=1),
+    Row("VolumeRestrictions", "preFilter filter"),
+    Row("NodeVolumeLimits", "preFilter filter"),
+    Row("VolumeBinding", "preFilter filter reserve preBind preScore score", weight=1),
+    Row("VolumeZone", "preFilter filter"),
+    Row("PodTopologySpread", "preFilter filter preScore score", weight=2),
+    Row("InterPodAffinity", "preFilter filter preScore score", weight=2),
+    Row(
+        "DynamicResources",
+        "preEnqueue preFilter filter postFilter score reserve preBind",
+        DynamicResources,
+        weight=2,
     ),
+    Row("DefaultPreemption", "preEnqueue postFilter"),
+    Row("NodeResourcesBalancedAllocation", "preScore score", weight=1),
+    Row("ImageLocality", "score", weight=1),
+    Row("DefaultBinder", "bind"),
+    Row("NodeDeclaredFeatures", "preFilter filter"),
 )
+ROW_BY_NAME: Final[Mapping[str, Row]] = {row.name: row for row in DEFAULT_PROFILE}
+
+
+def build_plugins(
+    names: Iterable[str],
+    *,
+    args: Mapping[str, Mapping[str, Any]],
+    nodes: TextSelector | None = None,
+    slices: TextSelector | None = None,
+    ignored_fields: Iterable[str] = (),
+) -> tuple[Plugin, ...]:
+    """The plugins of these names, in this order, behind those that no configuration switches off.
+
+    Args:
+        names: Of `DEFAULT_PROFILE`; those the core does the work of are passed over.
+        args: By name of a plugin the fields of its dataclass that are not its defaults.
+        nodes: The only nodes to use, None for all; with it the plugin OwnNodes comes first.
+        slices: The only slices of the inventory, None for all; DynamicResources names the option in its reasons.
+        ignored_fields: UnsupportedFields' names of fields that refuse no pod.
+    """
+    built: list[Plugin] = [OwnNodes(nodes)] if nodes is not None else []
+    built.append(UnsupportedFields(frozenset(ignored_fields)))
+    for name in names:
+        build = ROW_BY_NAME[name].build
+        if build is not None:
+            given = dict(args.get(name, {}))
+            if build is DynamicResources and slices is not None:
+                given["slices"] = slices.text
+            built.append(build(**given))
+    return tuple(built)
 
 
 def default_plugins(
@@ -69,9 +121,7 @@ def default_plugins(
     Args:
         budget_steps: DynamicResources' largest search per pod and node, in (request, device) trials, > 0.
         binding_timeout_ms: DynamicResources' wait for binding conditions, >= 1,000.
-        nodes: The only nodes to use, None for all; with it the plugin OwnNodes comes first.
-        slices: The only slices of the inventory, None for all; DynamicResources names the option in its reasons.
-        ignored_fields: UnsupportedFields' names of fields that refuse no pod.
+        nodes, slices, ignored_fields: As for `build_plugins`.
 
     Raises:
         ValueError: an argument is out of its range.
@@ -80,6 +130,10 @@ def default_plugins(
         raise ValueError(f"budget_steps: {budget_steps} must be at least 1")
     if binding_timeout_ms < 1_000:
         raise ValueError(f"binding_timeout_ms: {binding_timeout_ms} must be at least 1000 (1 s)")
-    given = _Arguments(budget_steps, binding_timeout_ms, nodes, slices, frozenset(ignored_fields))
-    built = (build(given) for build in _IN_ORDER)
-    return tuple(plugin for plugin in built if plugin is not None)
+    return build_plugins(
+        (row.name for row in DEFAULT_PROFILE),
+        args={"DynamicResources": {"budget_steps": budget_steps, "binding_timeout_ms": binding_timeout_ms}},
+        nodes=nodes,
+        slices=slices,
+        ignored_fields=ignored_fields,
+    )

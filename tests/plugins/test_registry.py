@@ -27,8 +27,8 @@ plugins = pytest.mark.parametrize("plugin", [*PLUGINS, OWN_NODES], ids=lambda pl
 
 def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> None:
     assert [(plugin.name, getattr(plugin, "weight", None)) for plugin in PLUGINS] == [
-        ("SchedulingGates", None),
         ("UnsupportedFields", None),  # in the place of those that are not here yet
+        ("SchedulingGates", None),
         ("NodeUnschedulable", None),
         ("NodeName", None),
         ("TaintToleration", 3),

@@ -127,8 +127,7 @@ def test_python_names_serve_in_code():
             id="misspelt-field-below",
         ),
         pytest.param(
-            HEAD + "profiles:\n  - pluginConfig:\n      - name: NodeResources\n        args: {bindingTimeuot: 5m}\n",
-            "config.yaml:5:9: profiles[0].pluginConfig[0].name: input should be 'DynamicResources'\n"
+            HEAD + "profiles:\n  - pluginConfig:\n      - name: DynamicResources\n        args: {bindingTimeuot: 5m}\n",
             "config.yaml:6:16: profiles[0].pluginConfig[0].args.bindingTimeuot: unknown field; "
             'did you mean "bindingTimeout"?',
             id="plugin-arguments",

@@ -18,117 +18,52 @@ Rules of this module
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from allocator import Features
-from allocator.names import is_dns_subdomain
+from scheduler.config.fields import (
+    FieldName,
+    NodeSelectorText,
+    SchedulerName,
+    Seconds,
+    Section,
+    SliceSelectorText,
+    suggestion,
+)
+from scheduler.config.plugin_args import ARGS_BY_PLUGIN, PluginArgs
+from scheduler.config.profiles import PluginConfig, PluginsError, ProfileConfig, profile_plugins
 from scheduler.core.settings import CoreSettings
 from scheduler.model.api_rules import FIELD_BY_GATE
-from scheduler.model.label_selectors import SelectorTextError, TextSelector, parse_label_selector, parse_slice_selector
-from scheduler.model.unsupported_fields import FIELDS
+from scheduler.model.label_selectors import TextSelector, parse_label_selector, parse_slice_selector
 from scheduler.yaml_reading import Mapping as MappingNode
 from scheduler.yaml_reading import Node, Sequence, compose
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "LeaderElection",
+    "PluginsError",
+    "ProfileConfig",
+    "load_config",
+    "profile_plugins",
+]
 
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 KIND: Final = "DraSchedulerConfiguration"
 
-_NANOSECONDS_BY_UNIT: Final = {
-    "ns": 1,
-    "us": 10**3,
-    "µs": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-}
 _JITTER_FACTOR: Final = 1.2  # client-go's
-_DURATION: Final = re.compile(r"(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+")
-_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
 
 
 class ConfigError(Exception):
     """The configuration cannot be used; one problem a line, each with file:line:column where there is a file."""
 
 
-def parse_duration_s(value: object) -> float:
-    """Seconds of a Go duration such as "15s" or "2m30s"; numbers are taken as seconds.
-
-    Raises:
-        PydanticCustomError: It is neither.
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, str) and _DURATION.fullmatch(value):
-        parts = _DURATION_PART.findall(value)
-        return sum(float(number) * _NANOSECONDS_BY_UNIT[unit] for number, unit in parts) / 10**9
-    raise PydanticCustomError("duration", 'a duration is needed, such as "15s" or "2m30s"')
-
-
-def _check_name(value: str) -> str:
-    if not is_dns_subdomain(value):
-        raise PydanticCustomError("name", "a DNS subdomain is needed: lower case letters, digits, '-' and '.'")
-    return value
-
-
-Seconds = Annotated[float, BeforeValidator(parse_duration_s)]
-SchedulerName = Annotated[str, AfterValidator(_check_name)]
-
-
-def _selector(parse: Callable[[str], TextSelector]) -> AfterValidator:
-    def check(text: str) -> str:
-        try:
-            parse(text)
-        except SelectorTextError as error:
-            raise PydanticCustomError("selector", "{problem}", {"problem": str(error)}) from error
-        return text
-
-    return AfterValidator(check)
-
-
-NodeSelectorText = Annotated[str, _selector(parse_label_selector)]
-SliceSelectorText = Annotated[str, _selector(parse_slice_selector)]
-
-
-def _unsupported_field(name: str) -> str:
-    if name != "*" and name not in FIELDS:
-        raise PydanticCustomError(
-            "field", "{problem}", {"problem": f"unknown field {name!r}{_suggestion(name, FIELDS)}"}
-        )
-    return name
-
-
-FieldName = Annotated[str, AfterValidator(_unsupported_field)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True, use_enum_values=True
-    )
-
-
-class DynamicResourcesArgs(_Section):
-    """Arguments of the DynamicResources plugin, upstream's name first.
-
-    Attributes:
-        binding_timeout: How long to wait for binding conditions.
-        search_steps: Largest search per pod and node, in (request, device) trials. A count, not upstream's
-            `filterTimeout`: the same cluster gives the same answer on a slow machine.
-    """
-
-    binding_timeout: Annotated[Seconds, Field(ge=1)] = 600.0
-    search_steps: Annotated[int, Field(ge=1)] = 200_000
-
-
-class LeaderElection(_Section):
+class LeaderElection(Section):
     """Who of several processes schedules; see `kube.lease`. Upstream's fields and defaults, but for the names.
 
     Attributes:
@@ -158,25 +93,7 @@ class LeaderElection(_Section):
         return self
 
 
-class PluginConfig(_Section):
-    """Arguments of one plugin."""
-
-    name: Literal["DynamicResources"]
-    args: DynamicResourcesArgs = DynamicResourcesArgs()
-
-
-class ProfileConfig(_Section):
-    """One scheduler name, and arguments of its plugins."""
-
-    scheduler_name: SchedulerName = "dra-scheduler"
-    plugin_config: Annotated[tuple[PluginConfig, ...], Field(strict=False)] = ()
-
-    @property
-    def dynamic_resources(self) -> DynamicResourcesArgs:
-        return self.plugin_config[-1].args if self.plugin_config else DynamicResourcesArgs()
-
-
-class Config(_Section):
+class Config(Section):
     """All settings of the live scheduler.
 
     Attributes:
@@ -238,7 +155,7 @@ class Config(_Section):
             raise ValueError(f"profiles: each schedulerName may occur once, got {', '.join(names)}")
         for gate in self.feature_gates:
             if gate not in FIELD_BY_GATE:
-                raise ValueError(f"featureGates: unknown gate {gate!r}{_suggestion(gate, FIELD_BY_GATE)}")
+                raise ValueError(f"featureGates: unknown gate {gate!r}{suggestion(gate, FIELD_BY_GATE)}")
         return self
 
     @property
@@ -328,32 +245,39 @@ def _lines(error: ValidationError, root: Node | None, name: str) -> list[str]:
         location = tuple(part for part in one["loc"] if isinstance(part, int) or not part.startswith("function-"))
         mark = _position(root, location)
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
-        lines.append((mark, f"{name}:{mark[0]}:{mark[1]}: {path + ': ' if path else ''}{_text(one)}"))
+        text = _text(one, location, root.data if root is not None else None)
+        lines.append((mark, f"{name}:{mark[0]}:{mark[1]}: {path + ': ' if path else ''}{text}"))
     return [line for _, line in sorted(lines)]
 
 
-def _text(one: ErrorDetails) -> str:
-    field = str(one["loc"][-1]) if one["loc"] else ""
+def _text(one: ErrorDetails, location: tuple[int | str, ...], values: Any) -> str:
     if one["type"] == "extra_forbidden":
-        known = _section_at(one["loc"])
-        return f"unknown field{_suggestion(field, [f.alias or n for n, f in known.model_fields.items()])}"
+        known = _section_at(location, values)
+        return f"unknown field{suggestion(str(location[-1]), [f.alias or n for n, f in known.model_fields.items()])}"
     message = one["msg"].removeprefix("Value error, ")
     return message[:1].lower() + message[1:] if message.split(" ")[0] in {"Input", "String"} else message
 
 
-def _section_at(location: tuple[int | str, ...]) -> type[_Section]:
-    if "args" in location:
-        return DynamicResourcesArgs
-    if "pluginConfig" in location:
-        return PluginConfig
-    if "leaderElection" in location:
-        return LeaderElection
-    return ProfileConfig if "profiles" in location else Config
+def _section_at(location: tuple[int | str, ...], values: Any) -> type[Section]:
+    """The kind of mapping in which the field at `location` stands."""
+    section: type[Section] = Config
+    for part in location[:-1]:
+        here: Any = values
+        values = here[part]
+        if isinstance(part, int):
+            continue
+        if section is PluginConfig and part == "args":
+            section = ARGS_BY_PLUGIN.get(here["name"], PluginArgs)
+            continue
+        field = next(field for name, field in section.model_fields.items() if part in (name, field.alias))
+        section = _section_in(field.annotation) or section
+    return section
 
 
-def _suggestion(word: str, known: Any) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f'; did you mean "{near[0]}"?' if near else f"; known are: {', '.join(sorted(known))}"
+def _section_in(annotation: Any) -> type[Section] | None:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    return next((found for one in get_args(annotation) if (found := _section_in(one)) is not None), None)
 
 
 def _position(root: Node | None, location: tuple[int | str, ...]) -> tuple[int, int]:

@@ -1,0 +1,183 @@
+"""Arguments of the plugins, as a profile's `pluginConfig` writes them: their fields, kinds and defaults.
+
+Rules of this module
+  1. Names and defaults are upstream's (kind `<Plugin>Args`); DynamicResources has one of ours more.
+  2. An argument reaches its plugin as the field of the same name in snake case, in the type of that field.
+
+Not here: ranges and rules across fields (`scheduler.validation.plugin_args`).
+
+Source: k8s.io/kube-scheduler v0.36.3 config/v1/types_pluginargs.go; pkg/scheduler/apis/config/v1/defaults.go v1.36.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, get_type_hints
+
+import msgspec
+from pydantic import Field
+
+from scheduler.config.fields import Seconds, Section
+from scheduler.plugins import ROW_BY_NAME
+
+Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
+class PluginArgs(Section):
+    """What every kind of arguments may say; of plugins without arguments, all they may say."""
+
+    api_version: Literal["kubescheduler.config.k8s.io/v1"] | None = None
+    kind: str | None = None
+
+
+class ResourceSpecArgs(Section):
+    name: str = ""
+    weight: Int64 = 0
+
+
+class ShapePointArgs(Section):
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+class RequestedToCapacityRatioArgs(Section):
+    shape: tuple[ShapePointArgs, ...] = Field(default=(), strict=False)
+
+
+class ScoringStrategyArgs(Section):
+    type: str = ""
+    resources: tuple[ResourceSpecArgs, ...] = Field(default=(), strict=False)
+    requested_to_capacity_ratio: RequestedToCapacityRatioArgs | None = None
+
+
+class DefaultPreemptionArgs(PluginArgs):
+    min_candidate_nodes_percentage: Int32 = 10
+    min_candidate_nodes_absolute: Int32 = 100
+
+
+class InterPodAffinityArgs(PluginArgs):
+    hard_pod_affinity_weight: Int32 = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class NodeSelectorRequirementArgs(Section):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = Field(default=(), strict=False)
+
+
+class NodeSelectorTermArgs(Section):
+    match_expressions: tuple[NodeSelectorRequirementArgs, ...] = Field(default=(), strict=False)
+    match_fields: tuple[NodeSelectorRequirementArgs, ...] = Field(default=(), strict=False)
+
+
+class NodeSelectorArgs(Section):
+    node_selector_terms: tuple[NodeSelectorTermArgs, ...] = Field(default=(), strict=False)
+
+
+class PreferredSchedulingTermArgs(Section):
+    weight: Int32 = 0
+    preference: NodeSelectorTermArgs = NodeSelectorTermArgs()
+
+
+class AddedAffinityArgs(Section):
+    required_during_scheduling_ignored_during_execution: NodeSelectorArgs | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTermArgs, ...] | None = Field(
+        default=None, strict=False
+    )
+
+
+class NodeAffinityArgs(PluginArgs):
+    added_affinity: AddedAffinityArgs | None = None
+
+
+class NodeResourcesFitArgs(PluginArgs):
+    ignored_resources: tuple[str, ...] = Field(default=(), strict=False)
+    ignored_resource_groups: tuple[str, ...] = Field(default=(), strict=False)
+    scoring_strategy: ScoringStrategyArgs | None = None
+
+
+class NodeResourcesBalancedAllocationArgs(PluginArgs):
+    resources: tuple[ResourceSpecArgs, ...] = Field(default=(), strict=False)
+
+
+class LabelSelectorRequirementArgs(Section):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = Field(default=(), strict=False)
+
+
+class LabelSelectorArgs(Section):
+    match_labels: dict[str, str] = Field(default_factory=dict)
+    match_expressions: tuple[LabelSelectorRequirementArgs, ...] = Field(default=(), strict=False)
+
+
+class TopologySpreadConstraintArgs(Section):
+    max_skew: Int32 = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelectorArgs | None = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = Field(default=(), strict=False)
+
+
+class PodTopologySpreadArgs(PluginArgs):
+    default_constraints: tuple[TopologySpreadConstraintArgs, ...] = Field(default=(), strict=False)
+    defaulting_type: str = "System"
+
+
+class VolumeBindingArgs(PluginArgs):
+    bind_timeout_seconds: Int64 = 600
+    shape: tuple[ShapePointArgs, ...] | None = Field(default=None, strict=False)
+
+
+class DynamicResourcesArgs(PluginArgs):
+    """Upstream's, and `searchSteps`.
+
+    Attributes:
+        binding_timeout: How long to wait for binding conditions.
+        filter_timeout: Has no effect: `search_steps` is in its place.
+        search_steps: Largest search per pod and node, in (request, device) trials. A count, so that the same cluster
+            gives the same answer on a slow machine.
+    """
+
+    binding_timeout: Annotated[Seconds, Field(ge=1)] = 600.0
+    filter_timeout: Annotated[Seconds, Field(ge=0)] | None = None
+    search_steps: Annotated[int, Field(ge=1)] = 200_000
+
+
+ARGS_BY_PLUGIN: Final[Mapping[str, type[PluginArgs]]] = {
+    "DefaultPreemption": DefaultPreemptionArgs,
+    "DynamicResources": DynamicResourcesArgs,
+    "InterPodAffinity": InterPodAffinityArgs,
+    "NodeAffinity": NodeAffinityArgs,
+    "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
+    "NodeResourcesFit": NodeResourcesFitArgs,
+    "PodTopologySpread": PodTopologySpreadArgs,
+    "VolumeBinding": VolumeBindingArgs,
+}
+"""Those that take arguments."""
+
+
+def plugin_fields(name: str, args: PluginArgs) -> dict[str, Any]:
+    """What `args` says, as fields of the plugin's dataclass; what it leaves at the default is left out."""
+    build = ROW_BY_NAME[name].build
+    if build is None:
+        return {}
+    if isinstance(args, DynamicResourcesArgs):
+        return {"budget_steps": args.search_steps, "binding_timeout_ms": int(args.binding_timeout * 1000)}
+    written = args.model_dump(by_alias=True, exclude_defaults=True, mode="json")
+    types = get_type_hints(build)
+    return {
+        field: msgspec.convert(written[alias], types[field])
+        for field, alias in _aliases(args).items()
+        if alias in written and field in types
+    }
+
+
+def _aliases(args: PluginArgs) -> dict[str, str]:
+    known = type(args).model_fields.items()
+    return {field: info.alias or field for field, info in known if field not in PluginArgs.model_fields}

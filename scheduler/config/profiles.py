@@ -1,0 +1,142 @@
+"""Profiles: scheduler names with the plugins of each, as KubeSchedulerProfile writes them.
+
+Rules of this module
+  1. A profile is what kube-scheduler makes of it: the default profile, merged and expanded (`plugin_sets`).
+  2. Disabled plugins are not built, so they are asked nothing anywhere.
+
+Source: k8s.io/kube-scheduler v0.36.3 config/v1/types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from scheduler.config.fields import SchedulerName, Section
+from scheduler.config.plugin_args import ARGS_BY_PLUGIN, DynamicResourcesArgs, Int32, PluginArgs, plugin_fields
+from scheduler.config.plugin_sets import POINTS_OF, Expanded, expand, merged
+from scheduler.framework.api import Plugin, Profile
+from scheduler.framework.profiles import extension_points
+from scheduler.model.label_selectors import TextSelector
+from scheduler.plugins import build_plugins
+from scheduler.validation.field_errors import FieldError
+
+
+class PluginsError(ValueError):
+    """The plugins of a profile cannot work together."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("\n".join(map(str, errors)))
+        self.errors = tuple(errors)
+
+
+class PluginEntry(Section):
+    """A plugin, and the weight of its scores (0: 1, as if it were not there)."""
+
+    name: str
+    weight: Int32 | None = None
+
+
+class PluginSetSection(Section):
+    """What is switched on and off at an extension point; "*" switches all off."""
+
+    enabled: tuple[PluginEntry, ...] = Field(default=(), strict=False)
+    disabled: tuple[PluginEntry, ...] = Field(default=(), strict=False)
+
+
+class PluginsSection(Section):
+    """The extension points; `multiPoint` is all of them."""
+
+    multi_point: PluginSetSection | None = None
+    pre_enqueue: PluginSetSection | None = None
+    queue_sort: PluginSetSection | None = None
+    pre_filter: PluginSetSection | None = None
+    filter: PluginSetSection | None = None
+    post_filter: PluginSetSection | None = None
+    pre_score: PluginSetSection | None = None
+    score: PluginSetSection | None = None
+    reserve: PluginSetSection | None = None
+    permit: PluginSetSection | None = None
+    pre_bind: PluginSetSection | None = None
+    bind: PluginSetSection | None = None
+    post_bind: PluginSetSection | None = None
+    placement_generate: PluginSetSection | None = None
+    placement_score: PluginSetSection | None = None
+
+
+class PluginConfig(Section):
+    """Arguments of one plugin; of plugins that we do not know they are not read."""
+
+    name: str
+    args: Any = None
+
+    @field_validator("args", mode="plain")
+    @classmethod
+    def _of_the_plugin(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = ARGS_BY_PLUGIN.get(info.data.get("name", ""))
+        if kind is None or isinstance(value, PluginArgs):
+            return value
+        return kind.model_validate({} if value is None else value)
+
+
+class ProfileConfig(Section):
+    """One scheduler name, and its plugins."""
+
+    scheduler_name: SchedulerName = "dra-scheduler"
+    percentage_of_nodes_to_score: Annotated[int, Field(ge=0, le=100)] | None = None
+    plugins: PluginsSection | None = None
+    plugin_config: Annotated[tuple[PluginConfig, ...], Field(strict=False)] = ()
+
+    @property
+    def dynamic_resources(self) -> DynamicResourcesArgs:
+        found = self.args_by_plugin().get("DynamicResources")
+        return found if isinstance(found, DynamicResourcesArgs) else DynamicResourcesArgs()
+
+    def args_by_plugin(self) -> dict[str, PluginArgs]:
+        return {one.name: one.args for one in self.plugin_config if isinstance(one.args, PluginArgs)}
+
+    def expanded(self, path: str = "plugins") -> Expanded:
+        """The plugins that are on. Raises PluginsError."""
+        written = self.plugins.model_dump(by_alias=True, exclude_none=True) if self.plugins is not None else {}
+        found = expand(merged(written, path), path)
+        if isinstance(found, list):
+            raise PluginsError(found)
+        return found
+
+    def profile(
+        self,
+        *,
+        nodes: TextSelector | None = None,
+        slices: TextSelector | None = None,
+        ignored_fields: Iterable[str] = (),
+    ) -> Profile:
+        """The profile, ready to run; arguments as for `build_plugins`. Raises PluginsError."""
+        expanded = self.expanded()
+        fields = {name: plugin_fields(name, args) for name, args in self.args_by_plugin().items()}
+        for name, weight in expanded.weights.items():
+            fields.setdefault(name, {})["weight"] = weight
+        plugins = build_plugins(expanded.names, args=fields, nodes=nodes, slices=slices, ignored_fields=ignored_fields)
+        return Profile(self.scheduler_name, plugins, _order(expanded, plugins))
+
+
+def _order(expanded: Expanded, plugins: Sequence[Plugin]) -> dict[str, tuple[str, ...]]:
+    """By point, as the runner names it. A point that only our plugin has is called where the plugin is on."""
+    points = {plugin.name: extension_points(plugin) for plugin in plugins}
+    order = {}
+    for written, on in expanded.by_point.items():
+        point = written[0].upper() + written[1:]
+        ours = [name for name in points if point in points[name] and written not in POINTS_OF.get(name, ())]
+        order[point] = (*ours, *(name for name in on if name in points))
+    return order
+
+
+def profile_plugins(profile: Mapping[str, Any], *, ignored_fields: Iterable[str] = ()) -> Profile:
+    """The profile that a KubeSchedulerProfile (as JSON) makes, ready to run.
+
+    Raises:
+        pydantic.ValidationError: A field is unknown or of a wrong kind.
+        PluginsError: The plugins cannot work together.
+    """
+    return ProfileConfig.model_validate(profile).profile(ignored_fields=ignored_fields)
