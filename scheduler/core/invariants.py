@@ -96,6 +96,8 @@ class Invariants:
                     rebuilt.add_pod(store.as_counted(pod))
             if rebuilt.pods != info.pods:
                 yield f"node {name}: counts pods {sorted(info.pods)}, should be {sorted(rebuilt.pods)}"
+            if rebuilt.used_ports != info.used_ports:
+                yield f"node {name}: counts ports {info.used_ports}, should be {rebuilt.used_ports}"
             if rebuilt.claim_users != info.claim_users:
                 yield f"node {name}: counts users of claims {info.claim_users}, should be {rebuilt.claim_users}"
             if rebuilt.requested != info.requested or rebuilt.scoring_requested != info.scoring_requested:

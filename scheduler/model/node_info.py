@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from typing import Final, TypeVar
 
 from allocator import NodeView
+from scheduler.model.host_ports import host_ports
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Node, Pod
 from scheduler.model.resources import PODS, counted_amounts, node_allocatable
@@ -34,6 +35,7 @@ class NodeInfo:
         "pods",
         "requested",
         "scoring_requested",
+        "used_ports",
     )
 
     def __init__(self, node: Node) -> None:
@@ -46,6 +48,8 @@ class NodeInfo:
         self.requested: dict[str, int] = {}
         # The same for scoring: containers without cpu or memory requests count with upstream's assumed amounts.
         self.scoring_requested: dict[str, int] = {}
+        # How many pods here use an address, by protocol and host port.
+        self.used_ports: dict[tuple[str, int], dict[str, int]] = {}
         # How many pods here have a claim that takes of the node's own resources.
         self.claim_users: dict[ClaimKey, int] = {}
         self._allocatable: dict[str, int] = {}
@@ -88,6 +92,12 @@ class NodeInfo:
         _change(self.requested, amounts.requests, sign)
         _change(self.requested, _ONE_POD, sign)
         _change(self.scoring_requested, amounts.scoring, sign)
+        for port in host_ports(pod):
+            key = (port.protocol, port.port)
+            addresses = self.used_ports.setdefault(key, {})
+            _change(addresses, {port.address: 1}, sign)
+            if not addresses:
+                del self.used_ports[key]
         for claim in pod.status.node_allocatable_resource_claim_statuses or ():
             _change(self.claim_users, {ClaimKey(pod.metadata.namespace, claim.resource_claim_name): 1}, sign)
 

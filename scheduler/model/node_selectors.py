@@ -43,6 +43,10 @@ class PreferredTerms:
         name, labels = node.name, node.labels
         return sum(weight for weight, term in self.weighted if term.matches(name, labels))
 
+    def after(self, others: PreferredTerms) -> PreferredTerms:
+        """The terms of both."""
+        return PreferredTerms(others.weighted + self.weighted, others.problems + self.problems)
+
 
 @dataclass(frozen=True, slots=True)
 class RequiredNodeAffinity:
@@ -58,15 +62,24 @@ class RequiredNodeAffinity:
                 return False
         return self.terms is None or any(term.matches(node.name, labels) for term in self.terms)
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with terms that match nothing, by paths within the list of terms."""
+        terms = enumerate(self.terms or ())
+        return tuple(f"[{index}].{problem}" for index, term in terms for problem in term.problems)
+
 
 def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
     """What `pod` demands of its node's labels and name."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     required = affinity.required if affinity is not None else None
-    return RequiredNodeAffinity(
-        labels=tuple(sorted((pod.spec.node_selector or {}).items())),
-        terms=_compile(required) if required is not None else None,
-    )
+    labels = tuple(sorted((pod.spec.node_selector or {}).items()))
+    return RequiredNodeAffinity(labels, _compile(required) if required is not None else None)
+
+
+def required_terms(selector: NodeSelector | None) -> RequiredNodeAffinity:
+    """What a selector alone demands; None demands nothing."""
+    return RequiredNodeAffinity((), _compile(selector) if selector is not None else None)
 
 
 @lru_cache(maxsize=4096)
@@ -84,7 +97,7 @@ def compile_preferred_terms(terms: tuple[PreferredSchedulingTerm, ...]) -> Prefe
         if term.weight != 0 and (term.preference.match_expressions or term.preference.match_fields):
             compiled = compile_term(_term(term.preference))
             weighted.append((term.weight, compiled))
-            problems += [f"[{index}].preference.{problem}" for problem in compiled.problems]
+            problems += [f"[{index}].{problem}" for problem in compiled.problems]
     return PreferredTerms(tuple(weighted), tuple(problems))
 
 

@@ -144,6 +144,8 @@ class ResourceRequirements(Record, frozen=True):
 
 class ContainerPort(Record, frozen=True):
     host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = ""
 
 
 class ContainerRestartRule(Record, frozen=True):

@@ -12,7 +12,7 @@ Not here: refusing the pod (`plugins.unsupported_fields`). docs/guide.md lists w
 field of the pod (other pods' anti-affinity, preemption, …).
 
 Source: what decides in pkg/scheduler/framework/plugins/{interpodaffinity,podtopologyspread,volumebinding,volumezone,
-volumerestrictions,nodevolumelimits,nodeports,nodedeclaredfeatures} v1.36.3, csi-translation-lib translate.go v0.36.3
+volumerestrictions,nodevolumelimits} v1.36.3, csi-translation-lib translate.go v0.36.3
 (volumes that are attached by CSI drivers today).
 """
 
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import fields
 
-from scheduler.model.objects import Container, Pod, PodSpec, Volume
+from scheduler.model.objects import Pod, PodSpec, Volume
 
 _ATTACHED: Final = "NodeVolumeLimits, VolumeRestrictions"
 FIELDS: Final[Mapping[str, str]] = {
@@ -41,9 +41,6 @@ FIELDS: Final[Mapping[str, str]] = {
     "portworxVolume": _ATTACHED,
     "rbd": _ATTACHED,
     "vsphereVolume": _ATTACHED,
-    "hostPort": "NodePorts",
-    "restartPolicyRules": "NodeDeclaredFeatures",
-    "hostUsers": "NodeDeclaredFeatures",
 }
 """By name: the plugins of kube-scheduler that look at it."""
 
@@ -62,9 +59,7 @@ class FieldUse(NamedTuple):
 def unsupported_fields(pod: Pod) -> tuple[FieldUse, ...]:
     """The fields of `FIELDS` that this pod has, each once, in the order of `FIELDS`; empty for nearly all pods."""
     spec = pod.spec
-    if not (
-        spec.affinity or spec.topology_spread_constraints or spec.volumes or spec.init_containers or spec.host_network
-    ) and not [one for one in spec.containers or () if one.ports or one.restart_policy_rules]:
+    if not (spec.affinity or spec.topology_spread_constraints or spec.volumes):
         return ()  # nearly all pods, and each is asked for with every attempt
     uses = list(_uses(spec))
     if not uses:
@@ -89,20 +84,3 @@ def _uses(spec: PodSpec) -> Iterator[FieldUse]:
             for attribute, name in _SOURCES:
                 if getattr(volume, attribute) is not None:
                     yield FieldUse(name, f"spec.volumes[{index}].{name}")
-    for index, container in enumerate(spec.containers or ()):
-        if container.ports or container.restart_policy_rules:
-            yield from _of_container(f"spec.containers[{index}]", container, keeps_running=True)
-    for index, container in enumerate(spec.init_containers or ()):
-        is_sidecar = container.restart_policy == "Always"
-        yield from _of_container(f"spec.initContainers[{index}]", container, keeps_running=is_sidecar)
-    if spec.host_network and spec.host_users is False:
-        yield FieldUse("hostUsers", "spec.hostUsers")
-
-
-def _of_container(path: str, container: Container, *, keeps_running: bool) -> Iterator[FieldUse]:
-    for index, port in enumerate(container.ports or ()):
-        if port.host_port > 0 and keeps_running:
-            yield FieldUse("hostPort", f"{path}.ports[{index}].hostPort")
-    for index, rule in enumerate(container.restart_policy_rules or ()):
-        if rule.action == "RestartAllContainers":
-            yield FieldUse("restartPolicyRules", f"{path}.restartPolicyRules[{index}].action")

@@ -18,7 +18,9 @@ from scheduler.framework.api import Plugin
 from scheduler.model.label_selectors import TextSelector
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.node_affinity import NodeAffinity
+from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeNamePlugin
+from scheduler.plugins.node_ports import NodePorts
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.own_nodes import OwnNodes
@@ -56,7 +58,7 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
     Row("NodeName", "filter", NodeNamePlugin),
     Row("TaintToleration", "filter preScore score", TaintToleration, weight=3),
     Row("NodeAffinity", "preFilter filter preScore score", NodeAffinity, weight=2),
-    Row("NodePorts", "preFilter filter"),
+    Row("NodePorts", "preFilter filter", NodePorts),
     Row("NodeResourcesFit", "preFilter filter preScore score placementScore", NodeResourcesFit, weight=1),
     Row("VolumeRestrictions", "preFilter filter"),
     Row("NodeVolumeLimits", "preFilter filter"),
@@ -74,7 +76,7 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
     Row("NodeResourcesBalancedAllocation", "preScore score", weight=1),
     Row("ImageLocality", "score", weight=1),
     Row("DefaultBinder", "bind"),
-    Row("NodeDeclaredFeatures", "preFilter filter"),
+    Row("NodeDeclaredFeatures", "preFilter filter", NodeDeclaredFeatures),
 )
 ROW_BY_NAME: Final[Mapping[str, Row]] = {row.name: row for row in DEFAULT_PROFILE}
 

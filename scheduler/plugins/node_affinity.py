@@ -2,7 +2,8 @@
 
 Extension points: PreFilter, Filter, PreScore, Score, NormalizeScore, RequeueHints.
 Reads: pod.spec.nodeSelector, pod.spec.affinity.nodeAffinity, node labels and name.  Writes: nothing.
-Upstream: pkg/scheduler/framework/plugins/nodeaffinity (same verdicts, scores and reason texts; no added affinity yet).
+Upstream: pkg/scheduler/framework/plugins/nodeaffinity (same verdicts, scores and reason texts). A node that comes to
+match only the added affinity wakes pods too, where upstream leaves them waiting.
 """
 
 from __future__ import annotations
@@ -30,39 +31,57 @@ from scheduler.model.node_selectors import (
     compile_preferred_terms,
     required_node_affinity,
     required_node_names,
+    required_terms,
 )
 from scheduler.model.objects import Node, NodeAffinityTerms, Pod
 from scheduler.plugins.normalize import normalize
+from scheduler.validation.field_errors import FieldError
 
 NAME: Final = "NodeAffinity"
 REASON: Final = "node(s) didn't match Pod's node affinity/selector"
+REASON_ADDED: Final = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT: Final = "pod affinity terms conflict"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_NO_TERMS: Final = NodeAffinityTerms()
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinitySlot:
-    """The pod's compiled affinity."""
+    """What all pods require and what this one does, compiled; and its preferences with those of all."""
 
+    added: RequiredNodeAffinity
     required: RequiredNodeAffinity
     preferred: PreferredTerms
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinity:
-    """Reject nodes that the pod's selector or required affinity does not match; score by preferred terms."""
+    """Reject nodes that the pod's selector or required affinity does not match; score by preferred terms.
+
+    Args:
+        added_affinity: What all pods require and prefer besides their own; without `argument_errors`.
+    """
 
     weight: int = 2
+    added_affinity: NodeAffinityTerms | None = None
     name: str = NAME
     wakes_on: tuple[tuple[Resource, Action], ...] = ((Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
-        terms = _terms(cycle.pod)
-        required = terms.required if terms is not None else None
-        preferred = terms.preferred if terms is not None else None
-        if required is None and not preferred and not cycle.pod.spec.node_selector:
+        own, added = _terms(cycle.pod), self.added_affinity or _NO_TERMS
+        if (
+            own.required is None
+            and not own.preferred
+            and not cycle.pod.spec.node_selector
+            and self.added_affinity is None
+        ):
             return PRE_FILTER_SKIPPED
-        cycle.put(NodeAffinitySlot(required_node_affinity(cycle.pod), compile_preferred_terms(preferred or ())))
-        node_names = required_node_names(required) if required is not None else None
+        preferred = compile_preferred_terms(own.preferred or ())
+        if added.preferred:
+            preferred = preferred.after(compile_preferred_terms(added.preferred))
+        cycle.put(NodeAffinitySlot(required_terms(added.required), required_node_affinity(cycle.pod), preferred))
+        node_names = required_node_names(own.required) if own.required is not None else None
         if node_names is not None and not node_names:
             return PreFilterResult(Status.unresolvable(REASON_CONFLICT))
         return PreFilterResult(SUCCESS, node_names)
@@ -71,20 +90,24 @@ class NodeAffinity:
         terms = _terms(cycle.pod)
         return (
             tuple(sorted((cycle.pod.spec.node_selector or {}).items())),
-            terms.required if terms is not None else None,
-            terms.preferred if terms is not None else None,
+            terms.required,
+            terms.preferred,
         )
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+        slot = cycle.get(NodeAffinitySlot)
+        if not slot.added.matches(node.node):
+            return Status.unresolvable(REASON_ADDED)
         # A term that cannot be read matches nothing and is no error here: upstream ignores it too, for old objects.
-        return SUCCESS if cycle.get(NodeAffinitySlot).required.matches(node.node) else Status.unresolvable(REASON)
+        return SUCCESS if slot.required.matches(node.node) else Status.unresolvable(REASON)
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
         slot = cycle.find(NodeAffinitySlot)
         if slot is None or not slot.preferred.weighted:
             return SKIP
         if slot.preferred.problems:
-            return Status.error(*slot.preferred.problems)
+            problems = slot.preferred.problems
+            return Status.error(problems[0] if len(problems) == 1 else f"[{', '.join(dict.fromkeys(problems))}]")
         return SUCCESS
 
     def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
@@ -96,12 +119,30 @@ class NodeAffinity:
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node appeared that matches, or a node's labels came to match."""
-        if not isinstance(change.new, Node):
-            return Hint.SKIP
+        added = required_terms((self.added_affinity or _NO_TERMS).required)
         required = required_node_affinity(pod)
-        was_matched = isinstance(change.old, Node) and required.matches(change.old)
-        return Hint.QUEUE if not was_matched and required.matches(change.new) else Hint.SKIP
+
+        def matches(node: object) -> bool:
+            return isinstance(node, Node) and added.matches(node) and required.matches(node)
+
+        return Hint.QUEUE if matches(change.new) and not matches(change.old) else Hint.SKIP
 
 
-def _terms(pod: Pod) -> NodeAffinityTerms | None:
-    return pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+def argument_errors(plugin: NodeAffinity) -> list[FieldError]:
+    """What is wrong with the plugin's arguments, by paths within them, in upstream's words."""
+    added = plugin.added_affinity
+    if added is None:
+        return []
+    required = [(f"{_REQUIRED}.nodeSelectorTerms", one) for one in required_terms(added.required).problems]
+    preferred = [(_PREFERRED, one) for one in compile_preferred_terms(added.preferred or ()).problems]
+    return [_field_error(f"addedAffinity.{path}{problem}") for path, problem in required + preferred]
+
+
+def _field_error(problem: str) -> FieldError:
+    path, _, body = problem.partition(": ")
+    return FieldError("FieldValueNotSupported" if body.startswith("Unsupported") else "FieldValueInvalid", path, body)
+
+
+def _terms(pod: Pod) -> NodeAffinityTerms:
+    affinity = pod.spec.affinity
+    return (affinity.node_affinity if affinity is not None else None) or _NO_TERMS

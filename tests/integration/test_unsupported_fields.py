@@ -10,7 +10,6 @@ from tests.integration.world import UNDER_TEST, World
 pytestmark = pytest.mark.skipif(UNDER_TEST != "ours", reason="kube-scheduler looks at all of these")
 
 ON_HOST = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
-RULES = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
 
 
 def required(kind: str) -> Object:
@@ -30,10 +29,6 @@ def volume(**source: Object) -> Object:
     return {"volumes": [{"name": "config", "emptyDir": {}}, {"name": "data", **source}]}
 
 
-def container(**more: object) -> list[Object]:
-    return [{"name": "main", "image": "registry.example.com/work:1", **more}]
-
-
 STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 REFUSED: dict[str, tuple[Object, str]] = {
     "affine": (required("podAffinity"), "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution"),
@@ -48,14 +43,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
     ),
     "scratch": (volume(ephemeral={"volumeClaimTemplate": {"spec": STORAGE}}), "spec.volumes[1].ephemeral"),
     "disk": (volume(gcePersistentDisk={"pdName": "disk-1"}), "spec.volumes[1].gcePersistentDisk"),
-    "port": (
-        {"containers": container(ports=[{"containerPort": 80}, {"containerPort": 443, "hostPort": 443}])},
-        "spec.containers[0].ports[1].hostPort",
-    ),
-    "rules": (
-        {"containers": container(restartPolicy="Never", restartPolicyRules=RULES)},
-        "spec.containers[0].restartPolicyRules[0].action",
-    ),
 }
 LIKED = {
     "likes": preferred("podAffinity"),
@@ -89,11 +76,11 @@ async def test_requirements_that_are_not_looked_at_are_refused_by_name_and_prefe
 
 async def test_a_setting_lifts_it_field_by_field(world: World) -> None:
     config = world.configuration()
-    config.write_text(f"{config.read_text()}ignoredPodFields: [persistentVolumeClaim, hostPort]\n")
+    config.write_text(f"{config.read_text()}ignoredPodFields: [persistentVolumeClaim, gcePersistentDisk]\n")
     await world.add_nodes(1)
     await world.start_scheduler(f"--config={config}")
-    for name in ("claimed", "port", "anti"):
+    for name in ("claimed", "disk", "anti"):
         await world.add_pod(name, **REFUSED[name][0])
 
-    await world.wait_bound("claimed", "port")
+    await world.wait_bound("claimed", "disk")
     assert REFUSED["anti"][1] in (await world.wait_unschedulable("anti"))["message"]

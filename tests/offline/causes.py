@@ -513,11 +513,6 @@ CAUSES = [
     Cause("device-taints-off", "fits", [*WORLD, rule("gpu-0"), claim(), pod("gpu")], gates={"DRADeviceTaints": False}),
     # Fields nobody looks at, and what the API server refuses
     Cause("pod-anti-affinity", "unschedulable", [*WORLD, claim(), pod("gpu", affinity=anti_affinity())]),
-    Cause(
-        "host-port",
-        "unschedulable",
-        [node(), pod(containers=[{"name": "main", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]}])],
-    ),
     Cause("priority-class-missing", "refused", [*WORLD, claim(), pod("gpu", priorityClassName="nowhere")]),
     Cause(
         "node-name-and-gate",

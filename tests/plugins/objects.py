@@ -19,12 +19,12 @@ def requesting(amounts, name="pod", **spec) -> Pod:
     return pod(name, containers=[{"name": "c", "resources": {"requests": amounts}}], **spec)
 
 
-def node(name="node", *, labels=None, allocatable=None, taints=(), unschedulable=False) -> Node:
-    """A node with room for 110 pods unless `allocatable` says otherwise."""
+def node(name="node", *, labels=None, allocatable=None, taints=(), unschedulable=False, **status) -> Node:
+    """A node with room for 110 pods unless `allocatable` says otherwise; `status` holds more API fields."""
     obj = {
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
         "spec": {"unschedulable": unschedulable, "taints": list(taints)},
-        "status": {"allocatable": {"pods": "110", **(allocatable or {})}},
+        "status": {"allocatable": {"pods": "110", **(allocatable or {})}, **status},
     }
     return msgspec.convert(obj, Node)
 

@@ -13,6 +13,7 @@ from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
+from tests.plugins.asking import filter_verdict, scores
 from tests.plugins.cluster import Cluster, cycle_of
 from tests.plugins.objects import node, node_info, pod, requesting
 
@@ -36,31 +37,6 @@ def labelled(key, *values):
 
 def named(*names):
     return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]}
-
-
-def filter_verdict(plugin, one, info):
-    """What the framework would get: PreFilter first, Filter unless it skipped."""
-    cycle = cycle_of(one)
-    if hasattr(plugin, "pre_filter"):
-        status = plugin.pre_filter(cycle, VIEW).status
-        if status.code is Code.SKIP:
-            return status
-        assert status.is_success, status
-    assert plugin.shape(cycle, VIEW) is not None
-    hash(plugin.shape(cycle, VIEW))
-    return plugin.filter(cycle, info, VIEW)
-
-
-def scores(plugin, one, *infos):
-    cycle = cycle_of(one)
-    if hasattr(plugin, "pre_filter"):
-        plugin.pre_filter(cycle, VIEW)
-    if plugin.pre_score(cycle, infos, VIEW).code is Code.SKIP:
-        raw = {info.name: 0 for info in infos}
-    else:
-        raw = {info.name: plugin.score(cycle, info, VIEW) for info in infos}
-    plugin.normalize_score(cycle, raw)
-    return list(raw.values())
 
 
 UAU = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -294,7 +270,7 @@ def test_node_affinity_score_fails_on_a_preference_that_cannot_be_read() -> None
     assert plugin.pre_filter(cycle, VIEW).status.is_success
     status = plugin.pre_score(cycle, [node_info()], VIEW)
     assert status.code is Code.ERROR
-    assert status.message.startswith("[0].preference.matchExpressions[0].values")
+    assert status.message.startswith("[0].matchExpressions[0].values")
 
 
 @pytest.mark.parametrize(

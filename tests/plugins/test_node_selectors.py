@@ -139,7 +139,7 @@ def test_node_selector_matches(terms, want) -> None:
 )
 def test_node_selector_problem_is_reported_and_matches_nothing(term, problem) -> None:
     compiled = preferring(term)
-    assert compiled.problems == (f"[0].preference.{problem}",)
+    assert compiled.problems == (f"[0].{problem}",)
     assert not compiled.score(A100)
 
 

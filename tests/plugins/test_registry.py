@@ -33,8 +33,10 @@ def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> Non
         ("NodeName", None),
         ("TaintToleration", 3),
         ("NodeAffinity", 2),
+        ("NodePorts", None),
         ("NodeResourcesFit", 1),
         ("DynamicResources", 2),
+        ("NodeDeclaredFeatures", None),
     ]
 
 
@@ -45,7 +47,8 @@ def test_arguments_out_of_range_are_refused_by_name(name, value) -> None:
 
 
 def test_arguments_reach_the_plugin() -> None:
-    devices = default_plugins(budget_steps=7, binding_timeout_ms=8000)[-1]
+    plugins = {plugin.name: plugin for plugin in default_plugins(budget_steps=7, binding_timeout_ms=8000)}
+    devices = plugins["DynamicResources"]
     assert isinstance(devices, DynamicResources)
     assert (devices.budget_steps, devices.binding_timeout_ms) == (7, 8000)
 

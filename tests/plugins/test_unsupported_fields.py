@@ -25,15 +25,10 @@ VIEW = Cluster()
 TERM = {"topologyKey": "kubernetes.io/hostname"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-ALL_RESTART = [{"action": "Restart"}, {"action": "RestartAllContainers"}]
 
 
 def volumes(*sources):
     return {"volumes": [{"name": f"v{index}", **source} for index, source in enumerate(sources)]}
-
-
-def port(number=0, **more):
-    return {"name": "c", "ports": [{"containerPort": 80, "hostPort": number}], **more}
 
 
 USED = {
@@ -48,17 +43,6 @@ USED = {
         },
         "topologySpreadConstraints",
     ),
-    "host-port": ({"containers": [port(), port(80)]}, "hostPort"),
-    "host-port-of-a-sidecar": ({"initContainers": [port(80, restartPolicy="Always")]}, "hostPort"),
-    "restart-all-containers": (
-        {"containers": [{"name": "c", "restartPolicyRules": ALL_RESTART}]},
-        "restartPolicyRules",
-    ),
-    "restart-all-containers-of-an-init-container": (
-        {"initContainers": [{"name": "c", "restartPolicyRules": ALL_RESTART}]},
-        "restartPolicyRules",
-    ),
-    "user-namespace-on-the-host-network": ({"hostNetwork": True, "hostUsers": False}, "hostUsers"),
     **{
         source: (volumes({"emptyDir": {}}, {source: {"claimName": "x"}}), source)
         for source in (
@@ -78,11 +62,6 @@ UNUSED = {
     },
     "nulls": {"affinity": {"podAffinity": None}, "topologySpreadConstraints": None, "volumes": None},
     "soft-spread": {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
-    "host-port-of-an-init-container-that-ends": {"initContainers": [port(80)]},
-    "ports-of-its-own": {"containers": [port()]},
-    "restart-rules-of-one-container": {"containers": [{"name": "c", "restartPolicyRules": ALL_RESTART[:1]}]},
-    "host-network": {"hostNetwork": True},
-    "user-namespace": {"hostUsers": False},
     "volumes-of-the-node-or-the-api": volumes(
         {"emptyDir": {}}, {"configMap": {"name": "a"}}, {"secret": {"secretName": "a"}}, {"projected": {"sources": []}},
         {"hostPath": {"path": "/x"}}, {"downwardAPI": {}}, {"nfs": {"path": "/"}}, {"csi": {"driver": "s.example.com"}},
@@ -124,29 +103,29 @@ def test_each_field_is_named_once_where_it_first_is() -> None:
 
 
 def test_the_verdict_names_each_field_and_what_to_do() -> None:
-    spec = {**USED["host-port"][0], **USED["required-affinity"][0]}
+    spec = {**USED["rbd"][0], **USED["required-affinity"][0]}
     status = UnsupportedFields().pre_filter(cycle_of(pod(**spec)), VIEW).status
 
     assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert status.message == (
-        f"spec.affinity.podAffinity.{REQUIRED} and spec.containers[1].ports[0].hostPort are not looked at by this "
-        "scheduler; name another schedulerName, or have its configuration say ignoredPodFields: [podAffinity, hostPort]"
+        f"spec.affinity.podAffinity.{REQUIRED} and spec.volumes[1].rbd are not looked at by this "
+        "scheduler; name another schedulerName, or have its configuration say ignoredPodFields: [podAffinity, rbd]"
     )
 
 
 def test_ignored_fields_are_not_in_the_verdict() -> None:
-    spec = {**USED["host-port"][0], **USED["required-affinity"][0]}
+    spec = {**USED["rbd"][0], **USED["required-affinity"][0]}
 
     def message(*ignored):
         return UnsupportedFields(ignored=frozenset(ignored)).pre_filter(cycle_of(pod(**spec)), VIEW).status.message
 
-    assert message("hostPort").startswith(f"spec.affinity.podAffinity.{REQUIRED} is not looked at by this scheduler;")
-    assert message("hostPort", "podAffinity") == ""
+    assert message("rbd").startswith(f"spec.affinity.podAffinity.{REQUIRED} is not looked at by this scheduler;")
+    assert message("rbd", "podAffinity") == ""
     assert message("*") == ""
 
 
 def test_only_the_pods_own_change_wakes_it_and_only_when_nothing_is_left() -> None:
-    plugin, refused = UnsupportedFields(), pod(**USED["host-port"][0])
+    plugin, refused = UnsupportedFields(), pod(**USED["rbd"][0])
     for changed, hint in ((pod(), Hint.QUEUE), (refused, Hint.SKIP), (pod("other"), Hint.SKIP)):
         change = ClusterEvent(Resource.POD, Action.UPDATE_POD_LABEL, refused, changed)
         assert plugin.hint(refused, change, VIEW) is hint
@@ -176,21 +155,21 @@ def test_the_configuration_names_fields(tmp_path) -> None:
         return load_config(path)
 
     assert load("").ignored_pod_fields == ()
-    assert load("ignoredPodFields: [hostPort]").ignored_pod_fields == ("hostPort",)
+    assert load("ignoredPodFields: [rbd]").ignored_pod_fields == ("rbd",)
     assert load('ignoredPodFields: ["*"]').ignored_pod_fields == ("*",)
-    with pytest.raises(ConfigError, match=r':3:\d+: ignoredPodFields.0.: unknown field.*did you mean "hostPort"'):
-        load("ignoredPodFields: [hostPorts]")
+    with pytest.raises(ConfigError, match=r':3:\d+: ignoredPodFields.0.: unknown field.*did you mean "rbd"'):
+        load("ignoredPodFields: [rbds]")
 
 
 def test_the_configuration_reaches_the_plugin() -> None:
     from scheduler.app import profile_recipe
 
-    config = Config(ignored_pod_fields=("hostPort",))
+    config = Config(ignored_pod_fields=("rbd",))
     plugins = {plugin.name: plugin for plugin in profile_recipe(config.profiles[0], config).profile().plugins}
 
     plugin = plugins["UnsupportedFields"]
     assert isinstance(plugin, UnsupportedFields)
-    assert plugin.ignored == {"hostPort"}
+    assert plugin.ignored == {"rbd"}
 
 
 def test_the_guide_lists_every_field() -> None:

@@ -1,0 +1,73 @@
+"""NodePorts: keep pods off nodes on which one of their host ports is in use.
+
+Extension points: PreFilter, Filter, RequeueHints.
+Reads: ports of the pod's containers and sidecars, those in use on the node.  Writes: nothing.
+Upstream: pkg/scheduler/framework/plugins/nodeports (same verdicts, same reason text).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.api import (
+    PRE_FILTER_SKIPPED,
+    PRE_FILTERED,
+    Action,
+    ClusterEvent,
+    ClusterView,
+    Hint,
+    PreFilterResult,
+    Resource,
+)
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.host_ports import HostPort, host_ports, is_any_used, used_ports
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Node, Pod
+
+NAME: Final = "NodePorts"
+REASON: Final = "node(s) didn't have free ports for the requested pod ports"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePortsSlot:
+    """The host ports the pod asks for, at least one."""
+
+    wanted: tuple[HostPort, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePorts:
+    """Reject nodes on which a host port of the pod is taken."""
+
+    name: str = NAME
+    wakes_on: tuple[tuple[Resource, Action], ...] = (
+        (Resource.ASSIGNED_POD, Action.DELETE),
+        (Resource.NODE, Action.ADD),
+    )
+
+    def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
+        wanted = host_ports(cycle.pod)
+        if not wanted:
+            return PRE_FILTER_SKIPPED
+        cycle.put(NodePortsSlot(wanted))
+        return PRE_FILTERED
+
+    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        return cycle.get(NodePortsSlot).wanted
+
+    def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+        taken = is_any_used(cycle.get(NodePortsSlot).wanted, node.used_ports)
+        return Status.unschedulable(REASON) if taken else SUCCESS
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        """Wake `pod` when a node came, or a pod left that had one of its ports."""
+        match change.old if change.new is None else change.new:
+            case Node():
+                return Hint.QUEUE
+            case Pod() as left if is_any_used(host_ports(pod), used_ports(left)):
+                return Hint.QUEUE
+            case _:
+                return Hint.SKIP
