@@ -63,7 +63,7 @@ class Aftermath:
         Args:
             steps: What the scheduling cycle took; None when the pod failed later, while it was being bound.
         """
-        self._queue.failed(queued, self._timers.now_ms, delay_ms, steps=steps)
+        self._queue.failed(queued, self._timers.now_ms, delay_ms, steps=steps, is_rejection=status.is_rejection)
         if self._outbox.takes_notes:
             wait_ms = queued.ready_ms - self._timers.now_ms
             self._outbox.notes.append(f"pod {queued.pod.key}: failed, again in {wait_ms} ms: {status.message}")

@@ -85,7 +85,7 @@ class PodConditions:
         if isinstance(answer, WriteAccepted) or not self._still_holds(patch):
             return
         if isinstance(answer, WriteOutcomeUnknown) or (isinstance(answer, WriteRejected) and answer.code >= _BROKEN):
-            wait_ms = self._settings.attempt_retry_ms(attempt)
+            wait_ms = self._settings.backoff_ms(attempt)
             self._timers.at(self._timers.now_ms + wait_ms, partial(self._patch_again, patch, attempt + 1))
         else:
             del self._asked[patch.uid]  # the next report writes it again

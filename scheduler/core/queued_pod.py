@@ -31,6 +31,9 @@ class QueuedPod(Struct, eq=False):
 
     Args:
         attempts: Scheduling cycles so far.
+        unschedulable_count, consecutive_errors: Verdicts "unschedulable" so far, and errors since the last of them; its
+            backoff follows from them.
+        waits_out: Its backoff is not cut short.
         rejecters: Names of the plugins that rejected the last attempt (or gate the pod).
         ready_ms: It is not tried before; meaningful in backoff and for a pod that is woken.
         since_ms: When it came to its place.
@@ -52,7 +55,9 @@ class QueuedPod(Struct, eq=False):
     ready_ms: int = 0
     since_ms: int = 0
     ticket: int = 0
-    is_error: bool = False
+    unschedulable_count: int = 0
+    consecutive_errors: int = 0
+    waits_out: bool = False
     group: ShapeGroup | None = None
     steps: int = 0
     cost: int = 0

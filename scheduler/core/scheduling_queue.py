@@ -10,46 +10,45 @@ Rules of this module
      the *leader*, by priority. When the leader fits, the next pod leads; when it fails with the same shape, the rest
      is proven not to fit either. So a freed device costs two attempts, not one for each of ten thousand pods. A pod
      whose own claims or spec change leaves the group: it may have another shape now.
-  3. A pod in backoff after a rejection is tried early when nothing is active (upstream's SchedulerPopFromBackoffQ); a
-     pod in backoff after an error, or because it costs too much, never is.
-  4. A pod that nothing has woken for five minutes is tried again; of a shape only its leader.
-  5. An active pod whose namespace has no place for its requests lets other pods pass, and is tried in its order as soon
-     as there is a place. Pods of its shape that have a place do not wait for it to lead them.
+  3. A pod in backoff after a rejection is tried early when nothing is active (`backoff`).
+  4. A pod that nothing has woken for five minutes is tried again; of a shape only its leader. A gated pod is not.
+  5. An active pod whose namespace has no place for its requests lets other pods pass (`active_pods`).
   6. A pod whose search takes long goes on in its namespace's *lane* (`search_lanes`), whatever its priority: all other
      active pods go first. Pods that took long the last time go there too, and new pods of a namespace that has such
      pods.
   7. A pod that keeps costing much is tried less and less often: it rests when it has taken `search_steps_before_rest`,
      twice as many, and so on, each time four times as long as it has taken; after a rejection at least as long.
   8. Among active pods of one priority namespaces take turns (`turns`).
+  9. No change is missed while a pod is tried: nothing changes within one input, a search that pauses asks again about
+     all that changed, and a pod that was given up while it was being bound goes to backoff, whoever gave it up.
 
 Not here: what a pod needs (plugins), attempts (`scheduling_cycle`).
 
 Cost: `add`, `pop` O(log n); `change` O(waiting shapes + waiting pods without shape) of the plugins it concerns, or
 O(pods concerned) where the plugin knows them (`TargetedHints`).
 
-Source: pkg/scheduler/backend/queue v1.36.3; differs on purpose: rule 2, and an attempt that failed while binding always
-goes to backoff, so no events have to be recorded for pods in flight; rule 8 (upstream: by time alone).
+Source: pkg/scheduler/backend/queue v1.36.3; differs on purpose: rules 2, 5 to 8, and 9 (upstream records the events of
+pods in flight, and leaves a pod that Permit or PreBind rejected until one of them helps).
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from scheduler.core.active_pods import ActivePods
+from scheduler.core.backoff import Backoff
 from scheduler.core.ground import Ground
 from scheduler.core.helpful_changes import pod_changes
-from scheduler.core.queued_pod import Entry, Place, QueuedPod, ShapeGroup, first_of
+from scheduler.core.queued_pod import Place, QueuedPod, ShapeGroup
 from scheduler.core.search_lanes import SearchLanes
-from scheduler.core.turns import Turns
 from scheduler.core.waiting_pods import WaitingPods, Waker
 from scheduler.framework.api import Action, ClusterEvent, Resource
 from scheduler.framework.runner import Runner, Shape
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 
-_PASSED_BY_MAX: Final = 500  # active pods that one question passes by, so that it takes a millisecond or so
 _STEPS_PER_REST_MS: Final = 62  # a step takes about 4 us; the rest is four times as long
 
 # Looked up several times for each pod, and through the class that is slow.
@@ -66,14 +65,9 @@ class SchedulingQueue:
         self._has_place: Final = has_place
         self._pods: Final[dict[PodUid, QueuedPod]] = {}
         self.waiting: Final = WaitingPods(runners, ground.view)
-        self._active: Final[list[Entry]] = []
-        self._backoff: Final[list[Entry]] = []
-        self._error_backoff: Final[list[Entry]] = []
-        # Active pods that were passed by because their namespace has no place, by namespace.
-        self._passed_by: Final[dict[str, list[Entry]]] = {}
+        self._active: Final = ActivePods(has_place, self._hand_over)
+        self._backoff: Final = Backoff()
         self._lanes: Final = SearchLanes(has_place)
-        self._turns: Final = Turns()
-        self._waiting_leaders: Final[dict[PodUid, QueuedPod]] = {}  # passed by, like all they lead
         self._ticket = 0
         self._flush_ms = 0
         self._now_ms = 0  # of the last tick
@@ -135,15 +129,15 @@ class SchedulingQueue:
         self._ripen(now_ms)
         if self._lanes.by_namespace:
             self._set_apart(now_ms)
-        queued = self._first_active()
+        queued = self._active.first()
         while queued is None and (early := self._first_early()) is not None:
             self._displace(early)
             self._enqueue(early, now_ms)
             self._set_apart(now_ms)
-            queued = self._first_active()
+            queued = self._active.first()
         if queued is not None:
             self._fly(queued)
-            self._turns.begin(queued.priority, queued.turn)
+            self._active.begin(queued)
             if self._lanes.by_namespace:
                 self._lanes.note_tried(queued.namespace, now_ms)
         return queued
@@ -162,7 +156,7 @@ class SchedulingQueue:
 
     def has_active(self) -> bool:
         """Whether `pop` would give out a pod, or has to pass by more of them to find out."""
-        return self._first_active() is not None or self._first_early() is not None or bool(self._active)
+        return self._active.first() is not None or self._first_early() is not None or bool(self._active)
 
     def has_searching(self, now_ms: int) -> bool:
         """Whether `pop_searching` has one."""
@@ -170,7 +164,7 @@ class SchedulingQueue:
 
     def _set_apart(self, now_ms: int) -> None:
         """While the namespace of the first active pod has pods in a lane, the pod goes there too (it pays)."""
-        while (queued := self._first_active()) is not None and self._lanes.has(queued.namespace):
+        while (queued := self._active.first()) is not None and self._lanes.has(queued.namespace):
             self._displace(queued)
             self._push_lane(queued, now_ms)
 
@@ -190,8 +184,10 @@ class SchedulingQueue:
         """
         assert rejecters, f"pod {queued.pod.key} was rejected by nobody, nothing would wake it"
         rest_ms = self._end(queued, steps, now_ms)
-        queued.is_error = False
-        queued.ready_ms = now_ms + max(self._settings.attempt_retry_ms(queued.attempts), rest_ms)
+        queued.unschedulable_count += 1
+        queued.consecutive_errors = 0
+        queued.waits_out = queued.cost >= self._settings.search_steps_before_rest
+        queued.ready_ms = now_ms + max(self._settings.backoff_ms(queued.unschedulable_count), rest_ms)
         queued.rejecters = rejecters
         led = queued.group
         if led is not None and led.shape != shape:
@@ -206,18 +202,42 @@ class SchedulingQueue:
             self.waiting.add_to_group(queued, shape, now_ms)
         return rest_ms
 
-    def failed(self, queued: QueuedPod, now_ms: int, delay_ms: int | None = None, *, steps: int | None = None) -> None:
+    def failed(
+        self,
+        queued: QueuedPod,
+        now_ms: int,
+        delay_ms: int | None = None,
+        *,
+        steps: int | None = None,
+        is_rejection: bool = False,
+    ) -> None:
         """An error, or a failure while binding: try again after a while.
 
         Args:
             steps: What the cycle took, None when it had ended well and its cost is known (`assumed`).
+            is_rejection: A plugin said no while the pod was being bound.
         """
         self._follow(queued, now_ms)
         rest_ms = self._end(queued, steps, now_ms) if steps is not None else 0
-        queued.is_error = True
+        self._back_off(queued, now_ms, delay_ms, rest_ms, is_rejection=is_rejection)
+
+    def _back_off(
+        self,
+        queued: QueuedPod,
+        now_ms: int,
+        delay_ms: int | None = None,
+        rest_ms: int = 0,
+        *,
+        is_rejection: bool = False,
+    ) -> None:
+        if is_rejection:
+            queued.unschedulable_count, queued.consecutive_errors = queued.unschedulable_count + 1, 0
+        else:
+            queued.consecutive_errors += 1
+        queued.waits_out = True
         queued.rejecters = frozenset()
         if delay_ms is None:
-            delay_ms = self._settings.attempt_retry_ms(queued.attempts)
+            delay_ms = self._settings.backoff_ms(queued.consecutive_errors or queued.unschedulable_count)
         queued.ready_ms = now_ms + max(rest_ms, delay_ms)
         self._push_backoff(queued, now_ms)
 
@@ -240,6 +260,7 @@ class SchedulingQueue:
             return 0
         queued.rests += 1
         rest_ms = self._rest_ms(queued.steps)
+        queued.waits_out = True
         queued.ready_ms = now_ms + rest_ms
         self._push_backoff(queued, now_ms)
         return rest_ms
@@ -313,7 +334,7 @@ class SchedulingQueue:
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When a search may go on, a pod's backoff ends or the next flush is due, None while nothing waits."""
-        deadlines = [queued.ready_ms for heap in (self._backoff, self._error_backoff) if (queued := first_of(heap))]
+        deadlines = self._backoff.deadlines()
         if self._lanes.by_namespace and (searching_ms := self._lanes.next_ready_ms(now_ms)) is not None:
             deadlines.append(searching_ms)
         if self._gated:
@@ -340,7 +361,7 @@ class SchedulingQueue:
         self._flush_ms = now_ms
         latest = now_ms - self._settings.unschedulable_ms_max
         for queued in self.waiting.alone():
-            if queued.since_ms <= latest:
+            if queued.since_ms <= latest and queued.place is not _GATED:
                 self._wake(queued, now_ms)
         for group in tuple(self.waiting.groups()):
             first = group.first() if group.leader is None and group.checked_ms <= latest else None
@@ -366,10 +387,7 @@ class SchedulingQueue:
             self.waiting.add(queued)
             self._gated.append((now_ms + self._settings.gated_ms_silent, queued.ticket, queued))
         else:
-            queued.is_error = True
-            queued.rejecters = frozenset()
-            queued.ready_ms = now_ms + self._settings.attempt_retry_ms(queued.attempts)
-            self._push_backoff(queued, now_ms)
+            self._back_off(queued, now_ms)
 
     def _wake(self, queued: QueuedPod, now_ms: int) -> None:
         """Out of unschedulable or gated, by itself."""
@@ -419,8 +437,7 @@ class SchedulingQueue:
     def _push_active(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _ACTIVE, now_ms)
         queued.is_searching = False
-        queued.turn = self._turns.give(queued.priority, queued.namespace)
-        heapq.heappush(self._active, Entry(-queued.priority, queued.turn, queued.ticket, queued))
+        self._active.push(queued)
 
     def _push_lane(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _ACTIVE, now_ms)
@@ -432,68 +449,24 @@ class SchedulingQueue:
 
     def _push_backoff(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _BACKOFF, now_ms)
-        is_costly = queued.steps or queued.cost >= self._settings.search_steps_before_rest
-        heap = self._error_backoff if queued.is_error or is_costly else self._backoff
-        heapq.heappush(heap, Entry(queued.ready_ms, now_ms, queued.ticket, queued))
+        self._backoff.push(queued)
 
     def _ripen(self, now_ms: int) -> None:
         """Move the pods whose backoff has ended."""
-        for heap in (self._backoff, self._error_backoff):
-            while heap and (queued := first_of(heap)) is not None and queued.ready_ms <= now_ms:
-                self._displace(queued)
-                self._enqueue(queued, now_ms)
+        for queued in self._backoff.ripe(now_ms):
+            self._displace(queued)
+            self._enqueue(queued, now_ms)
 
-    def _first_active(self) -> QueuedPod | None:
-        """The first active pod whose namespace has a place.
-
-        Amortized O(log n), and O(namespaces passed by): each of them has requests under way, so they are few.
-        """
-        active, passed_by = self._active, self._passed_by
-        if self._waiting_leaders:
-            self._ask_waiting_leaders()
-        for _ in range(_PASSED_BY_MAX):
-            queued = first_of(active)
-            if queued is None or self._has_place(queued.namespace):
-                break
-            heapq.heappush(passed_by.setdefault(queued.namespace, []), heapq.heappop(active))
-            self._let_another_lead(queued)
-        else:
-            queued = None
-        if not passed_by:
-            return queued
-        best = active[0] if queued is not None else None
-        for namespace, heap in tuple(passed_by.items()):
-            if first_of(heap) is None:
-                del passed_by[namespace]
-            elif (best is None or heap[0] < best) and self._has_place(namespace):
-                best = heap[0]
-        return best.queued if best is not None else None
+    def _hand_over(self, queued: QueuedPod, first: QueuedPod) -> None:
+        """`first` leads the pods of its shape in the stead of `queued`."""
+        group, queued.group = queued.group, None
+        if group is not None:
+            self._lead(group, first, self._now_ms)
 
     def _first_early(self) -> QueuedPod | None:
         """The pod in backoff that is tried early when no active one can be."""
-        queued = first_of(self._backoff)
+        queued = self._backoff.first_early()
         return queued if queued is not None and self._has_place(queued.namespace) else None
-
-    def _let_another_lead(self, queued: QueuedPod) -> None:
-        """`queued` has no place. If it leads pods that have a place, the first of these leads in its stead."""
-        group = queued.group
-        if group is None or group.leader is not queued:
-            return
-        others = {name for name in group.namespaces if name != queued.namespace and self._has_place(name)}
-        if not others:
-            self._waiting_leaders[queued.uid] = queued
-            return
-        candidates = (member for member in group.members.values() if member.namespace in others)
-        first = min(candidates, key=lambda member: (-member.priority, member.since_ms, member.ticket))
-        queued.group = None
-        self._lead(group, first, self._now_ms)
-
-    def _ask_waiting_leaders(self) -> None:
-        waiting = tuple(self._waiting_leaders.values())
-        self._waiting_leaders.clear()
-        for queued in waiting:
-            if queued.place is _ACTIVE and not self._has_place(queued.namespace):
-                self._let_another_lead(queued)
 
     def _next_ticket(self) -> int:
         self._ticket += 1

@@ -10,7 +10,7 @@ class CoreSettings:
     """What can be set about the core. Times are milliseconds; numbers are at least 1.
 
     Attributes:
-        backoff_ms_initial, backoff_ms_max: Wait after a failed attempt; doubles with each attempt (upstream 1 s, 10 s).
+        backoff_ms_initial, backoff_ms_max: Wait after a failed attempt; doubles with each (upstream 1 s, 10 s).
         unschedulable_ms_max: A pod that nothing has woken for so long is tried again anyway (upstream 5 min).
         flush_interval_ms: How often the above is looked for (upstream 30 s).
         gated_ms_silent: When it is reported why PreEnqueue keeps a pod out (upstream never says). Not at once, because
@@ -84,9 +84,9 @@ class CoreSettings:
             if type(value) is int and value < 1:
                 raise ValueError(f"CoreSettings.{one.name}: {value} must be at least 1")
 
-    def attempt_retry_ms(self, attempts: int) -> int:
-        """Wait before a pod, or a report on it, is tried again after so many attempts."""
-        return _backoff_ms(self.backoff_ms_initial, self.backoff_ms_max, attempts)
+    def backoff_ms(self, failures: int) -> int:
+        """Wait before a pod, or a report on it, is tried again after so many failures."""
+        return _backoff_ms(self.backoff_ms_initial, self.backoff_ms_max, failures)
 
     def write_retry_ms(self, attempts: int, *, is_hopeless: bool = False) -> int:
         """Wait before a write, or the read that shows what became of it, is sent again after so many attempts.

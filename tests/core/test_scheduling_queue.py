@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.core.queued_pod import Place
 from scheduler.framework.api import Action, Hint, Resource
 from scheduler.framework.decisions import BindPod
 from scheduler.framework.status import Status
@@ -65,6 +66,53 @@ def test_a_filter_error_fails_the_cycle_and_backs_off_longer_each_time():
         waits.append(deadline - rig.now_ms)
         rig.wait(deadline - rig.now_ms)
     assert waits == [1_000, 2_000, 4_000, 8_000, 10_000, 10_000]
+
+
+def test_verdicts_and_errors_are_counted_separately():
+    """An error does not prolong the backoff after verdicts, and a verdict ends a run of errors."""
+    fate = ["rejected"]
+
+    class Moody(Reject):
+        def filter(self, cycle, node, view):
+            return Status.error("cannot decide") if fate[0] == "error" else Status.unschedulable("no")
+
+        def shape(self, cycle, view):
+            return None
+
+    rig = Rig(Moody(), backoff_ms_max=60_000)
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.settle()
+    queued = rig.machine.queue.find(builders.pod("p").uid)
+    waits = []
+    for next_fate in ("rejected", "rejected", "error", "error", "error", "rejected", "error"):
+        fate[0] = next_fate
+        if queued.place is Place.UNSCHEDULABLE:  # a label wakes it, and it is not tried before its time
+            queued.waits_out = True
+            rig.add_pod("p", labels={"n": str(len(waits))})
+            rig.watch()
+        rig.wait(queued.ready_ms - rig.now_ms)
+        waits.append((queued.unschedulable_count, queued.consecutive_errors, queued.ready_ms - rig.now_ms))
+    assert waits == [
+        (2, 0, 2_000),
+        (3, 0, 4_000),
+        (3, 1, 1_000),
+        (3, 2, 2_000),
+        (3, 3, 4_000),
+        (4, 0, 8_000),
+        (4, 1, 1_000),
+    ]
+
+
+def test_a_gated_pod_is_not_flushed():
+    gate = Gate()
+    rig = Rig(gate, Slots(1))
+    rig.add_nodes("a")
+    rig.add_pod("p", labels={"hold": ""})
+    rig.wait(10_000)
+    assert attempts(rig) == 1  # told why, once
+    rig.wait(700_000)
+    assert attempts(rig) == 1
 
 
 def test_what_nothing_wakes_is_tried_again_after_five_minutes():

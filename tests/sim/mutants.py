@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from scheduler.core import (
+    active_pods,
     aftermath,
     binding_cycle,
     binding_waits,
@@ -529,21 +530,15 @@ def _what_waits_holds_a_place(patch):
 
     def init(self, *args, **kwargs):
         original(self, *args, **kwargs)
-        self.queue._has_place = lambda namespace: len(self.bindings) < self.settings.places
+        queue = self.queue
+        queue._has_place = queue._active._has_place = lambda namespace: len(self.bindings) < self.settings.places
 
     patch.setattr(machine.Machine, "__init__", init)
 
 
 def _pods_that_are_passed_by_lead(patch):
     """Who has no place goes on leading the pods of its shape, and none of them is tried."""
-    original = scheduling_queue.SchedulingQueue._first_active
-
-    def first_active(self):
-        with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(scheduling_queue.SchedulingQueue, "_let_another_lead", lambda *_: None)
-            return original(self)
-
-    patch.setattr(scheduling_queue.SchedulingQueue, "_first_active", first_active)
+    patch.setattr(active_pods.ActivePods, "_let_another_lead", lambda *_: None)
 
 
 def _troubles_are_not_told(patch):
