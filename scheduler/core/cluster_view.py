@@ -8,7 +8,9 @@ from typing import Final
 from allocator import Features, InUse, Inventory
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.store import Store
+from scheduler.framework.storage_view import StorageView
 from scheduler.model.keys import ClaimUid, NodeName, PodGroupKey, PodUid
+from scheduler.model.label_selectors import LabelSelector
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Pod
 from scheduler.model.pod_group import PodGroup
@@ -27,6 +29,7 @@ class CoreView:
         self.inventory: Final[Inventory] = store.inventory
         self.in_use: Final[InUse] = overlay.in_use
         self.node_infos: Final[Mapping[NodeName, NodeInfo]] = store.node_infos
+        self.storage: Final[StorageView] = store.storage
         self.claim = store.claim
         self.users_of = store.users_of
         self.new_uid = new_uid
@@ -39,6 +42,9 @@ class CoreView:
 
     def namespace(self, name: str) -> Namespace | None:
         return self._store.namespaces.get(name)
+
+    def selectors_of(self, pod: Pod) -> LabelSelector | None:
+        return self._store.pod_selectors.of(pod)
 
     def pod_group(self, key: PodGroupKey) -> PodGroup | None:
         return self._store.pod_groups.get(key)

@@ -21,9 +21,11 @@ from allocator import DeviceClass, ResourceSlice
 from scheduler.framework.decisions import WriteId
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodGroupKey, PodKey, PodUid
 from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_group import PodGroup
+from scheduler.model.pod_selectors import PodSelector
+from scheduler.model.storage import AnyStorageObject
 
 
 class PodObserved(Struct, frozen=True):
@@ -108,12 +110,43 @@ class PodGroupDeleted(Struct, frozen=True):
     revision: int = 0
 
 
+class StorageObserved(Struct, frozen=True):
+    """A volume, a claim for one, a class or a CSI object."""
+
+    object: AnyStorageObject
+
+
+class StorageDeleted(Struct, frozen=True):
+    """Args:
+    kind: "PersistentVolume", …, the name of a class of `model.storage`.
+    """
+
+    kind: str
+    key: ObjectKey
+    revision: int = 0
+
+
+class PodSelectorObserved(Struct, frozen=True):
+    selector: PodSelector
+    revision: int
+
+
+class PodSelectorDeleted(Struct, frozen=True):
+    """Args:
+    kind: One of `model.pod_selectors.SELECTOR_KINDS`.
+    """
+
+    kind: str
+    key: ObjectKey
+    revision: int = 0
+
+
 class RelistFinished(Struct, frozen=True):
     """The shell has delivered everything of `kind` that exists; nothing is scheduled before all kinds have said so.
 
     Args:
         kind: "Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "Namespace", "DeviceTaintRule" or
-            "PodGroup" (both also where the API server serves none).
+            "PodGroup" (both also where the API server serves none), or a kind that a plugin reads (`Plugin.reads`).
     """
 
     kind: str
@@ -169,6 +202,8 @@ class TimerFired(Struct, frozen=True):
     """Time has passed: pods whose backoff ended, waits that ran out, and a batch of scheduling cycles."""
 
 
+ForPlugins: TypeAlias = StorageObserved | StorageDeleted | PodSelectorObserved | PodSelectorDeleted
+"""Of kinds that are watched only where a plugin reads them."""
 Input: TypeAlias = (
     PodObserved
     | PodDeleted
@@ -186,6 +221,7 @@ Input: TypeAlias = (
     | NamespaceDeleted
     | PodGroupObserved
     | PodGroupDeleted
+    | ForPlugins
     | RelistFinished
     | WriteAccepted
     | WriteConflicted

@@ -45,9 +45,13 @@ from scheduler.core.inputs import (
     PodGroupDeleted,
     PodGroupObserved,
     PodObserved,
+    PodSelectorDeleted,
+    PodSelectorObserved,
     RelistFinished,
     SliceDeleted,
     SliceObserved,
+    StorageDeleted,
+    StorageObserved,
     TaintRuleDeleted,
     TaintRuleObserved,
     TimerFired,
@@ -66,20 +70,30 @@ from scheduler.core.repartitioned_pools import RepartitionedPools
 from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.settings import CoreSettings
+from scheduler.core.storage_objects import STORAGE_KINDS
 from scheduler.core.store import Store
 from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
 from scheduler.core.troubles import Troubles
 from scheduler.core.unallocated_claims import UnallocatedClaims
 from scheduler.core.withdrawals import Withdrawals
-from scheduler.framework.api import Profile
+from scheduler.framework.api import Profile, ReadingPlugin
 from scheduler.framework.decisions import Decision, ReadClaim, ReadPod
 from scheduler.framework.runner import Runner
 from scheduler.model.keys import ClaimKey
+from scheduler.model.pod_selectors import SELECTOR_KINDS
 
-KINDS: Final = frozenset(
+_ALWAYS: Final = frozenset(
     {"Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "DeviceTaintRule", "Namespace", "PodGroup"}
 )
+KINDS: Final = _ALWAYS.union(STORAGE_KINDS, SELECTOR_KINDS)
+"""All kinds that a machine can be told of."""
+
+
+def kinds_read(profiles: Sequence[Profile]) -> frozenset[str]:
+    """The kinds that a machine of these profiles waits for: those of its own, and what plugins read."""
+    plugins = [plugin for profile in profiles for plugin in profile.plugins]
+    return _ALWAYS.union(*(plugin.reads for plugin in plugins if isinstance(plugin, ReadingPlugin)))
 
 
 class Machine:
@@ -182,7 +196,7 @@ class Machine:
             places=self.places,
             scheduler_names=frozenset(self.runners),
         )
-        self._unlisted = set(KINDS)
+        self._unlisted = set(kinds_read(profiles))
         self._has_searched = False
 
     def handle(self, given: Input, *, now_ms: int) -> tuple[Decision, ...]:
@@ -238,6 +252,8 @@ class Machine:
                 self.store.namespaces.observe(namespace.metadata.name, namespace.metadata.revision, namespace)
             case NamespaceDeleted(namespace_name, revision):
                 self.store.namespaces.delete(namespace_name, revision)
+            case StorageObserved() | StorageDeleted() | PodSelectorObserved() | PodSelectorDeleted():
+                observed.observed_for_plugins(given)
             case RelistFinished(kind):
                 self._unlisted.discard(kind)
                 if not self._unlisted:

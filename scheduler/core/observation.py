@@ -20,6 +20,13 @@ from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.ground import Ground
 from scheduler.core.helpful_changes import node_changes, pod_changes
+from scheduler.core.inputs import (
+    ForPlugins,
+    PodSelectorDeleted,
+    PodSelectorObserved,
+    StorageDeleted,
+    StorageObserved,
+)
 from scheduler.core.newest_objects import UNCHANGED
 from scheduler.core.repartitioned_pools import RepartitionedPools
 from scheduler.core.scheduling_queue import SchedulingQueue
@@ -220,6 +227,23 @@ class Observations:
         if hold is not None and claim.allocation is None:
             claim = replace(claim, allocation=hold.held.allocation)
         self._change(Resource.CLAIM, Action.DELETE, claim, None)
+
+    # Volumes, and what selects pods
+
+    def observed_for_plugins(self, given: ForPlugins) -> None:
+        match given:
+            case StorageObserved(new):
+                was = self._store.observe_storage(new)
+                if was is not UNCHANGED:
+                    self._change(Resource(type(new).__name__), Action.ADD if was is None else Action.UPDATE, was, new)
+            case StorageDeleted(kind, key, revision):
+                last = self._store.delete_storage(kind, key, revision)
+                if last is not None:
+                    self._change(Resource(kind), Action.DELETE, last, None)
+            case PodSelectorObserved(selector, revision):
+                self._store.pod_selectors.observe(selector, revision)
+            case PodSelectorDeleted(kind, key, revision):
+                self._store.pod_selectors.delete(kind, key, revision)
 
     def _change(self, resource: Resource, action: Action, old: object | None, new: object | None) -> None:
         self._queue.change(resource, action, old, new, self._timers.now_ms)

@@ -40,11 +40,22 @@ from allocator import model as allocator_model
 from cel.quantity import Quantity
 from scheduler.core import inputs
 from scheduler.framework import decisions
-from scheduler.model import claim, device_taint_rules, keys, objects, pod_group, special_claim
+from scheduler.model import (
+    claim,
+    device_taint_rules,
+    keys,
+    label_selectors,
+    objects,
+    pod_group,
+    pod_selectors,
+    special_claim,
+    storage,
+)
 
 _TYPE: Final = "$"
 _MODULES: Final = (
     *(allocator_model, objects, claim, special_claim, device_taint_rules, pod_group, keys),
+    *(storage, pod_selectors, label_selectors),
     *(inputs, decisions),
 )
 _UNWRITABLE: Final = "unwritable"

@@ -24,15 +24,18 @@ import msgspec
 from allocator import ClaimSpec, DeviceClass, Features, Inventory, PoolId, ResourceSlice
 from scheduler.core.change_log import ChangeLog
 from scheduler.core.newest_objects import UNCHANGED, NewestObjects, ObjectsByUid, Unchanged
+from scheduler.core.pod_selector_objects import PodSelectorObjects
+from scheduler.core.storage_objects import StorageObjects
 from scheduler.core.tainted_slices import Put, TaintedSlices
 from scheduler.core.versions import Versions
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Node, NodeAllocatableClaim, Pod
 from scheduler.model.pod_group import PodGroup
 from scheduler.model.special_claim import asks_extended_resources, special_claim_key
+from scheduler.model.storage import AnyStorageObject
 
 
 class Store:
@@ -57,6 +60,8 @@ class Store:
         self._claims_by_pod: Final[dict[PodUid, tuple[ClaimKey, ...]]] = {}
         self._counted_on: Final[dict[PodUid, NodeName]] = {}
         self._counted_by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
+        self.storage: Final = StorageObjects(self._counted_on, self.node_infos)
+        self.pod_selectors: Final = PodSelectorObjects()
         self._node_order: Final[list[NodeName]] = []
         self._node_order_now: tuple[NodeName, ...] | None = ()
         self._nodes_by_domain: Final[dict[str, dict[str, dict[NodeName, None]]]] = {}
@@ -76,6 +81,8 @@ class Store:
             return old
         if old is None:
             self._link_claims(pod)
+            if pod.spec.volumes:
+                self.storage.link_pod(pod)
         elif old.status.resource_claim_statuses != pod.status.resource_claim_statuses:
             self._unlink_claims(uid)
             self._link_claims(pod)
@@ -92,6 +99,8 @@ class Store:
             self.assumed.pop(uid, None)
             self.assumed_claims.pop(uid, None)
             self._unlink_claims(uid)
+            if pod.spec.volumes:
+                self.storage.unlink_pod(pod)
             self._count(uid)
         return pod
 
@@ -375,6 +384,22 @@ class Store:
         old = self.inventory.classes[name]
         self.inventory.remove_class(name)
         self._touch_named(None)
+        return old
+
+    # Volumes
+
+    def observe_storage(self, new: AnyStorageObject) -> AnyStorageObject | Unchanged | None:
+        """What `StorageObjects.observe` says."""
+        old = self.storage.observe(new)
+        if old is not UNCHANGED:
+            self._touch_named(self.storage.nodes_that_see(old, new))
+        return old
+
+    def delete_storage(self, kind: str, key: ObjectKey, revision: int) -> AnyStorageObject | None:
+        """The last state of the object, None when it was not known or the deletion is older than what is."""
+        old = self.storage.delete(kind, key, revision)
+        if old is not None:
+            self._touch_named(self.storage.nodes_that_see(old, None))
         return old
 
     # For `invariants`

@@ -31,8 +31,10 @@ from allocator import Allocation, Features, InUse, Inventory
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.framework.status import SKIP, SUCCESS, Status
+from scheduler.framework.storage_view import StorageView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
+from scheduler.model.label_selectors import LabelSelector
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, NodeAllocatableClaim, Pod
 from scheduler.model.pod_group import PodGroup
@@ -69,6 +71,15 @@ class ClusterView(Protocol):
         """The group as last observed; always None where the API server serves none."""
         ...
 
+    @property
+    def storage(self) -> StorageView:
+        """Volumes, claims for them, classes and CSI objects."""
+        ...
+
+    def selectors_of(self, pod: Pod) -> LabelSelector | None:
+        """What the Services that select `pod`, and its ReplicaSet or other owner, demand together; None for nothing."""
+        ...
+
     def users_of(self, claim: ClaimKey) -> Sequence[PodUid]:
         """Pods whose spec or status refers to this claim."""
         ...
@@ -91,6 +102,13 @@ class Resource(Enum):
     CLAIM = "ResourceClaim"
     SLICE = "ResourceSlice"
     CLASS = "DeviceClass"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    STORAGE_CLASS = "StorageClass"
+    CSI_NODE = "CSINode"
+    CSI_DRIVER = "CSIDriver"
+    CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
+    VOLUME_ATTACHMENT = "VolumeAttachment"
 
     __hash__ = object.__hash__  # members are compared by identity, and looked up with every change
 
@@ -266,6 +284,16 @@ class Plugin(Protocol):
 
         Changes of Resource.POD concern only the pod that changed: no other pod is asked about them.
         """
+        ...
+
+
+@runtime_checkable
+class ReadingPlugin(Plugin, Protocol):
+    """Optional: a plugin that reads kinds of objects which are watched only for plugins that do."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Kinds of `model.storage` and `model.pod_selectors`, as "PersistentVolume"."""
         ...
 
 

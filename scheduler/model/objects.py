@@ -115,19 +115,59 @@ class TopologySpreadConstraint(Record, frozen=True):
     when_unsatisfiable: str = ""
 
 
+class ClaimVolume(Record, frozen=True):
+    claim_name: str = ""
+
+
+class AwsElasticBlockStore(Record, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class AzureDisk(Record, frozen=True):
+    disk_name: str = ""
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
+
+
+class CinderVolume(Record, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class GcePersistentDisk(Record, frozen=True):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class IscsiVolume(Record, frozen=True):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class PortworxVolume(Record, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class RbdVolume(Record, frozen=True):
+    monitors: tuple[str, ...] | None = None
+    image: str = ""
+    pool: str = ""
+    read_only: bool = False
+
+
 class Volume(Record, frozen=True):
     """Only the sources that decide where a pod can run."""
 
-    persistent_volume_claim: Present | None = None
+    name: str = ""
+    persistent_volume_claim: ClaimVolume | None = None
     ephemeral: Present | None = None
-    aws_elastic_block_store: Present | None = None
-    azure_disk: Present | None = None
+    aws_elastic_block_store: AwsElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
     azure_file: Present | None = None
-    cinder: Present | None = None
-    gce_persistent_disk: Present | None = None
-    iscsi: Present | None = None
-    portworx_volume: Present | None = None
-    rbd: Present | None = None
+    cinder: CinderVolume | None = None
+    gce_persistent_disk: GcePersistentDisk | None = None
+    iscsi: IscsiVolume | None = None
+    portworx_volume: PortworxVolume | None = None
+    rbd: RbdVolume | None = None
     vsphere_volume: Present | None = None
 
 

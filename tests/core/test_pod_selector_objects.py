@@ -1,0 +1,91 @@
+"""What Services and owners demand together of the pods beside a pod."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from scheduler.core.pod_selector_objects import PodSelectorObjects
+from scheduler.model.keys import ObjectKey
+from scheduler.model.label_selectors import LabelSelector
+from scheduler.model.objects import NodeSelectorRequirement, Pod
+from scheduler.model.pod_selectors import PodSelector
+from tests import builders
+
+
+def selector(kind: str, name: str, *labels: tuple[str, str], namespace: str = "default", expressions=()) -> PodSelector:
+    return PodSelector(kind, ObjectKey(namespace, name), labels, expressions)
+
+
+def pod(labels=None, *, owner: tuple[str, str, str] | None = None, is_controller: bool = True):
+    made = builders.pod_object("p", labels=labels or {"app": "web", "tier": "front"})
+    if owner is not None:
+        reference = {
+            "apiVersion": owner[0],
+            "kind": owner[1],
+            "name": owner[2],
+            "uid": "u",
+            "controller": is_controller,
+        }
+        made["metadata"]["ownerReferences"] = [reference]
+    return msgspec.convert(made, Pod)
+
+
+@pytest.fixture
+def objects() -> PodSelectorObjects:
+    return PodSelectorObjects()
+
+
+def test_nothing_selects_a_pod_without_services_and_owner(objects):
+    objects.observe(selector("Service", "db", ("app", "db")), 1)
+    objects.observe(selector("Service", "elsewhere", ("app", "web"), namespace="other"), 2)
+    objects.observe(selector("Service", "headless"), 3)
+    assert objects.of(pod()) is None
+
+
+def test_services_that_select_the_pod_are_merged(objects):
+    objects.observe(selector("Service", "web", ("app", "web")), 1)
+    objects.observe(selector("Service", "front", ("app", "web"), ("tier", "front")), 2)
+    objects.observe(selector("Service", "back", ("app", "web"), ("tier", "back")), 3)
+    assert objects.of(pod()) == LabelSelector({"app": "web", "tier": "front"})
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"), [("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("v1", "ReplicationController")]
+)
+def test_the_owner_counts(objects, api_version, kind):
+    objects.observe(selector("Service", "web", ("app", "web")), 1)
+    objects.observe(selector(kind, "owner", ("pod-template-hash", "1"), ("tier", "front")), 2)
+    expected = LabelSelector({"app": "web", "pod-template-hash": "1", "tier": "front"})
+    assert objects.of(pod(owner=(api_version, kind, "owner"))) == expected
+    assert objects.of(pod(owner=(api_version, kind, "another"))) == LabelSelector({"app": "web"})
+    assert objects.of(pod(owner=("example.com/v1", kind, "owner"))) == LabelSelector({"app": "web"})
+    assert objects.of(pod(owner=(api_version, kind, "owner"), is_controller=False)) == LabelSelector({"app": "web"})
+
+
+def test_a_job_does_not_count(objects):
+    objects.observe(selector("ReplicaSet", "owner", ("app", "web")), 1)
+    assert objects.of(pod(owner=("batch/v1", "Job", "owner"))) is None
+
+
+def test_what_contradicts_a_service_is_demanded_too(objects):
+    objects.observe(selector("Service", "web", ("app", "web")), 1)
+    exists = NodeSelectorRequirement("zone", "Exists")
+    objects.observe(selector("ReplicaSet", "rs", ("app", "old"), expressions=(exists,)), 2)
+    objects.observe(selector("ReplicationController", "rc", ("app", "old")), 3)
+    both = objects.of(pod(owner=("apps/v1", "ReplicaSet", "rs")))
+    assert both == LabelSelector({"app": "web"}, (NodeSelectorRequirement("app", "In", ("old",)), exists))
+    assert not both.matches({"app": "web", "zone": "a"})
+    assert objects.of(pod(owner=("v1", "ReplicationController", "rc"))) == LabelSelector({"app": "old"})
+
+
+def test_the_newest_counts_and_what_is_deleted_does_not(objects):
+    objects.observe(selector("Service", "web", ("app", "web")), 2)
+    objects.observe(selector("Service", "web", ("app", "db")), 1)
+    assert objects.of(pod()) == LabelSelector({"app": "web"})
+    objects.observe(selector("Service", "web", ("tier", "front")), 3)
+    assert objects.of(pod()) == LabelSelector({"tier": "front"})
+    objects.delete("Service", ObjectKey("default", "web"), 2)
+    assert objects.of(pod()) is not None
+    objects.delete("Service", ObjectKey("default", "web"), 4)
+    assert objects.of(pod()) is None
