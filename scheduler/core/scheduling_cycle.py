@@ -3,10 +3,10 @@
 It ends in one of three ways: the pod is assumed on a node and its binding cycle runs; it is unschedulable and waits for
 a change; or something failed and it is tried again after a while. The reason is reported in upstream's words.
 
-Not here: which node is best (`feasibility`), what wakes the pod (`scheduling_queue`), the pod's condition
-(`pod_conditions`), writing (`binding_cycle`).
+Not here: which node is best (`feasibility`), how the reason is worded (`fit_error`), what wakes the pod
+(`scheduling_queue`), the pod's condition (`pod_conditions`), writing (`binding_cycle`).
 
-Source: pkg/scheduler/schedule_one.go and framework/types.go (`FitError.Error`) v1.36.3.
+Source: pkg/scheduler/schedule_one.go v1.36.3.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites, Settlement
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
+from scheduler.core.fit_error import NO_NODES, fit_error, not_named
 from scheduler.core.ground import Ground
 from scheduler.core.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.queued_pod import QueuedPod
@@ -40,7 +41,6 @@ from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 
-NO_NODES: Final = "no nodes available to schedule pods"
 UNFINISHED: Final = (
     "Looking for its devices takes long (selectors or constraints that cost much to decide) and is not finished: it "
     "goes on in {}, then less and less often."
@@ -122,7 +122,7 @@ class SchedulingCycles:
                 rejecters = none.rejecters
                 absent = len(self._store.node_infos) - len(none.verdicts)
                 if absent:
-                    text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(filtered.narrowing))}]"
+                    (text,) = not_named(filtered.narrowing).reasons
                     reasons[text] = reasons.get(text, 0) + absent
                     rejecters |= frozenset(filtered.narrowing)
                 shape = plan.shape if none.is_remembered else None
@@ -204,13 +204,7 @@ class SchedulingCycles:
         self._unschedulable(queued, message, rejecters, shape, helped.nominated_node)
 
     def _message(self, pre_filter_message: str, reasons: Mapping[str, int]) -> str:
-        """`0/25 nodes are available: 25 cannot allocate all claims.`, reasons sorted as texts."""
-        message = f"0/{len(self._store.node_infos)} nodes are available:"
-        if pre_filter_message:
-            return f"{message} {pre_filter_message}."
-        if reasons:
-            return f"{message} {', '.join(sorted(f'{count} {reason}' for reason, count in reasons.items()))}."
-        return message
+        return fit_error(len(self._store.node_infos), pre_filter=pre_filter_message, reasons=reasons)
 
     def _unschedulable(
         self,

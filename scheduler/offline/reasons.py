@@ -22,6 +22,7 @@ from scheduler.framework.runner import Plan, PreFiltered, Runner, Shape
 from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
+from scheduler.offline.every_node import EveryNode
 from scheduler.offline.verdicts import Answers, Verdict
 from scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
@@ -47,13 +48,13 @@ class Reasons:
         self._answers: Final = answers
         self._budget_steps: Final = budget_steps
         machine = self._machine = answers.machine
-        self._view: Final = CoreView(machine.store, machine.overlay, lambda: "")
+        self._nodes: Final = EveryNode(machine, answers.cluster.now_ms)
         self._known: Final[dict[Shape, tuple[list[tuple[NodeName, Status]], list[NodeReason]]]] = {}
         self._funnels_left = FUNNELS_MAX
 
     def of(self, verdict: Verdict) -> list[NodeReason]:
         """Why nodes refuse a pod, in the order of their names; none where it is refused before nodes are asked."""
-        machine, view = self._machine, self._view
+        machine, view = self._machine, self._nodes.view
         pod = machine.store.pods.get(PodUid(verdict.uid))
         runner = machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
         if pod is None or runner is None:
@@ -87,15 +88,9 @@ class Reasons:
     ) -> Iterator[tuple[NodeName, Status]]:
         """Each node that refuses, with the first refusal."""
         narrowing = " ".join(filtered.narrowing)
-        elsewhere = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{narrowing}]").by(narrowing)
-        for name in self._machine.store.node_order:
-            if filtered.node_names is not None and name not in filtered.node_names:
-                yield name, elsewhere
-                continue
-            node = self._machine.store.node_infos[name]
-            status = runner.filter((*plan.filters, *plan.unremembered_filters), cycle, node, self._view)
+        for name, status in self._nodes.verdicts(runner, cycle, filtered, plan).items():
             if status.code is not Code.SUCCESS:
-                yield name, status
+                yield name, status.by(narrowing)
 
 
 def _together(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) -> list[NodeReason]:

@@ -1,0 +1,139 @@
+"""A case as JSON: a cluster, one pod and a configuration; answered with what the scheduler says about it.
+
+The objects are those of the API, read by the code that reads a live cluster. The machine observes them and is never
+started: nothing is queued, decided or written.
+
+Rules of this module
+  1. Uids that a case leaves out are made up; an object that cannot be read is a `CaseError`.
+  2. The pod is asked about as it stands, and is not among the cluster's pods: one with `spec.nodeName` takes no room.
+
+Not here: the answer itself (`every_node`), lines (`cli.verdicts`).
+
+Source: none upstream. The form is that of the recorded cases of tests/plugins, docs/guide.md describes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from allocator import Features
+from scheduler.core.inputs import Input, PodObserved
+from scheduler.core.machine import Machine
+from scheduler.framework.api import Profile
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import Status
+from scheduler.kube.codec import Codec
+from scheduler.kube.watched_kind import Broken, WatchedKind
+from scheduler.offline.every_node import Answer, EveryNode
+from scheduler.plugins import default_plugins
+
+_NAME: Final = "default-scheduler"
+_LISTS: Final[Mapping[str, str]] = {
+    "nodes": "Node",
+    "namespaces": "Namespace",
+    "persistentVolumes": "PersistentVolume",
+    "persistentVolumeClaims": "PersistentVolumeClaim",
+    "storageClasses": "StorageClass",
+    "csiNodes": "CSINode",
+    "csiDrivers": "CSIDriver",
+    "csiStorageCapacities": "CSIStorageCapacity",
+    "volumeAttachments": "VolumeAttachment",
+    "services": "Service",
+    "replicationControllers": "ReplicationController",
+    "replicaSets": "ReplicaSet",
+    "statefulSets": "StatefulSet",
+    "podDisruptionBudgets": "PodDisruptionBudget",
+    "priorityClasses": "PriorityClass",
+    "pods": "Pod",
+}
+"""Keys of a case's cluster, in the order in which they are observed."""
+
+
+class CaseError(ValueError):
+    """A case that cannot be read; the text names the field."""
+
+
+class Cases:
+    """Reads cases and answers them, each by itself."""
+
+    def __init__(self) -> None:
+        codec = self._codec = Codec()
+        self._kinds: Final = {kind.name: kind for kind in codec.kinds}
+        self._runner: Final = Runner(Profile(_NAME, default_plugins()))
+
+    def answer(self, case: Any) -> dict[str, Any]:
+        """The answer in the form of the recorded cases, with the case's name.
+
+        Raises:
+            CaseError: The case or one of its objects cannot be read.
+        """
+        if not isinstance(case, Mapping):
+            raise CaseError("a case is a JSON object")
+        return {"name": str(case.get("name", "")), **as_json(self.ask(case))}
+
+    def ask(self, case: Mapping[str, Any]) -> Answer:
+        """The scheduler's answer.
+
+        Raises:
+            CaseError: The case or one of its objects cannot be read.
+        """
+        given = _read(self._codec.pods, case.get("pod"), "pod")
+        assert isinstance(given, PodObserved)
+        # Its queue knows the pods of this name; a profile without plugins keeps none of them out.
+        machine = Machine([Profile(_NAME)], features=Features(), new_uid=lambda: "")
+        for observed in self._objects(case.get("cluster") or {}):
+            machine.handle(observed, now_ms=0)
+        return EveryNode(machine, now_ms=0).answer(self._runner, given.pod)
+
+    def _objects(self, cluster: Any) -> Iterator[Input]:
+        if not isinstance(cluster, Mapping):
+            raise CaseError("cluster: expected an object of lists")
+        for key in cluster:
+            if key not in _LISTS:
+                raise CaseError(f"cluster.{key}: not a kind of object here; known: {', '.join(_LISTS)}")
+        for key, name in _LISTS.items():
+            objects = cluster.get(key) or ()
+            if not isinstance(objects, list | tuple):
+                raise CaseError(f"cluster.{key}: expected a list")
+            kind = self._kinds.get(name)
+            if kind is not None:
+                for index, obj in enumerate(objects):
+                    yield _read(kind, obj, f"cluster.{key}[{index}]")
+
+
+def _read(kind: WatchedKind, obj: Any, path: str) -> Input:
+    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        raise CaseError(f"{path}: expected an object with metadata")
+    name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    metadata = {"uid": f"{kind.name}/{name}", **metadata, "resourceVersion": "1"}
+    decoded = kind.decode_object(orjson.dumps({**obj, "metadata": metadata}))
+    if isinstance(decoded, Broken):
+        raise CaseError(f"{path}: {kind.name} {name} cannot be read: {decoded.reason}")
+    return decoded.input
+
+
+def as_json(answer: Answer) -> dict[str, Any]:
+    """The answer in the form of the recorded cases. `preemption` is null: it is not tried yet."""
+    filtered = answer.pre_filtered
+    pre_filter = None
+    if filtered is not None:
+        names = sorted(filtered.node_names) if filtered.node_names is not None else None
+        pre_filter = {**_verdict(filtered.status), "nodeNames": names}
+    totals = answer.totals
+    return {
+        "preEnqueue": _verdict(answer.pre_enqueue) if answer.pre_enqueue is not None else None,
+        "prefilter": pre_filter,
+        "nodes": {name: _verdict(status) for name, status in answer.nodes.items()},
+        "scores": {name: {"plugins": by, "total": totals[name]} for name, by in answer.scores.items()},
+        "choices": answer.choices,
+        "message": answer.message,
+        "preemption": None,
+    }
+
+
+def _verdict(status: Status) -> dict[str, Any]:
+    return {"code": status.code.value, "plugin": status.plugin, "reasons": list(status.reasons)}

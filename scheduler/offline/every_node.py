@@ -1,0 +1,168 @@
+"""One pod asked of every node: what each plugin says, each node's score, and the message a person would read.
+
+The live scheduler stops looking when it knows enough nodes, and remembers what it was told. Here the same plugins are
+called through the same runner, afresh, for all nodes.
+
+Rules of this module
+  1. Nothing changes: no devices are held, nothing is written.
+  2. The pod's nominated node is asked whatever PreFilter's node names say, as it is in a scheduling cycle.
+
+Not here: where objects come from (`cases`, `verdicts`), how answers are printed.
+
+Cost: each Filter plugin once a node, each Score plugin once for every node that passes.
+
+Source: `schedulePod`, `findNodesThatFitPod`, `prioritizeNodes` of pkg/scheduler/schedule_one.go v1.36.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler.core.cluster_view import CoreView
+from scheduler.core.fit_error import NO_NODES, count_reasons, fit_error, not_named
+from scheduler.core.machine import Machine
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.runner import Plan, PreFiltered, Runner
+from scheduler.framework.status import Code, Status
+from scheduler.model.keys import NodeName
+from scheduler.model.objects import Pod
+
+
+@dataclass(slots=True)
+class Answer:
+    """What the scheduler says about a pod.
+
+    Attributes:
+        pre_enqueue: Why the pod is not queued; None when it is. Then nothing else was asked.
+        pre_filtered: None where PreFilter was not run.
+        nodes: The verdict of each node, by name; empty unless PreFilter passed.
+        scores: For nodes that pass, by name: what each plugin gives, normalized and weighted. A plugin that has nothing
+            to do is left out.
+        failure: A plugin failed: then the pod is tried again, whatever the others say.
+        fit_error: The message as far as the nodes make it; "" when a node passes.
+        post_filter: What PostFilter adds to it.
+    """
+
+    pre_enqueue: Status | None = None
+    pre_filtered: PreFiltered | None = None
+    nodes: dict[NodeName, Status] = field(default_factory=dict)
+    scores: dict[NodeName, dict[str, int]] = field(default_factory=dict)
+    nominated: NodeName | None = None
+    failure: Status | None = None
+    fit_error: str = ""
+    post_filter: str = ""
+
+    @property
+    def message(self) -> str:
+        """The text of the FailedScheduling event and of the pod's condition; "" when a node passes."""
+        return f"{self.fit_error} {self.post_filter}" if self.post_filter else self.fit_error
+
+    @property
+    def totals(self) -> dict[NodeName, int]:
+        """Of nodes that pass."""
+        return {name: sum(of_plugin.values()) for name, of_plugin in self.scores.items()}
+
+    @property
+    def choices(self) -> list[NodeName]:
+        """The nodes the pod may go to: its nominated node if that passes, else those of the highest total."""
+        if self.nominated in self.scores:
+            return [self.nominated]
+        totals = self.totals
+        return [name for name, total in totals.items() if total == max(totals.values())]
+
+
+class EveryNode:
+    """Asks about pods of the store of a machine, which need not have been started."""
+
+    def __init__(self, machine: Machine, now_ms: int) -> None:
+        self._machine: Final = machine
+        self._now_ms: Final = now_ms
+        self.view: Final = CoreView(machine.store, machine.overlay, lambda: "")
+
+    def answer(self, runner: Runner, pod: Pod) -> Answer:
+        """What the plugins of a profile say of a pod."""
+        status = runner.pre_enqueue(pod, self.view)
+        if not status.is_success:
+            return Answer(pre_enqueue=status, fit_error=status.message)
+        answer, infos = Answer(), self._machine.store.node_infos
+        if not infos:
+            answer.fit_error = NO_NODES
+            return answer
+        cycle = Cycle(pod, self._now_ms)
+        filtered = answer.pre_filtered = runner.pre_filter(cycle, self.view)
+        if filtered.status.is_rejection:
+            answer.fit_error = fit_error(len(infos), pre_filter=filtered.status.message)
+        elif not filtered.status.is_success:
+            answer.failure = filtered.status
+        else:
+            self._ask_nodes(answer, runner, cycle, filtered)
+        if answer.failure is not None:
+            answer.fit_error = answer.failure.message
+        elif answer.fit_error:
+            helped = runner.post_filter(cycle, answer.nodes, self.view).status
+            if helped.code is Code.ERROR or not helped.is_success:
+                answer.post_filter = helped.message
+        return answer
+
+    def _ask_nodes(self, answer: Answer, runner: Runner, cycle: Cycle, filtered: PreFiltered) -> None:
+        plan = runner.plan(cycle, self.view, filtered)
+        if isinstance(plan, Status):
+            answer.failure = plan
+            return
+        answer.nominated = NodeName(cycle.pod.status.nominated_node_name)
+        answer.nodes = self.verdicts(runner, cycle, filtered, plan)
+        failed = [status for status in answer.nodes.values() if status.code is Code.ERROR]
+        fit = [name for name, status in answer.nodes.items() if status.is_success]
+        if answer.nominated not in fit and failed:
+            answer.failure = failed[0]
+        elif not fit:
+            reasons = count_reasons(answer.nodes.values())
+            answer.fit_error = fit_error(len(answer.nodes), reasons=reasons)
+        scores = self._scores(runner, cycle, plan, fit) if fit else {}
+        if isinstance(scores, Status):
+            answer.failure = scores
+        else:
+            answer.scores = scores
+
+    def verdicts(self, runner: Runner, cycle: Cycle, filtered: PreFiltered, plan: Plan) -> dict[NodeName, Status]:
+        """The verdict of each node, in the order of names: SUCCESS, or that of the first plugin against it."""
+        store = self._machine.store
+        elsewhere = not_named(filtered.narrowing)
+        filters = (*plan.filters, *plan.unremembered_filters)
+        verdicts: dict[NodeName, Status] = {}
+        for name in store.node_order:
+            is_asked = filtered.node_names is None or name in filtered.node_names
+            if is_asked or name == cycle.pod.status.nominated_node_name:
+                verdicts[name] = runner.filter(filters, cycle, store.node_infos[name], self.view)
+            else:
+                verdicts[name] = elsewhere
+        return verdicts
+
+    def _scores(
+        self, runner: Runner, cycle: Cycle, plan: Plan, fit: list[NodeName]
+    ) -> dict[NodeName, dict[str, int]] | Status:
+        infos = [self._machine.store.node_infos[name] for name in fit]
+        plugins = (*plan.scorers, *plan.unremembered_scorers)
+        asked = runner.pre_score(plugins, cycle, infos, self.view)
+        if isinstance(asked, Status):
+            return asked
+        raw: list[tuple[int, ...]] = []
+        for info in infos:
+            vector = runner.score(asked, cycle, info, self.view)
+            if isinstance(vector, Status):
+                return vector
+            raw.append(vector)
+        scores: dict[NodeName, dict[str, int]] = {name: {} for name in fit}
+        for column, plugin in enumerate(asked):
+            if plugin is None:
+                continue
+            of_plugin: Mapping[NodeName, int] | Status = runner.normalize_score(
+                plugin, cycle, {name: vector[column] for name, vector in zip(fit, raw, strict=True)}
+            )
+            if isinstance(of_plugin, Status):
+                return of_plugin
+            for name, score in of_plugin.items():
+                scores[name][plugin.name] = score
+        return scores

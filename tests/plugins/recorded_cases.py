@@ -1,0 +1,98 @@
+"""The recorded answers of kube-scheduler 1.36.3, and how ours are compared with them, part by part.
+
+    python -m tests.plugins.recorded_cases                  # how many rows of each family and part differ
+    python -m tests.plugins.recorded_cases ports nodes      # those rows: what is theirs, what is ours
+
+data/scheduler-cases.jsonl.gz: a case a line, {"name", "family", "cluster", "pod", "config", "answer"}, asked of the
+real Scheduler over a fake clientset. `dra-scheduler verdicts --jsonl` answers in the same form. Compared are the parts
+of `PARTS`; what preemption adds to the message is not made yet.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from scheduler.offline.cases import Cases, as_json
+
+DATA = Path(__file__).parent / "data" / "scheduler-cases.jsonl.gz"
+PARTS: Final = ("prefilter", "nodes", "scores", "choices", "message")
+
+Case = Mapping[str, Any]
+
+
+@lru_cache(maxsize=1)
+def recorded() -> dict[str, list[Case]]:
+    """All cases by family."""
+    families: dict[str, list[Case]] = {}
+    with gzip.open(DATA) as file:
+        for line in file.read().splitlines():
+            case = orjson.loads(line)
+            families.setdefault(case["family"], []).append(case)
+    return families
+
+
+def expected(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The compared parts of a recorded answer."""
+    message, preempted = answer["message"], answer["preemption"]
+    if preempted is not None and preempted["message"]:
+        assert message.endswith(preempted["message"])
+        message = message.removesuffix(preempted["message"]).rstrip()
+    return {
+        "prefilter": (answer["preEnqueue"], answer["prefilter"]),
+        "nodes": answer["nodes"],
+        "scores": _scores(answer["scores"]),
+        "choices": sorted(answer["choices"]),
+        "message": message,
+    }
+
+
+def ours(cases: Cases, case: Case) -> dict[str, Any]:
+    """The same parts of our answer; a case that we cannot read has an "error" in each."""
+    try:
+        answer = cases.ask(case)
+    except Exception as error:
+        return dict.fromkeys(PARTS, f"error: {type(error).__name__}: {error}")
+    return {**expected({**as_json(answer), "message": answer.fit_error})}
+
+
+def _scores(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """A plugin that gives 0 may be left out."""
+    return {
+        node: ({plugin: score for plugin, score in of_node["plugins"].items() if score}, of_node["total"])
+        for node, of_node in scores.items()
+    }
+
+
+def differences(family: str) -> Iterator[tuple[str, str, Any, Any]]:
+    """Of each part of a row that differs: the row's name, the part, theirs, ours."""
+    cases = Cases()
+    for case in recorded()[family]:
+        theirs, answer = expected(case["answer"]), ours(cases, case)
+        for part in PARTS:
+            if theirs[part] != answer[part]:
+                yield case["name"], part, theirs[part], answer[part]
+
+
+def main() -> None:
+    if len(sys.argv) == 1:
+        for family, rows in recorded().items():
+            counts = Counter(part for _, part, _, _ in differences(family))
+            print(
+                f"{family} ({len(rows)} rows):", ", ".join(f"{part} {counts[part]}" for part in PARTS if counts[part])
+            )
+        return
+    for name, part, theirs, answer in differences(sys.argv[1]):
+        if part in sys.argv[2:] or len(sys.argv) == 2:
+            print(f"{name} {part}\n  theirs: {theirs}\n  ours:   {answer}")
+
+
+if __name__ == "__main__":
+    main()
