@@ -74,12 +74,12 @@ def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     required = affinity.required if affinity is not None else None
     labels = tuple(sorted((pod.spec.node_selector or {}).items()))
-    return RequiredNodeAffinity(labels, _compile(required) if required is not None else None)
+    return RequiredNodeAffinity(labels, compile_selector(required) if required is not None else None)
 
 
 def required_terms(selector: NodeSelector | None) -> RequiredNodeAffinity:
     """What a selector alone demands; None demands nothing."""
-    return RequiredNodeAffinity((), _compile(selector) if selector is not None else None)
+    return RequiredNodeAffinity((), compile_selector(selector) if selector is not None else None)
 
 
 @lru_cache(maxsize=4096)
@@ -102,7 +102,8 @@ def compile_preferred_terms(terms: tuple[PreferredSchedulingTerm, ...]) -> Prefe
 
 
 @lru_cache(maxsize=4096)
-def _compile(selector: NodeSelector) -> tuple[CompiledTerm, ...]:
+def compile_selector(selector: NodeSelector) -> tuple[CompiledTerm, ...]:
+    """The terms, checked; a node matches when one of them does."""
     return tuple([compile_term(_term(term)) for term in selector.node_selector_terms or ()])
 
 

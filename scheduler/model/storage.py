@@ -279,6 +279,14 @@ def claim_of_volume(pod: Pod, volume: Volume) -> str | None:
     return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else None
 
 
+def why_not_owned(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
+    """Why `pod` may not use a claim that has the name of one generated for it; None when the pod is its controller."""
+    for owner in claim.metadata.owner_references or ():
+        if owner.controller and owner.uid == pod.uid:
+            return None
+    return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
+
+
 def volume_claims(pod: Pod) -> tuple[ObjectKey, ...]:
     """The PersistentVolumeClaims that `pod` uses, each once, in order of its volumes."""
     names = [claim_of_volume(pod, volume) for volume in pod.spec.volumes or ()]

@@ -1,0 +1,113 @@
+"""VolumeBinding: pods go where their volumes are or can be made.
+
+Extension points: PreFilter, Filter, RequeueHints.
+Reads: the pod's claims, volumes and capacities of their classes, CSI drivers, node labels.  Writes: nothing.
+Upstream: pkg/scheduler/framework/plugins/volumebinding/
+
+Source: volume_binding.go v1.36.3 (StorageCapacityScoring off: no scores). Differs on purpose: a CSIDriver that
+stops saying its capacity wakes all pods; upstream wakes those that have an inline volume of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.api import (
+    PRE_FILTER_SKIPPED,
+    PRE_FILTERED,
+    Action,
+    ClusterEvent,
+    ClusterView,
+    Hint,
+    PreFilterResult,
+    Resource,
+)
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.keys import PodUid
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Pod
+from scheduler.model.storage import (
+    MIGRATED_PLUGINS,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolumeClaim,
+    StorageClass,
+    volume_claims,
+)
+from scheduler.plugins.volume_binding.matching import find_volumes
+from scheduler.plugins.volume_binding.pod_volumes import PodVolumes, volumes_of_pod
+
+NAME: Final = "VolumeBinding"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeBinding:
+    """Reject nodes that a bound volume cannot reach, or where a claim finds no volume and none can be made."""
+
+    name: str = NAME
+    reads: frozenset[str] = frozenset(
+        {"PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity"}
+    )
+    wakes_on: tuple[tuple[Resource, Action], ...] = (
+        (Resource.STORAGE_CLASS, Action.ADD | Action.UPDATE),
+        (Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE),
+        (Resource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE),
+        (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+        (Resource.CSI_NODE, Action.ADD | Action.UPDATE),
+        (Resource.CSI_DRIVER, Action.UPDATE),
+        (Resource.CSI_STORAGE_CAPACITY, Action.ADD | Action.UPDATE),
+    )
+
+    def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
+        if not cycle.pod.spec.volumes:
+            return PRE_FILTER_SKIPPED
+        found = volumes_of_pod(cycle.pod, view)
+        if found is None:
+            return PRE_FILTER_SKIPPED
+        if isinstance(found, Status):
+            return PreFilterResult(found)
+        cycle.put(found)
+        return PRE_FILTERED
+
+    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        return cycle.get(PodVolumes).shape()
+
+    def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+        found = find_volumes(cycle.get(PodVolumes), node.node, view.storage.csi_node(node.name))
+        return found if isinstance(found, Status) else SUCCESS
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        """Wake `pod` when volumes, capacity or nodes appear or change in what decides where volumes can be."""
+        old, new = change.old, change.new
+        match new:
+            case PersistentVolumeClaim():
+                is_helped = new.key in volume_claims(pod)
+            case StorageClass():
+                is_helped = not isinstance(old, StorageClass) or old.allowed_topologies != new.allowed_topologies
+            case CSINode():
+                is_helped = not isinstance(old, CSINode) or _migrated(old) != _migrated(new)
+            case CSIDriver():
+                is_helped = isinstance(old, CSIDriver) and bool(old.spec.storage_capacity)
+                is_helped = is_helped and not new.spec.storage_capacity
+            case CSIStorageCapacity():
+                is_helped = not isinstance(old, CSIStorageCapacity) or _has_risen(old, new)
+            case _:
+                is_helped = True
+        return Hint.QUEUE if is_helped else Hint.SKIP
+
+    def concerned(self, change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
+        """A claim concerns its users alone."""
+        return view.storage.users_of(change.new.key) if isinstance(change.new, PersistentVolumeClaim) else None
+
+
+def _migrated(csi_node: CSINode) -> str:
+    return csi_node.annotations.get(MIGRATED_PLUGINS, "")
+
+
+def _has_risen(old: CSIStorageCapacity, new: CSIStorageCapacity) -> bool:
+    before, after = old.largest_nano, new.largest_nano
+    return after is not None and (before is None or after > before)
