@@ -203,18 +203,30 @@ class Invariants:
 
 
 def _record_problems(record: ShapeRecord, store: Store) -> Iterator[str]:
-    filed = {name: vector for vector, bucket in record.buckets.items() for name in bucket}
-    if filed != {name: fit.vector for name, fit in record.fits.items()}:
+    filed = {
+        name: (facts, vector)
+        for facts, group in record.groups.items()
+        for vector, bucket in group.buckets.items()
+        for name in bucket
+    }
+    if filed != {name: (fit.facts, fit.vector) for name, fit in record.fits.items()}:
         yield "remembered: buckets differ from the nodes that fit"
-    if record.fits.keys() & record.rejected.keys():
-        yield "remembered: a node both fits and does not"
-    reasons: dict[str, int] = {}
-    for status in record.rejected.values():
-        for reason in status.reasons:
-            reasons[reason] = reasons.get(reason, 0) + 1
-    if reasons != record.reasons:
-        yield f"remembered: reasons {record.reasons}, should be {reasons}"
-    if record.is_ranked and record.totals.keys() != record.buckets.keys():
-        yield "remembered: totals do not match the buckets"
+    behind = {
+        name: facts for facts, group in record.groups.items() for name in (*group.aside, *group.rejected.statuses)
+    }
+    if behind != record.behind:
+        yield "remembered: nodes set aside or rejected late are not where they are looked for"
+    if len({**record.fits, **record.behind, **record.rejected.statuses}) != record.size:
+        yield "remembered: a node is in two places"
+    for facts, group in record.groups.items():
+        if not group.size or group.fits != sum(map(len, group.buckets.values())):
+            yield f"remembered: the group of {facts} counts {group.fits} nodes that fit"
+    for rejections in (record.rejected, *(group.rejected for group in record.groups.values())):
+        reasons: dict[str, int] = {}
+        for status in rejections.statuses.values():
+            for reason in status.reasons:
+                reasons[reason] = reasons.get(reason, 0) + 1
+        if reasons != rejections.reasons:
+            yield f"remembered: reasons {rejections.reasons}, should be {reasons}"
     if record.position > store.changes.position:
         yield "remembered: has read more changes than there are"

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from scheduler.framework.runner import Runner, Shape
+from scheduler.framework.plan import Shape
+from scheduler.framework.runner import Runner
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 

@@ -36,7 +36,7 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
-from scheduler.framework.runner import PreFiltered, Shape
+from scheduler.framework.plan import PreFiltered, Shape
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod

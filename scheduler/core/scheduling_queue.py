@@ -45,7 +45,8 @@ from scheduler.core.queued_pod import Place, QueuedPod, ShapeGroup
 from scheduler.core.search_lanes import SearchLanes
 from scheduler.core.waiting_pods import WaitingPods, Waker
 from scheduler.framework.api import Action, ClusterEvent, Resource
-from scheduler.framework.runner import Runner, Shape
+from scheduler.framework.plan import Shape
+from scheduler.framework.runner import Runner
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 

@@ -1,10 +1,12 @@
 """What is known about one pod shape: the nodes that fit, the nodes that do not and why, and the nodes still to look at.
 
 Rules of this module
-  1. A node is in one of four places: `fits`, `rejected`, `changed` (to look at next), or still to come in `order`.
-  2. `buckets`, `reasons` and `rejecters` follow from `fits` and `rejected` (`invariants` compares them).
+  1. A node is in one of five places: `fits`, `rejected` (by a filter before the facts, or in its group by a later one),
+     set aside in its group, `changed` (to look at next), or still to come in `order`.
+  2. Nodes that got as far as their facts are in the `Group` of these facts. A group is there while a node is in it.
+  3. `buckets`, `reasons` and `rejecters` follow from the nodes (`invariants` compares them).
 
-Not here: asking the plugins, and which node is chosen (`feasibility`).
+Not here: asking the plugins, what is said of facts, and which node is chosen (`feasibility`, `ranking`).
 
 Cost: O(1) for each verdict.
 """
@@ -13,22 +15,108 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from scheduler.framework.plan import Facts
 from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName
 
 ScoreVector: TypeAlias = tuple[int, ...]
-"""Raw scores of the remembered Score plugins, in profile order. Nodes with equal vectors are equally good."""
+"""What `Runner.score` gives. Nodes with equal vectors and facts are equally good."""
+
+RawScores: TypeAlias = tuple[frozenset[int], ...]
+"""For each plugin that normalizes, the raw scores there are."""
+
+NO_FACTS: Final[Facts] = ()
 
 
 class Fit(Struct):
-    """A node that fits: how good it is, and when that was found out."""
+    """A node that fits as long as its facts pass: how good it is, and when that was found out."""
 
     vector: ScoreVector
     stamp: int
+    facts: Facts
+
+
+class Rejections:
+    """Nodes that a filter rejected, and how many of them for each reason text and each plugin."""
+
+    __slots__ = ("reasons", "rejecters", "statuses")
+
+    def __init__(self) -> None:
+        self.statuses: dict[NodeName, Status] = {}
+        self.reasons: dict[str, int] = {}
+        self.rejecters: dict[str, int] = {}
+
+    def add(self, name: NodeName, status: Status) -> None:
+        self.statuses[name] = status
+        for reason in status.reasons:
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        self.rejecters[status.plugin] = self.rejecters.get(status.plugin, 0) + 1
+
+    def discard(self, name: NodeName) -> bool:
+        """Whether the node was there."""
+        status = self.statuses.pop(name, None)
+        if status is None:
+            return False
+        for reason in status.reasons:
+            _decrement(self.reasons, reason)
+        _decrement(self.rejecters, status.plugin)
+        return True
+
+
+class Group:
+    """Nodes of equal facts.
+
+    Attributes:
+        buckets: Nodes that fit, by score vector, each in order of `Fit.stamp`; `fits` is how many.
+        aside: Nodes whose facts did not pass, so that the later filters were not asked about them.
+        rejected: By a later filter.
+        raws: What there is in `buckets`, None while that is not known.
+        ranking: The ranking (its number) by which `top` is the largest total of a vector, and `best` are its vectors.
+    """
+
+    __slots__ = ("aside", "best", "buckets", "facts", "fits", "ranking", "raws", "rejected", "top")
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts: Final = facts
+        self.buckets: Final[dict[ScoreVector, OrderedDict[NodeName, None]]] = {}
+        self.fits = 0
+        self.aside: Final[dict[NodeName, None]] = {}
+        self.rejected: Final = Rejections()
+        self.raws: RawScores | None = None
+        self.ranking = -1
+        self.top = 0
+        self.best: list[ScoreVector] = []
+
+    @property
+    def size(self) -> int:
+        return self.fits + len(self.aside) + len(self.rejected.statuses)
+
+    def names(self) -> Iterator[NodeName]:
+        """All nodes in it."""
+        for bucket in self.buckets.values():
+            yield from bucket
+        yield from self.aside
+        yield from self.rejected.statuses
+
+    def accept(self, name: NodeName, vector: ScoreVector) -> None:
+        self.fits += 1
+        bucket = self.buckets.get(vector)
+        if bucket is None:
+            bucket = self.buckets[vector] = OrderedDict()
+            self.raws = None
+        bucket[name] = None
+
+    def forget_fit(self, name: NodeName, vector: ScoreVector) -> None:
+        self.fits -= 1
+        bucket = self.buckets[vector]
+        del bucket[name]
+        if not bucket:
+            del self.buckets[vector]
+            self.raws = None
 
 
 class ShapeRecord:
@@ -38,31 +126,28 @@ class ShapeRecord:
         position: How far the change log has been read.
         order, cursor, left: Nodes not looked at yet: `left` names of `order` from `cursor` on, round robin.
         changed: Nodes to look at again, or for the first time because they are new.
-        rejected: Nodes that do not fit, and why.
-        reasons, rejecters: How many of them for each reason text and each plugin.
-        fits: Nodes that fit.
-        buckets: The same by score vector, each in order of `stamp`.
-        normalized: For each Score plugin the weighted normalized score by raw score.
-        totals: Their sum for each vector, and `best` the vectors with the largest; true while `is_ranked`.
-        rankings: Both for earlier sets of vectors; one of the best nodes often leaves, and another comes.
+        rejected: Nodes that a filter before the facts rejected; without facts all that do not fit.
+        fits: Nodes that fit, if their facts pass.
+        groups: Nodes by facts; where there are no facts all that fit are in one group.
+        behind: The facts of nodes that are set aside or were rejected by a later filter.
+        raws, normalized: For each plugin that normalizes the weighted normalized score by raw score, of these raw
+            scores.
+        ranking: The number of times that `normalized` has changed.
     """
 
     __slots__ = (
-        "best",
-        "buckets",
+        "behind",
         "changed",
         "cursor",
         "fits",
-        "is_ranked",
+        "groups",
         "left",
         "normalized",
         "order",
         "position",
-        "rankings",
-        "reasons",
+        "ranking",
+        "raws",
         "rejected",
-        "rejecters",
-        "totals",
     )
 
     def __init__(self) -> None:
@@ -74,20 +159,17 @@ class ShapeRecord:
         self.cursor = 0
         self.left = 0
         self.changed: dict[NodeName, None] = {}
-        self.rejected: dict[NodeName, Status] = {}
-        self.reasons: dict[str, int] = {}
-        self.rejecters: dict[str, int] = {}
+        self.rejected = Rejections()
         self.fits: dict[NodeName, Fit] = {}
-        self.buckets: dict[ScoreVector, OrderedDict[NodeName, None]] = {}
+        self.groups: dict[Facts, Group] = {}
+        self.behind: dict[NodeName, Facts] = {}
+        self.raws: RawScores = ()
         self.normalized: list[dict[int, int]] = []
-        self.totals: dict[ScoreVector, int] = {}
-        self.best: list[ScoreVector] = []
-        self.rankings: dict[frozenset[ScoreVector], tuple[dict[ScoreVector, int], list[ScoreVector]]] = {}
-        self.is_ranked = False
+        self.ranking = 0
 
     @property
     def size(self) -> int:
-        return len(self.fits) + len(self.rejected)
+        return len(self.fits) + len(self.rejected.statuses) + len(self.behind)
 
     def start_over(self, order: tuple[NodeName, ...], cursor: int, position: int) -> None:
         self._clear()
@@ -98,22 +180,32 @@ class ShapeRecord:
         """Whether there may be nodes that were not looked at."""
         return bool(self.changed or self.left)
 
-    def unknown(self) -> Iterator[NodeName]:
-        """Nodes to look at, changed ones first; each is taken out when it is returned."""
+    def unknown(self, reopened: Iterable[Group] = ()) -> Iterator[NodeName]:
+        """Nodes to look at; each is taken out when it is returned.
+
+        Changed ones first, then those set aside in `reopened` groups, of which the earlier filters need not be asked
+        again (`reopen` gives the facts), then those still to come.
+        """
         while self.changed:
             name = next(iter(self.changed))
             del self.changed[name]
             yield name
+        for group in reopened:
+            while group.aside:
+                yield next(iter(group.aside))
         while self.left:
             name = self.order[self.cursor]
             self.cursor = (self.cursor + 1) % len(self.order)
             self.left -= 1
-            if name not in self.fits and name not in self.rejected:
+            if not self.is_known(name):
                 yield name
+
+    def is_known(self, name: NodeName) -> bool:
+        return name in self.fits or name in self.rejected.statuses or name in self.behind
 
     def look_first(self, names: Iterable[NodeName]) -> None:
         """Look at these nodes next, as far as they are unknown."""
-        first = {name: None for name in names if name not in self.fits and name not in self.rejected}
+        first = {name: None for name in names if not self.is_known(name)}
         if first:
             self.changed = {**first, **self.changed}
 
@@ -125,33 +217,46 @@ class ShapeRecord:
         """Drop the verdict about a node; False when there is none."""
         fit = self.fits.pop(name, None)
         if fit is not None:
-            bucket = self.buckets[fit.vector]
-            del bucket[name]
-            if not bucket:
-                del self.buckets[fit.vector]
-                self.is_ranked = False
-            return True
-        status = self.rejected.pop(name, None)
-        if status is None:
-            return False
-        for reason in status.reasons:
-            _decrement(self.reasons, reason)
-        _decrement(self.rejecters, status.plugin)
+            group = self.groups[fit.facts]
+            group.forget_fit(name, fit.vector)
+        elif name in self.behind:
+            group = self.groups[self.behind.pop(name)]
+            if not group.rejected.discard(name):
+                del group.aside[name]
+        else:
+            return self.rejected.discard(name)
+        if not group.size:
+            del self.groups[group.facts]
         return True
 
-    def reject(self, name: NodeName, status: Status) -> None:
-        self.rejected[name] = status
-        for reason in status.reasons:
-            self.reasons[reason] = self.reasons.get(reason, 0) + 1
-        self.rejecters[status.plugin] = self.rejecters.get(status.plugin, 0) + 1
+    def reopen(self, name: NodeName) -> Facts | None:
+        """The facts of a node that was set aside, which it is no more; None for another node."""
+        facts = self.behind.get(name)
+        if facts is not None:
+            self.forget(name)
+        return facts
 
-    def accept(self, name: NodeName, vector: ScoreVector, stamp: int) -> None:
-        self.fits[name] = Fit(vector, stamp)
-        bucket = self.buckets.get(vector)
-        if bucket is None:
-            bucket = self.buckets[vector] = OrderedDict()
-            self.is_ranked = False
-        bucket[name] = None
+    def reject(self, name: NodeName, status: Status) -> None:
+        """By a filter before the facts."""
+        self.rejected.add(name, status)
+
+    def reject_late(self, name: NodeName, facts: Facts, status: Status) -> None:
+        self.behind[name] = facts
+        self._group(facts).rejected.add(name, status)
+
+    def set_aside(self, name: NodeName, facts: Facts) -> None:
+        self.behind[name] = facts
+        self._group(facts).aside[name] = None
+
+    def accept(self, name: NodeName, facts: Facts, vector: ScoreVector, stamp: int) -> None:
+        self.fits[name] = Fit(vector, stamp, facts)
+        self._group(facts).accept(name, vector)
+
+    def _group(self, facts: Facts) -> Group:
+        group = self.groups.get(facts)
+        if group is None:
+            group = self.groups[facts] = Group(facts)
+        return group
 
 
 def _decrement(counts: dict[str, int], key: str) -> None:

@@ -64,7 +64,6 @@ class Store:
         self.pod_selectors: Final = PodSelectorObjects()
         self._node_order: Final[list[NodeName]] = []
         self._node_order_now: tuple[NodeName, ...] | None = ()
-        self._nodes_by_domain: Final[dict[str, dict[str, dict[NodeName, None]]]] = {}
         self._generation = 0
         self._node_versions: Final[Versions[NodeName]] = Versions()
         self._slice_versions: Final[Versions[str]] = Versions()
@@ -207,8 +206,6 @@ class Store:
             self._node_order_now = None
             for pod in self._counted_by_node.get(name, {}).values():
                 info.add_pod(pod)
-            for key in self._nodes_by_domain:
-                self._join_domain(key, node)
             self._touch(info)
             return None
         old, info.node = info.node, node
@@ -221,10 +218,6 @@ class Store:
             and before.uid == after.uid
         ):
             return UNCHANGED
-        for key in self._nodes_by_domain:
-            if old.labels.get(key) != node.labels.get(key):
-                self._leave_domain(key, old)
-                self._join_domain(key, node)
         self._touch(info)
         return old
 
@@ -235,33 +228,8 @@ class Store:
         node = self.node_infos.pop(name).node
         del self._node_order[bisect_left(self._node_order, name)]
         self._node_order_now = None
-        for key in self._nodes_by_domain:
-            self._leave_domain(key, node)
         self.changes.note(name)
         return node
-
-    def nodes_in_domain(self, key: str, node: Node) -> Iterable[NodeName]:
-        """Nodes that share `node`'s value of the label `key`, itself included; only itself without the label."""
-        values = self._nodes_by_domain.get(key)
-        if values is None:
-            values = self._nodes_by_domain[key] = {}
-            for info in self.node_infos.values():
-                self._join_domain(key, info.node)
-        value = node.labels.get(key)
-        return values.get(value, ()) if value is not None else (node.name,)
-
-    def _join_domain(self, key: str, node: Node) -> None:
-        value = node.labels.get(key)
-        if value is not None:
-            self._nodes_by_domain[key].setdefault(value, {})[node.name] = None
-
-    def _leave_domain(self, key: str, node: Node) -> None:
-        """Take the node out, and note the nodes left behind: their domain has changed."""
-        value = node.labels.get(key)
-        left = self._nodes_by_domain[key].get(value, {}) if value is not None else {}
-        left.pop(node.name, None)
-        for name in left:
-            self.changes.note(name)
 
     def _touch(self, info: NodeInfo) -> None:
         self._generation += 1

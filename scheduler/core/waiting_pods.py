@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 
 from scheduler.core.queued_pod import Entry, QueuedPod, ShapeGroup
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Plugin, Resource, TargetedHints
-from scheduler.framework.runner import Runner, Shape
+from scheduler.framework.plan import Shape
+from scheduler.framework.runner import Runner
 from scheduler.model.keys import PodUid
 
 

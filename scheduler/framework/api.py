@@ -7,15 +7,18 @@ How often each is called
   pre_enqueue    once when a pod enters the queue, and again whenever a hint wakes it
   pre_filter     once per attempt
   filter         at most once per pod shape and node generation (the framework remembers verdicts, see `shape`)
+  fact           the same; filter_fact, score_facts once per attempt and distinct fact (see `FactPlugin`)
   post_filter    once per attempt for which no node fits; the first plugin that helps wins
-  pre_score, score, normalize_score   once per attempt and feasible node; scores are remembered like verdicts
+  pre_score, score   like filter, for nodes that fit: scores are remembered like verdicts
+  normalize_score    once for each set of raw scores
   reserve        once, for the chosen node; unreserve once for each successful reserve whose pod is not bound in the end
   permit         once after reserve; while it says WAIT, again after each later reservation and at its timeout
   pre_bind       again and again until it says done: level-triggered (see `PreBindPlugin`)
   post_bind      once after the binding is confirmed
 
 Source: k8s.io/kube-scheduler v0.36.3 framework/interface.go; differs on purpose: pre_bind is a state comparison
-instead of a blocking call, verdicts declare what they depend on, and Bind itself is the core's (one BindPod decision).
+instead of a blocking call, what depends on more than the pod and one node is said of facts, and Bind itself is the
+core's (one BindPod decision).
 """
 
 from __future__ import annotations
@@ -147,31 +150,6 @@ class ClusterEvent(Struct, frozen=True):
 class Hint(Enum):
     QUEUE = "Queue"
     SKIP = "Skip"
-
-
-class Scope(Enum):
-    """What a Filter verdict or a score depends on besides the pod's shape.
-
-    NODE: this node only (`NodeInfo.generation`). DOMAIN: nodes sharing a label value with it (see `Dependence.domain`).
-    CLUSTER: anything; never remembered across changes.
-
-    No plugin says DOMAIN or CLUSTER yet: PodTopologySpread and InterPodAffinity will.
-    """
-
-    NODE = "node"
-    DOMAIN = "domain"
-    CLUSTER = "cluster"
-
-
-@dataclass(frozen=True, slots=True)
-class Dependence:
-    """A plugin's declaration of what its verdicts for this cycle depend on; `domain` is a node label key for DOMAIN."""
-
-    scope: Scope
-    domain: str = ""
-
-
-ON_NODE = Dependence(Scope.NODE)
 
 
 class PreFilterResult(Struct, frozen=True):
@@ -323,15 +301,15 @@ class PreFilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class ShapedPlugin(Plugin, Protocol):
-    """A Filter or Score plugin that says what its answers depend on, so that they can be remembered.
+    """A plugin whose answers can be remembered: they depend on the shape and one node, and nothing else.
 
-    A Score plugin without `shape` is asked for every feasible node in every cycle. Besides the shape, answers depend on
-    the node alone, unless the plugin is a `DependentPlugin`.
+    What depends on other nodes too (their pods, labels, images) is a `FactPlugin`.
     """
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
-        """Everything of the pod and of its claims that `filter`, `pre_score`, `score`, `normalize_score` and, for
-        changes that do not name a pod (see `TargetedHints`), `hint` read. None: remember nothing for this pod.
+        """Everything of the pod and of its claims that `filter`, `pre_score`, `score`, `normalize_score`, `fact`,
+        `filter_fact`, `score_facts` and, for changes that do not name a pod (see `TargetedHints`), `hint` read. None:
+        remember nothing for this pod.
 
         Two pods of equal shape get equal verdicts, scores and hints. Called after pre_filter, not if that skipped.
         """
@@ -339,11 +317,44 @@ class ShapedPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class DependentPlugin(ShapedPlugin, Protocol):
-    """A Filter or Score plugin whose answers depend on more than the shape and the node."""
+class FactPlugin(ShapedPlugin, Protocol):
+    """A plugin whose answers about a node depend on more than this node, said in two steps.
 
-    def dependence(self, cycle: Cycle) -> Dependence:
-        """What the answers depend on besides shape, itself a function of shape."""
+    The first step, `fact`, is remembered until the node changes. The second is asked in every cycle, but only once for
+    each distinct fact: so a plugin that rejects by zone is asked once a zone. Has one half or both: `FactFilterPlugin`,
+    `FactScorePlugin`. A cycle costs O(distinct facts), so facts should be as coarse as the answers: "some pod here
+    matches", and not how many, where only that decides.
+    """
+
+    def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:
+        """All that the second step reads of `node`: equal facts, equal answers. Of shape and this node only."""
+        ...
+
+
+@runtime_checkable
+class FactFilterPlugin(FactPlugin, Protocol):
+    """Filter by facts. Upstream's order holds: Filter plugins before the first of these are asked before, others after.
+
+    One that stands between two of these is asked after both.
+    """
+
+    def filter_fact(self, cycle: Cycle, fact: Hashable, view: ClusterView) -> Status:
+        """The verdict on each node of this fact, as the cluster is now. Not UNFINISHED."""
+        ...
+
+
+@runtime_checkable
+class FactScorePlugin(FactPlugin, Protocol):
+    """Score by facts."""
+
+    @property
+    def weight(self) -> int: ...
+    def score_facts(self, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView) -> Mapping[Hashable, int]:
+        """Scores of 0..100, normalized, by fact; 0 for facts left out, so empty where the plugin has nothing to score.
+
+        Args:
+            facts: Those of the nodes that fit, with the number of these nodes, at least 1.
+        """
         ...
 
 
@@ -358,7 +369,9 @@ class PostFilterPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class ScorePlugin(Plugin, Protocol):
+class ScorePlugin(ShapedPlugin, Protocol):
+    """Scores of 0..100 that need no normalization, unless the plugin is a `NormalizeScorePlugin`."""
+
     @property
     def weight(self) -> int: ...
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
@@ -369,11 +382,20 @@ class ScorePlugin(Plugin, Protocol):
         ...
 
     def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
-        """Any integer ≥ 0; depends on shape and `dependence` only, like filter."""
+        """An integer of 0..100, or any where the plugin normalizes; depends on shape and node only, like filter."""
         ...
 
+
+@runtime_checkable
+class NormalizeScorePlugin(ScorePlugin, Protocol):
+    """A Score plugin whose scores mean something beside each other only.
+
+    Each of these makes choosing dearer, as its scores cannot be summed up before: where the result would be what
+    `score` said, leave this out.
+    """
+
     def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
-        """Change `scores` in place into 0..100. The default (identity) is for plugins that score in 0..100 already.
+        """Change `scores`, those of nodes that fit, in place into 0..100.
 
         The framework calls this with one node for each distinct score, so the result for a node may depend on its
         score and on the set of scores, not on which or how many nodes have them.

@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from scheduler.framework.api import (
+    FactFilterPlugin,
+    FactScorePlugin,
     FilterPlugin,
     PermitPlugin,
     Plugin,
@@ -25,7 +27,7 @@ from scheduler.framework.api import (
     ScorePlugin,
 )
 
-_CAN_REJECT: Final = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin)
+_CAN_REJECT: Final = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, FactFilterPlugin)
 _SCORE_WEIGHT_MAX: Final = 2**53  # keeps weighted sums of 0..100 exact for anything that reads them as JSON numbers
 
 
@@ -38,9 +40,9 @@ def extension_points(plugin: Plugin) -> tuple[str, ...]:
     implements = {
         "PreEnqueue": isinstance(plugin, PreEnqueuePlugin),
         "PreFilter": isinstance(plugin, PreFilterPlugin),
-        "Filter": isinstance(plugin, FilterPlugin),
+        "Filter": isinstance(plugin, FilterPlugin | FactFilterPlugin),
         "PostFilter": isinstance(plugin, PostFilterPlugin),
-        "Score": isinstance(plugin, ScorePlugin),
+        "Score": isinstance(plugin, ScorePlugin | FactScorePlugin),
         "Reserve": isinstance(plugin, ReservePlugin),
         "Permit": isinstance(plugin, PermitPlugin),
         "PreBind": isinstance(plugin, PreBindPlugin),
@@ -61,5 +63,5 @@ def check_profile(profile: Profile) -> None:
             raise ProfileError(f"{where} implements no extension point; see scheduler/framework/api.py")
         if isinstance(plugin, _CAN_REJECT) and not plugin.wakes_on:
             raise ProfileError(f"{where} can reject pods but wakes_on is empty: they would never be tried again")
-        if isinstance(plugin, ScorePlugin) and not 0 < plugin.weight <= _SCORE_WEIGHT_MAX:
+        if isinstance(plugin, ScorePlugin | FactScorePlugin) and not 0 < plugin.weight <= _SCORE_WEIGHT_MAX:
             raise ProfileError(f"{where}: weight {plugin.weight} is not within 1..{_SCORE_WEIGHT_MAX}")

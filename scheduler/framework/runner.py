@@ -17,20 +17,21 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from scheduler.framework.api import (
-    ON_NODE,
     PERMITTED,
     PRE_BIND_DONE,
     PRE_FILTERED,
     ClusterEvent,
     ClusterView,
-    Dependence,
-    DependentPlugin,
+    FactFilterPlugin,
+    FactPlugin,
+    FactScorePlugin,
     FilterPlugin,
     Held,
     Hint,
+    NormalizeScorePlugin,
     PermitPlugin,
     PermitResult,
     Plugin,
@@ -48,13 +49,12 @@ from scheduler.framework.api import (
     Profile,
     ReservePlugin,
     ReserveResult,
-    Scope,
     ScorePlugin,
-    ShapedPlugin,
     TargetedHints,
 )
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
+from scheduler.framework.plan import Facts, Plan, PreFiltered, Shape
 from scheduler.framework.profiles import check_profile
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -64,69 +64,6 @@ from scheduler.model.objects import NodeAllocatableClaim, Pod
 NODE_SCORE_MAX: Final = 100
 _SKIPPED: Final = "skipped"  # stands for a plugin that has nothing to do for a pod in the pod's shape
 _PLANS_MAX: Final = 4_096
-_ON_CLUSTER: Final = Dependence(Scope.CLUSTER)
-
-
-class PreFiltered(Struct, frozen=True):
-    """The merged results of all plugins' PreFilter.
-
-    Args:
-        skipped: Names of plugins whose filter and score are not called in this cycle.
-        node_names: The only nodes worth filtering, None for all.
-        narrowing: Names of the plugins that named nodes.
-        possible_nodes: No other node fits; None when that is not known.
-    """
-
-    status: Status
-    skipped: frozenset[str] = frozenset()
-    node_names: frozenset[NodeName] | None = None
-    narrowing: tuple[str, ...] = ()
-    possible_nodes: frozenset[NodeName] | None = None
-
-
-class Shape:
-    """Everything besides nodes on which the answers about a pod depend. Hashed once, because it is looked up often."""
-
-    __slots__ = ("_hash", "_parts", "scheduler_name")
-
-    def __init__(self, scheduler_name: str, *parts: Hashable) -> None:
-        self.scheduler_name: Final = scheduler_name
-        self._parts: Final = parts
-        self._hash: Final = hash((scheduler_name, parts))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (
-            isinstance(other, Shape)
-            and self._hash == other._hash
-            and self.scheduler_name == other.scheduler_name
-            and self._parts == other._parts
-        )
-
-    def __repr__(self) -> str:
-        return f"Shape({self.scheduler_name}, {self._parts})"
-
-
-class Plan(Struct, frozen=True):
-    """Which plugins take part in one cycle, and how long their answers hold.
-
-    Args:
-        shape: Key under which verdicts and scores are remembered; None: not at all.
-        filters, scorers: Answers that may be remembered (scope NODE or DOMAIN).
-        unremembered_filters, unremembered_scorers: Asked anew in every cycle (scope CLUSTER).
-        domains: Node labels whose value joins nodes: a change of one is a change of all with that value.
-    """
-
-    shape: Shape | None
-    filters: tuple[FilterPlugin, ...]
-    unremembered_filters: tuple[FilterPlugin, ...]
-    scorers: tuple[ScorePlugin, ...]
-    unremembered_scorers: tuple[ScorePlugin, ...]
-    domains: tuple[str, ...]
 
 
 class Runner:
@@ -139,24 +76,14 @@ class Runner:
         self._is_strict: Final = is_strict
         self._pre_enqueue: Final = tuple(p for p in profile.at("PreEnqueue") if isinstance(p, PreEnqueuePlugin))
         self._pre_filter: Final = tuple(p for p in profile.at("PreFilter") if isinstance(p, PreFilterPlugin))
-        self._filter: Final = tuple(p for p in profile.at("Filter") if isinstance(p, FilterPlugin))
+        self._filter: Final = tuple(p for p in profile.at("Filter") if isinstance(p, FilterPlugin | FactFilterPlugin))
         self._post_filter: Final = tuple(p for p in profile.at("PostFilter") if isinstance(p, PostFilterPlugin))
-        self._score: Final = tuple(p for p in profile.at("Score") if isinstance(p, ScorePlugin))
+        self._score: Final = tuple(p for p in profile.at("Score") if isinstance(p, ScorePlugin | FactScorePlugin))
         self._reserve: Final = tuple(p for p in profile.at("Reserve") if isinstance(p, ReservePlugin))
         self._permit: Final = tuple(p for p in profile.at("Permit") if isinstance(p, PermitPlugin))
         self._pre_bind: Final = tuple(p for p in profile.at("PreBind") if isinstance(p, PreBindPlugin))
         self._post_bind: Final = tuple(p for p in profile.at("PostBind") if isinstance(p, PostBindPlugin))
-        # Protocol checks are slow, so they are made once.
-        self._asked: Final = tuple(
-            (
-                plugin.name,
-                plugin if isinstance(plugin, ShapedPlugin) else None,
-                plugin if isinstance(plugin, DependentPlugin) else None,
-            )
-            for plugin in {plugin.name: plugin for plugin in (*self._filter, *self._score)}.values()
-        )
-        self._filter_names: Final = frozenset(plugin.name for plugin in self._filter)
-        self._score_names: Final = frozenset(plugin.name for plugin in self._score)
+        self._asked: Final = tuple({plugin.name: plugin for plugin in (*self._filter, *self._score)}.values())
         self._plans: Final[dict[tuple[object, ...], Plan]] = {}
 
     def is_helped(self, plugin: Plugin, pod: Pod, change: ClusterEvent, view: ClusterView) -> bool:
@@ -223,56 +150,62 @@ class Runner:
 
     def plan(self, cycle: Cycle, view: ClusterView, filtered: PreFiltered) -> Plan | Status:
         """Sort the plugins of this cycle by what their answers depend on. An ERROR status when a plugin fails."""
-        dependences: list[Dependence | bool | None] = []
         shapes: list[Hashable] = [filtered.node_names]
         is_remembered = True
-        for name, plugin, dependent in self._asked:
-            if name in filtered.skipped:
-                dependences.append(None)
+        for plugin in self._asked:
+            if plugin.name in filtered.skipped:
                 shapes.append(_SKIPPED)
                 continue
-            if plugin is None:
-                dependences.append(_ON_CLUSTER)
-                continue
             try:
-                dependence = dependent.dependence(cycle) if dependent is not None else ON_NODE
-                # `True` stands for ON_NODE: almost every plugin returns it, and a bool hashes faster than a dataclass.
-                dependences.append(dependence is ON_NODE or dependence)
-                if dependence is ON_NODE or dependence.scope is not Scope.CLUSTER:
-                    shape = plugin.shape(cycle, view)
-                    shapes.append(shape)
-                    if shape is None:
-                        is_remembered = False
+                shape = plugin.shape(cycle, view)
             except Exception as error:
                 return self._broken(plugin, "PreFilter", error)
-        known = tuple(dependences)
+            shapes.append(shape)
+            if shape is None:
+                is_remembered = False
         if not is_remembered:
-            return self._sort(known, None)
-        parts = (known, tuple(shapes))
+            return self._sort(filtered.skipped, None)
+        parts = tuple(shapes)
         plan = self._plans.get(parts)
         if plan is None:
             if len(self._plans) >= _PLANS_MAX:
                 self._plans.clear()
-            plan = self._plans[parts] = self._sort(known, Shape(self.scheduler_name, *parts))
+            plan = self._plans[parts] = self._sort(filtered.skipped, Shape(self.scheduler_name, *parts))
         return plan
 
-    def _sort(self, dependences: tuple[Dependence | bool | None, ...], shape: Shape | None) -> Plan:
+    def _sort(self, skipped: frozenset[str], shape: Shape | None) -> Plan:
         filters: tuple[list[FilterPlugin], list[FilterPlugin]] = ([], [])
         scorers: tuple[list[ScorePlugin], list[ScorePlugin]] = ([], [])
-        domains: dict[str, None] = {}
-        for (name, _, _), declared in zip(self._asked, dependences, strict=True):
-            if declared is None:
-                continue
-            dependence = declared if isinstance(declared, Dependence) else ON_NODE
-            plugin = self.plugins[name]
-            is_unremembered = dependence.scope is Scope.CLUSTER
-            if dependence.scope is Scope.DOMAIN:
-                domains[dependence.domain] = None
-            if isinstance(plugin, FilterPlugin) and name in self._filter_names:
-                filters[is_unremembered].append(plugin)
-            if isinstance(plugin, ScorePlugin) and name in self._score_names:
-                scorers[is_unremembered].append(plugin)
-        return Plan(shape, tuple(filters[0]), tuple(filters[1]), tuple(scorers[0]), tuple(scorers[1]), tuple(domains))
+        places: dict[str, int] = {}
+        fact_plugins: list[FactPlugin] = []
+        fact_filters: list[tuple[int, FactFilterPlugin]] = []
+        fact_scorers: list[tuple[int, FactScorePlugin]] = []
+        for plugin in self._asked:
+            if plugin.name not in skipped and isinstance(plugin, FactPlugin):
+                places[plugin.name] = len(fact_plugins)
+                fact_plugins.append(plugin)
+        for filtering in self._filter:
+            if filtering.name not in skipped:
+                if isinstance(filtering, FactFilterPlugin):
+                    fact_filters.append((places[filtering.name], filtering))
+                else:
+                    filters[bool(fact_filters)].append(filtering)
+        for scoring in self._score:
+            if scoring.name not in skipped:
+                if isinstance(scoring, FactScorePlugin):
+                    fact_scorers.append((places[scoring.name], scoring))
+                else:
+                    scorers[isinstance(scoring, NormalizeScorePlugin)].append(scoring)
+        return Plan(
+            shape=shape,
+            filters=tuple(filters[False]),
+            fact_plugins=tuple(fact_plugins),
+            fact_filters=tuple(fact_filters),
+            fact_scorers=tuple(fact_scorers),
+            late_filters=tuple(filters[True]),
+            scorers=(*scorers[False], *scorers[True]),
+            plain_scorers=len(scorers[False]),
+        )
 
     def filter(self, plugins: Sequence[FilterPlugin], cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         """SUCCESS, or the first verdict against `node`."""
@@ -286,6 +219,42 @@ class Runner:
                     status = _prefixed(status, f'running "{plugin.name}" filter plugin')
                 return status.by(plugin.name)
         return SUCCESS
+
+    def facts(self, plan: Plan, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Facts | Status:
+        """What the plan's fact plugins read of `node`; or an ERROR status."""
+        facts: list[Hashable] = []
+        for plugin in plan.fact_plugins:
+            try:
+                facts.append(plugin.fact(cycle, node, view))
+            except Exception as error:
+                return self._broken(plugin, "Filter", error)
+        return tuple(facts)
+
+    def filter_fact(self, plugin: FactFilterPlugin, cycle: Cycle, fact: Hashable, view: ClusterView) -> Status:
+        """The plugin's verdict on nodes of `fact`."""
+        try:
+            status = plugin.filter_fact(cycle, fact, view)
+        except Exception as error:
+            return self._broken(plugin, "Filter", error)
+        if status is SUCCESS or status.code is Code.SUCCESS:
+            return SUCCESS
+        if status.code is Code.ERROR:
+            status = _prefixed(status, f'running "{plugin.name}" filter plugin')
+        return status.by(plugin.name)
+
+    def verdict(self, plan: Plan, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+        """What all of the plan's plugins that filter say of `node` now; nothing is remembered."""
+        status = self.filter(plan.filters, cycle, node, view)
+        if status is not SUCCESS or not plan.fact_plugins:
+            return status
+        facts = self.facts(plan, cycle, node, view)
+        if isinstance(facts, Status):
+            return facts
+        for place, plugin in plan.fact_filters:
+            status = self.filter_fact(plugin, cycle, facts[place], view)
+            if status is not SUCCESS:
+                return status
+        return self.filter(plan.late_filters, cycle, node, view)
 
     def post_filter(self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView) -> PostFilterResult:
         """The first plugin that helps, or all reasons why none does. Decisions of every plugin asked are kept."""
@@ -324,32 +293,55 @@ class Runner:
         return asked
 
     def score(
-        self, plugins: Sequence[ScorePlugin | None], cycle: Cycle, node: NodeInfo, view: ClusterView
+        self, plan: Plan, scorers: Sequence[ScorePlugin | None], cycle: Cycle, node: NodeInfo, view: ClusterView
     ) -> tuple[int, ...] | Status:
-        """Raw scores in the order of `plugins`, 0 where one skips; or an ERROR status."""
-        scores: list[int] = []
-        for plugin in plugins:
+        """The weighted sum of the scores that are not normalized, then the other raw ones; or an ERROR status.
+
+        Args:
+            scorers: What `pre_score` said about the plan's; one that skips scores 0.
+        """
+        total = 0
+        raws: list[int] = []
+        for place, plugin in enumerate(scorers):
             try:
-                scores.append(plugin.score(cycle, node, view) if plugin is not None else 0)
+                score = plugin.score(cycle, node, view) if plugin is not None else 0
             except Exception as error:
                 assert plugin is not None
-                return self._broken(plugin, "Score", error).by(plugin.name)
-        return tuple(scores)
+                return self._broken(plugin, "Score", error)
+            if place >= plan.plain_scorers:
+                raws.append(score)
+            elif plugin is not None:
+                if not 0 <= score <= NODE_SCORE_MAX:
+                    return _invalid_score(plugin.name, score, f" for node {node.name}")
+                total += score * plugin.weight
+        return (total, *raws)
 
     def normalize_score(
-        self, plugin: ScorePlugin, cycle: Cycle, score_by_node: dict[NodeName, int]
+        self, plugin: NormalizeScorePlugin, cycle: Cycle, score_by_node: dict[NodeName, int]
     ) -> dict[NodeName, int] | Status:
         """The scores brought to 0..100 and weighted; or an ERROR status."""
         try:
             plugin.normalize_score(cycle, score_by_node)
         except Exception as error:
-            return self._broken(plugin, "NormalizeScore", error).by(plugin.name)
+            return self._broken(plugin, "NormalizeScore", error)
         for node, score in score_by_node.items():
             if not 0 <= score <= NODE_SCORE_MAX:
-                text = f'plugin "{plugin.name}" returns an invalid score {score} for node {node}, not in 0..100'
-                return Status(Code.ERROR, (text,), plugin.name)
+                return _invalid_score(plugin.name, score, f" for node {node}")
             score_by_node[node] = score * plugin.weight
         return score_by_node
+
+    def score_facts(
+        self, plugin: FactScorePlugin, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView
+    ) -> dict[Hashable, int] | Status:
+        """The weighted scores by fact, without those that are 0 for all; or an ERROR status."""
+        try:
+            scores = plugin.score_facts(cycle, facts, view)
+        except Exception as error:
+            return self._broken(plugin, "Score", error)
+        for score in scores.values():
+            if not 0 <= score <= NODE_SCORE_MAX:
+                return _invalid_score(plugin.name, score, "")
+        return {fact: score * plugin.weight for fact, score in scores.items()}
 
     def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
         """Run Reserve; on a failure the plugins that already reserved are the caller's to unreserve."""
@@ -432,6 +424,10 @@ class Runner:
 def _prefixed(status: Status, text: str) -> Status:
     """An ERROR in upstream's words (framework/runtime/framework.go)."""
     return Status(Code.ERROR, (f"{text}: {status.message}",), status.plugin)
+
+
+def _invalid_score(plugin: str, score: int, where: str) -> Status:
+    return Status(Code.ERROR, (f'plugin "{plugin}" returns an invalid score {score}{where}, not in 0..100',), plugin)
 
 
 def _no_node_named(narrowing: Sequence[str]) -> Status:

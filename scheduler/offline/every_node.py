@@ -16,6 +16,7 @@ Source: `schedulePod`, `findNodesThatFitPod`, `prioritizeNodes` of pkg/scheduler
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,7 +25,8 @@ from scheduler.core.cluster_view import CoreView
 from scheduler.core.fit_error import NO_NODES, count_reasons, fit_error, not_named
 from scheduler.core.machine import Machine
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.runner import Plan, PreFiltered, Runner
+from scheduler.framework.plan import Facts, Plan, PreFiltered
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
@@ -130,12 +132,11 @@ class EveryNode:
         """The verdict of each node, in the order of names: SUCCESS, or that of the first plugin against it."""
         store = self._machine.store
         elsewhere = not_named(filtered.narrowing)
-        filters = (*plan.filters, *plan.unremembered_filters)
         verdicts: dict[NodeName, Status] = {}
         for name in store.node_order:
             is_asked = filtered.node_names is None or name in filtered.node_names
             if is_asked or name == cycle.pod.status.nominated_node_name:
-                verdicts[name] = runner.filter(filters, cycle, store.node_infos[name], self.view)
+                verdicts[name] = runner.verdict(plan, cycle, store.node_infos[name], self.view)
             else:
                 verdicts[name] = elsewhere
         return verdicts
@@ -144,25 +145,45 @@ class EveryNode:
         self, runner: Runner, cycle: Cycle, plan: Plan, fit: list[NodeName]
     ) -> dict[NodeName, dict[str, int]] | Status:
         infos = [self._machine.store.node_infos[name] for name in fit]
-        plugins = (*plan.scorers, *plan.unremembered_scorers)
-        asked = runner.pre_score(plugins, cycle, infos, self.view)
+        asked = runner.pre_score(plan.scorers, cycle, infos, self.view)
         if isinstance(asked, Status):
             return asked
-        raw: list[tuple[int, ...]] = []
-        for info in infos:
-            vector = runner.score(asked, cycle, info, self.view)
-            if isinstance(vector, Status):
-                return vector
-            raw.append(vector)
         scores: dict[NodeName, dict[str, int]] = {name: {} for name in fit}
-        for column, plugin in enumerate(asked):
+        for place, plugin in enumerate(asked):
             if plugin is None:
                 continue
-            of_plugin: Mapping[NodeName, int] | Status = runner.normalize_score(
-                plugin, cycle, {name: vector[column] for name, vector in zip(fit, raw, strict=True)}
-            )
+            alone = Plan(None, scorers=(plugin,), plain_scorers=int(place < plan.plain_scorers))
+            raw: dict[NodeName, int] = {}
+            for info in infos:
+                vector = runner.score(alone, (plugin,), cycle, info, self.view)
+                if isinstance(vector, Status):
+                    return vector
+                raw[info.name] = vector[-1]
+            of_plugin: Mapping[NodeName, int] | Status = raw
+            for normalizing in alone.normalizing:
+                of_plugin = runner.normalize_score(normalizing, cycle, raw)
             if isinstance(of_plugin, Status):
                 return of_plugin
             for name, score in of_plugin.items():
                 scores[name][plugin.name] = score
-        return scores
+        failure = self._score_facts(runner, cycle, plan, scores)
+        return scores if failure is None else failure
+
+    def _score_facts(
+        self, runner: Runner, cycle: Cycle, plan: Plan, scores: dict[NodeName, dict[str, int]]
+    ) -> Status | None:
+        """Add what the plugins give that score facts."""
+        known: dict[NodeName, Facts] = {}
+        for name in scores if plan.fact_scorers else ():
+            facts = runner.facts(plan, cycle, self._machine.store.node_infos[name], self.view)
+            if isinstance(facts, Status):
+                return facts
+            known[name] = facts
+        for column, plugin in plan.fact_scorers:
+            of_plugin = runner.score_facts(plugin, cycle, Counter(facts[column] for facts in known.values()), self.view)
+            if isinstance(of_plugin, Status):
+                return of_plugin
+            for name, facts in known.items():
+                if of_plugin:
+                    scores[name][plugin.name] = of_plugin.get(facts[column], 0)
+        return None

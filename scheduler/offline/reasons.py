@@ -18,7 +18,8 @@ from typing import Final
 from allocator import AllocationError, Question, explain
 from scheduler.core.cluster_view import CoreView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.runner import Plan, PreFiltered, Runner, Shape
+from scheduler.framework.plan import Plan, PreFiltered, Shape
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -70,7 +71,7 @@ class Reasons:
         if known is None:
             statuses = list(self._ask(runner, cycle, filtered, plan))
             known = statuses, _together((name, status, ()) for name, status in statuses)
-            if plan.shape is not None and not plan.unremembered_filters:
+            if plan.shape is not None:
                 self._known[plan.shape] = known
         statuses, together = known
         left = min(FUNNELS_OF_A_POD, self._funnels_left)

@@ -1,6 +1,6 @@
 """NodeResourcesFit: pods go where their requests fit, and rather where more is left.
 
-Extension points: PreFilter, Filter, PreScore, Score, NormalizeScore, RequeueHints.
+Extension points: PreFilter, Filter, PreScore, Score, RequeueHints.
 Reads: pod requests, node allocatable and the sums of its pods, device classes' extended resources.  Writes: nothing.
 Upstream: pkg/scheduler/framework/plugins/noderesources (fit.go, least_allocated.go: same verdicts, scores, reasons).
 
@@ -28,7 +28,6 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
-from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 from scheduler.model.resources import (
@@ -111,9 +110,6 @@ class NodeResourcesFit:
             weighted += weight * ((total - used) * NODE_SCORE_MAX // total if used <= total else 0)
             weights += weight
         return weighted // weights if weights else 0
-
-    def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
-        """Scores are in 0..100 already."""
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when it fits on a node that is new, has grown, or that a pod has left or shrunk on.

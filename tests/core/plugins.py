@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 
 from allocator import DeviceId
 from scheduler.framework.api import (
-    ON_NODE,
     Action,
-    Dependence,
     Held,
     Hint,
     PermitResult,
@@ -20,7 +18,6 @@ from scheduler.framework.api import (
     PreFilterResult,
     ReserveResult,
     Resource,
-    Scope,
 )
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import SKIP, SUCCESS, WAIT, Status
@@ -39,16 +36,12 @@ class Reject:
     name: str = "Reject"
     reason: str = "node(s) were rejected"
     wakes_on: tuple = ALL_CHANGES
-    dependence_: Dependence = ON_NODE
     calls: list = field(default_factory=list)
     hinted: list = field(default_factory=list)
     hint_: Hint = Hint.QUEUE
 
     def shape(self, cycle, view):
         return self.name
-
-    def dependence(self, cycle):
-        return self.dependence_
 
     def filter(self, cycle, node, view):
         self.calls.append(node.name)
@@ -75,9 +68,6 @@ class Slots:
     def shape(self, cycle, view):
         return ()
 
-    def dependence(self, cycle):
-        return ON_NODE
-
     def filter(self, cycle, node, view):
         self.calls.append(node.name)
         return SUCCESS if len(node.pods) < self.size else Status.unschedulable("Too many pods")
@@ -98,9 +88,6 @@ class Prefer:
     def shape(self, cycle, view):
         return ()
 
-    def dependence(self, cycle):
-        return ON_NODE
-
     def pre_score(self, cycle, nodes, view):
         return SUCCESS
 
@@ -108,38 +95,78 @@ class Prefer:
         self.calls.append(node.name)
         return int(node.node.labels.get("score", "0"))
 
-    def normalize_score(self, cycle, scores):
-        pass
-
     def hint(self, pod, change, view):
         return Hint.SKIP
 
 
 @dataclass(frozen=True)
+class Scaled(Prefer):
+    """Score by the integer in the node's label `most`; the largest becomes 100."""
+
+    name: str = "Scaled"
+
+    def score(self, cycle, node, view):
+        return int(node.node.labels.get("most", "0"))
+
+    def normalize_score(self, cycle, scores):
+        largest = max(*scores.values(), 1)
+        for name, score in scores.items():
+            scores[name] = score * 100 // largest
+
+
+@dataclass(frozen=True)
 class Zoned:
-    """Filter: at most `size` pods in the nodes that share a value of the label `zone`."""
+    """Filter by facts: at most `size` pods in the nodes that share a value of the label `zone`."""
 
     size: int = 1
     name: str = "Zoned"
     wakes_on: tuple = ((Resource.ASSIGNED_POD, Action.DELETE), (Resource.NODE, Action.ADD))
+    facts: list = field(default_factory=list)
     calls: list = field(default_factory=list)
 
     def shape(self, cycle, view):
         return ()
 
-    def dependence(self, cycle):
-        return Dependence(Scope.DOMAIN, "zone")
+    def fact(self, cycle, node, view):
+        self.facts.append(node.name)
+        return node.node.labels.get("zone", len(node.pods))
 
-    def filter(self, cycle, node, view):
-        self.calls.append(node.name)
-        zone = node.node.labels.get("zone")
-        infos = [
-            info for info in view.node_infos.values() if info is node or (zone and info.node.labels.get("zone") == zone)
-        ]
-        return SUCCESS if sum(len(info.pods) for info in infos) < self.size else Status.unschedulable("zone is full")
+    def filter_fact(self, cycle, fact, view):
+        self.calls.append(fact)
+        if isinstance(fact, str):
+            fact = sum(len(info.pods) for info in view.node_infos.values() if info.node.labels.get("zone") == fact)
+        return SUCCESS if fact < self.size else Status.unschedulable("zone is full")
 
     def hint(self, pod, change, view):
         return Hint.QUEUE
+
+
+@dataclass(frozen=True)
+class Emptier:
+    """Score by facts: 100 for the zone with the fewest pods, 0 for all others; `seen` is what it was asked about."""
+
+    name: str = "Emptier"
+    weight: int = 1
+    wakes_on: tuple = ()
+    seen: list = field(default_factory=list)
+
+    def shape(self, cycle, view):
+        return ()
+
+    def fact(self, cycle, node, view):
+        return node.node.labels.get("zone", "")
+
+    def score_facts(self, cycle, facts, view):
+        self.seen.append(dict(facts))
+        pods = dict.fromkeys(facts, 0)
+        for info in view.node_infos.values():
+            zone = info.node.labels.get("zone", "")
+            if zone in pods:
+                pods[zone] += len(info.pods)
+        return {zone: 100 * (number == min(pods.values())) for zone, number in pods.items()}
+
+    def hint(self, pod, change, view):
+        return Hint.SKIP
 
 
 @dataclass(frozen=True)
@@ -248,9 +275,6 @@ class TinyDevices:
             sum(claim.allocation is None for claim in claims),
             tuple(sorted(claim.allocation.results[0].pool for claim in claims if claim.allocation is not None)),
         )
-
-    def dependence(self, cycle):
-        return ON_NODE
 
     def filter(self, cycle, node, view):
         claims = cycle.get(Given).claims

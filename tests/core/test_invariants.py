@@ -9,6 +9,7 @@ from scheduler.core.queued_pod import Place
 from scheduler.framework.api import Held
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.model.api_rules import FINALIZER
+from scheduler.model.keys import NodeName
 from tests import builders
 from tests.core.plugins import Slots, TinyDevices
 from tests.core.rig import Rig
@@ -66,12 +67,13 @@ def _assume_without_binding(rig):
 
 def _misfile_a_verdict(rig):
     (_, record) = next(iter(rig.machine.feasibility.records()))
-    record.reasons["nonsense"] = 3
+    record.rejected.reasons["nonsense"] = 3
 
 
 def _misfile_a_fit(rig):
     for _, record in rig.machine.feasibility.records():
-        record.buckets[1, 2, 3] = {"a": None}
+        record.accept(NodeName("z"), (), (1, 2, 3), 0)
+        del record.fits["z"]
 
 
 def _wait_for_nothing(rig):

@@ -7,14 +7,27 @@ from dataclasses import dataclass
 import pytest
 
 from scheduler.framework import runner as runner_module
-from scheduler.framework.api import ON_NODE, Dependence, PreBindDone, PreFilterResult, Profile, Scope
+from scheduler.framework.api import PreBindDone, PreFilterResult, Profile
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.plan import PreFiltered
 from scheduler.framework.profiles import ProfileError, extension_points
-from scheduler.framework.runner import PreFiltered, Runner
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugins import default_plugins
 from tests import builders
-from tests.core.plugins import ALL_CHANGES, Gate, Helper, Patience, Prefer, Reject, Slots, TinyDevices
+from tests.core.plugins import (
+    ALL_CHANGES,
+    Emptier,
+    Gate,
+    Helper,
+    Patience,
+    Prefer,
+    Reject,
+    Scaled,
+    Slots,
+    TinyDevices,
+    Zoned,
+)
 from tests.core.rig import Rig
 
 
@@ -33,9 +46,6 @@ class Says:
     def shape(self, cycle, view):
         return ()
 
-    def dependence(self, cycle):
-        raise NotImplementedError
-
     def filter(self, cycle, node, view):
         return self.verdict
 
@@ -47,8 +57,8 @@ def runner(*plugins, **options) -> Runner:
     return Runner(Profile(builders.SCHEDULER, plugins), **options)
 
 
-def cycle() -> Cycle:
-    return Cycle(builders.pod(), 0)
+def cycle(pod=None) -> Cycle:
+    return Cycle(pod or builders.pod(), 0)
 
 
 def test_the_first_verdict_against_a_node_counts_and_is_signed():
@@ -132,18 +142,15 @@ def test_a_hint_that_breaks_wakes_rather_than_strands(point):
 
 @dataclass(frozen=True)
 class Shaped(Says):
-    """A plugin whose shape is the pod's labels; with a label `live` its answers depend on the whole cluster."""
+    """A plugin whose shape is the pod's labels."""
 
     def shape(self, cycle, view):
         return tuple(sorted((cycle.pod.metadata.labels or {}).items())) or None
 
-    def dependence(self, cycle):
-        return Dependence(Scope.CLUSTER) if "live" in (cycle.pod.metadata.labels or {}) else ON_NODE
-
 
 def test_a_remembered_plan_is_the_one_that_would_be_made(monkeypatch):
     remembering, forgetful = runner(Shaped("A"), Shaped("B")), runner(Shaped("A"), Shaped("B"))
-    pods = [builders.pod(labels=labels) for labels in ({}, {"a": "1"}, {"a": "2"}, {"live": "1"})]
+    pods = [builders.pod(labels=labels) for labels in ({}, {"a": "1"}, {"a": "2"})]
     for pod in (*pods, *pods):
         for skipped in (frozenset(), frozenset("A")):
             filtered = PreFiltered(SUCCESS, skipped)
@@ -152,10 +159,24 @@ def test_a_remembered_plan_is_the_one_that_would_be_made(monkeypatch):
                 patch.setattr(runner_module, "_PLANS_MAX", 0)
                 assert plan == forgetful.plan(Cycle(pod, 0), None, filtered)
     kept = [remembering.plan(Cycle(pod, 0), None, PreFiltered(SUCCESS)) for pod in pods]
-    assert [plan.shape is None for plan in kept] == [True, False, False, False]
+    assert [plan.shape is None for plan in kept] == [True, False, False]
     assert kept[1] is remembering.plan(Cycle(pods[1], 0), None, PreFiltered(SUCCESS))
     assert kept[1].shape != kept[2].shape
-    assert kept[3].unremembered_filters == tuple(remembering.plugins.values())
+
+
+def test_a_plan_has_the_filters_before_the_facts_the_facts_and_the_filters_after_them():
+    first, slots, zoned, late, emptier = Shaped("First"), Slots(), Zoned(), Shaped("Late"), Emptier()
+    prefer, scaled = Prefer(name="Plain"), Scaled()
+    asked = runner(scaled, first, slots, prefer, zoned, late, emptier)
+    plan = asked.plan(cycle(builders.pod(labels={"a": "1"})), None, PreFiltered(SUCCESS))
+    assert plan.filters == (first, slots)
+    assert plan.fact_plugins == (zoned, emptier)
+    assert plan.fact_filters == ((0, zoned),)
+    assert plan.late_filters == (late,)
+    assert plan.fact_scorers == ((1, emptier),)
+    assert (plan.scorers, plan.normalizing) == ((prefer, scaled), (scaled,))
+    without = asked.plan(cycle(builders.pod(labels={"a": "1"})), None, PreFiltered(SUCCESS, frozenset({"Zoned"})))
+    assert (without.filters, without.fact_plugins, without.late_filters) == ((first, slots, late), (emptier,), ())
 
 
 def test_a_cycle_keeps_slots_by_type():
@@ -169,7 +190,8 @@ def test_a_cycle_keeps_slots_by_type():
 
 def test_extension_points_are_recognized():
     assert extension_points(TinyDevices()) == ("PreEnqueue", "PreFilter", "Filter", "Reserve", "PreBind")
-    assert extension_points(Prefer()) == ("Score",)
+    assert extension_points(Prefer()) == extension_points(Emptier()) == ("Score",)
+    assert extension_points(Zoned()) == ("Filter",)
     assert extension_points(Helper()) == ("PostFilter",)
     assert extension_points(Patience()) == ("Permit",)
     assert extension_points(Gate()) == ("PreEnqueue",)

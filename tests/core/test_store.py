@@ -137,17 +137,6 @@ def test_claims_of_a_pod_are_those_with_names(store):
     assert store.claim_users() == {}
 
 
-def test_domains_follow_labels(store):
-    node = builders.node("a", labels={"zone": "x"})
-    store.observe_node(node)
-    store.observe_node(builders.node("b", labels={"zone": "x"}))
-    assert list(store.nodes_in_domain("zone", node)) == ["a", "b"]
-    moving = builders.node("b", labels={"zone": "y"})
-    assert touched(store, lambda: store.observe_node(moving)) == ["a", "b"]
-    assert list(store.nodes_in_domain("zone", node)) == ["a"]
-    assert list(store.nodes_in_domain("zone", builders.node("c"))) == ["c"]
-
-
 # The overlay
 
 

@@ -10,7 +10,16 @@ import sys
 import pytest
 
 from scheduler.framework import api
-from scheduler.framework.api import FilterPlugin, PostFilterPlugin, PreEnqueuePlugin, PreFilterPlugin, ScorePlugin
+from scheduler.framework.api import (
+    FactFilterPlugin,
+    FactScorePlugin,
+    FilterPlugin,
+    NormalizeScorePlugin,
+    PostFilterPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    ScorePlugin,
+)
 from scheduler.model.label_selectors import parse_label_selector
 from scheduler.plugins import default_plugins
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -55,7 +64,7 @@ def test_arguments_reach_the_plugin() -> None:
 
 @plugins
 def test_whoever_can_reject_a_pod_says_what_wakes_it(plugin) -> None:
-    if isinstance(plugin, PreEnqueuePlugin | PreFilterPlugin | FilterPlugin):
+    if isinstance(plugin, PreEnqueuePlugin | PreFilterPlugin | FilterPlugin | FactFilterPlugin):
         assert plugin.wakes_on
 
 
@@ -98,9 +107,10 @@ def test_header_names_the_extension_points_the_class_has(plugin) -> None:
     points = {
         "PreEnqueue": PreEnqueuePlugin,
         "PreFilter": PreFilterPlugin,
-        "Filter": FilterPlugin,
+        "Filter": FilterPlugin | FactFilterPlugin,
         "PostFilter": PostFilterPlugin,
-        "Score": ScorePlugin,
+        "Score": ScorePlugin | FactScorePlugin,
+        "NormalizeScore": NormalizeScorePlugin | FactScorePlugin,
     }
     for point, protocol in points.items():
         assert (point in named.split(", ")) is isinstance(plugin, protocol), point

@@ -1,0 +1,96 @@
+"""Which plugins take part in a cycle, and under which key their answers are remembered.
+
+Not here: making a plan and calling its plugins (`runner`), remembering (`core.feasibility`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from scheduler.framework.api import (
+    FactFilterPlugin,
+    FactPlugin,
+    FactScorePlugin,
+    FilterPlugin,
+    NormalizeScorePlugin,
+    ScorePlugin,
+)
+from scheduler.framework.status import Status
+from scheduler.model.keys import NodeName
+
+Facts: TypeAlias = tuple[Hashable, ...]
+"""What the fact plugins of a plan read of a node, in their order."""
+
+
+class PreFiltered(Struct, frozen=True):
+    """The merged results of all plugins' PreFilter.
+
+    Args:
+        skipped: Names of plugins whose filter and score are not called in this cycle.
+        node_names: The only nodes worth filtering, None for all.
+        narrowing: Names of the plugins that named nodes.
+        possible_nodes: No other node fits; None when that is not known.
+    """
+
+    status: Status
+    skipped: frozenset[str] = frozenset()
+    node_names: frozenset[NodeName] | None = None
+    narrowing: tuple[str, ...] = ()
+    possible_nodes: frozenset[NodeName] | None = None
+
+
+class Shape:
+    """Everything besides nodes on which the answers about a pod depend. Hashed once, because it is looked up often."""
+
+    __slots__ = ("_hash", "_parts", "scheduler_name")
+
+    def __init__(self, scheduler_name: str, *parts: Hashable) -> None:
+        self.scheduler_name: Final = scheduler_name
+        self._parts: Final = parts
+        self._hash: Final = hash((scheduler_name, parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Shape)
+            and self._hash == other._hash
+            and self.scheduler_name == other.scheduler_name
+            and self._parts == other._parts
+        )
+
+    def __repr__(self) -> str:
+        return f"Shape({self.scheduler_name}, {self._parts})"
+
+
+class Plan(Struct, frozen=True):
+    """Which plugins take part in one cycle.
+
+    Args:
+        shape: Key under which verdicts and scores are remembered; None: not at all.
+        filters: Asked first; all that there are where no plugin filters by facts.
+        fact_plugins: Whose facts are found out of a node that these let through.
+        fact_filters, fact_scorers: Those of them that judge facts, each with its place in `fact_plugins`.
+        late_filters: Asked after the facts have passed.
+        scorers: Those that do not normalize, then those that do.
+        plain_scorers: How many do not normalize.
+    """
+
+    shape: Shape | None
+    filters: tuple[FilterPlugin, ...] = ()
+    fact_plugins: tuple[FactPlugin, ...] = ()
+    fact_filters: tuple[tuple[int, FactFilterPlugin], ...] = ()
+    fact_scorers: tuple[tuple[int, FactScorePlugin], ...] = ()
+    late_filters: tuple[FilterPlugin, ...] = ()
+    scorers: tuple[ScorePlugin, ...] = ()
+    plain_scorers: int = 0
+
+    @property
+    def normalizing(self) -> tuple[NormalizeScorePlugin, ...]:
+        return self.scorers[self.plain_scorers :]  # type: ignore[return-value]
