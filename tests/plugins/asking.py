@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.framework.api import NormalizeScorePlugin
 from scheduler.framework.status import Code
 from tests.plugins.cluster import Cluster, cycle_of
 
@@ -30,5 +31,6 @@ def scores(plugin, one, *infos):
         raw = {info.name: 0 for info in infos}
     else:
         raw = {info.name: plugin.score(cycle, info, VIEW) for info in infos}
-    plugin.normalize_score(cycle, raw)
+    if isinstance(plugin, NormalizeScorePlugin):
+        plugin.normalize_score(cycle, raw)
     return list(raw.values())
