@@ -173,12 +173,13 @@ def test_a_plugin_is_known_to_the_list_of_plugins_only() -> None:
     """Nobody else of the product imports a plugin's module, but for those who share DynamicResources' knowledge."""
     plugins = "scheduler/plugins/"
     beside = ("node_resources_fit.py", "dynamic_resources/", "volume_binding/")
+    shared = ("normalize", "scoring_strategies")
     importers = set()
     for path in MODULES:
         for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scheduler.plugins."):
                 importers.add((name_of(path), (node.module or "").split(".")[2]))
-    importers = {(who, whom) for who, whom in importers if whom != "normalize" and who != f"{plugins}__init__.py"}
+    importers = {(who, whom) for who, whom in importers if whom not in shared and who != f"{plugins}__init__.py"}
     others = {(who, whom) for who, whom in importers if not who.startswith(tuple(plugins + name for name in beside))}
     assert others <= {("scheduler/offline/reasons.py", "dynamic_resources")}, MORE
 

@@ -238,6 +238,14 @@ class PodSpec(Record, frozen=True):
     host_users: bool | None = None
 
 
+class ContainerStatus(Record, frozen=True):
+    """What the kubelet says of a container's requests: those it was admitted with, and those it runs with."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, str | int | float] | None = None
+
+
 class PodCondition(Record, frozen=True):
     type: str
     status: str = ""
@@ -283,6 +291,10 @@ class PodStatus(Record, frozen=True):
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] | None = None
     extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
     node_allocatable_resource_claim_statuses: tuple[NodeAllocatableClaim, ...] | None = None
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, str | int | float] | None = None
 
 
 class Pod(Record, frozen=True):

@@ -15,7 +15,7 @@ Cost: pods that ask for the same amounts share one computation and its (never ch
 the containers. Texts are parsed once per distinct text.
 
 Source: k8s.io/component-helpers resource/helpers.go (PodRequests, AggregateContainerRequests) and
-pkg/scheduler/framework/types.go (SetMaxResource) v1.36.3. In-place resize (status resources) is not read.
+pkg/scheduler/framework/types.go (CalculateResource, SetMaxResource) v1.36.3.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def parse_nano(amount: Amount) -> int | None:
 
 def is_scalar_resource(name: str) -> bool:
     """Whether `name` is counted on nodes besides cpu, memory and ephemeral-storage (IsScalarResourceName)."""
-    return "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
+    return ("/" in name and (not name.startswith("requests.") or "kubernetes.io/" in name)) or name.startswith(
+        ("hugepages-", "attachable-volumes-")
+    )
 
 
 def is_extended_resource(name: str) -> bool:
@@ -93,7 +95,9 @@ class PodAmounts:
         requests: What the pod needs of its node: cpu in milli, others in base units; names asked with 0 are kept. The
             pod itself (`pods`) is not in here.
         scoring: The same, but a container that asks for no cpu or memory counts 100 milli and 200 MiB. Scores use these
-            amounts, so that pods without requests spread, too (upstream's NonZeroRequested).
+            amounts, so that pods without requests spread, too (upstream's NonZeroRequested). With pod-level requests
+            only a resource counts so that nothing of the pod asks for.
+        scoring_itself: The same for the pod that is being scored: upstream leaves pod-level requests out there.
         needed: `requests` without zeros: cpu, memory, ephemeral-storage, then others by name.
         problems: One sentence for each request that is no quantity; empty for every pod an API server accepted.
         short_at_pod_level: The first resource of which containers and claims together ask for more than the pod-level
@@ -102,6 +106,7 @@ class PodAmounts:
 
     requests: Mapping[str, int]
     scoring: Mapping[str, int]
+    scoring_itself: Mapping[str, int]
     needed: tuple[tuple[str, int], ...]
     problems: tuple[str, ...]
     short_at_pod_level: str | None = None
@@ -119,13 +124,17 @@ def pod_amounts(pod: Pod) -> PodAmounts:
 def amounts_with_claims(pod: Pod, claims: Iterable[NodeAllocatableClaim]) -> PodAmounts:
     """What `pod` takes of its node: the requests of its containers, and what its claims take."""
     taken = tuple([item for one in claims for item in (one.resources or {}).items()])
-    return _amounts(asked_in_spec(pod)._replace(claims=taken))
+    return _amounts(_asked_by_status(pod)._replace(claims=taken))
 
 
 def counted_amounts(pod: Pod) -> PodAmounts:
-    """What a pod on a node takes of it, with the claims that its status lists."""
+    """What a pod on a node takes of it, with the claims that its status lists.
+
+    While a container is resized it counts with the largest of what is wanted, admitted and in effect; what is wanted is
+    left out once the kubelet has said that it can never be.
+    """
     claims = pod.status.node_allocatable_resource_claim_statuses
-    return amounts_with_claims(pod, claims) if claims else pod_amounts(pod)
+    return amounts_with_claims(pod, claims) if claims else _amounts(_asked_by_status(pod))
 
 
 def take_the_same(left: Iterable[NodeAllocatableClaim], right: Iterable[NodeAllocatableClaim]) -> bool:
@@ -155,6 +164,54 @@ def asked_in_spec(pod: Pod) -> Asked:
     )
 
 
+def _asked_by_status(pod: Pod) -> Asked:
+    asked, spec, status = asked_in_spec(pod), pod.spec, pod.status
+    if not (status.container_statuses or status.init_container_statuses or status.resources):
+        return asked
+    known = {one.name: one for one in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
+    pending = next((one for one in status.conditions or () if one.type == "PodResizePending"), None)
+    is_infeasible = pending is not None and pending.reason == "Infeasible"
+
+    def effective(container: Container, amounts: _Amounts) -> _Amounts:
+        found = known.get(container.name)
+        if found is None or found.resources is None:
+            return amounts
+        return _largest(amounts, found.resources.requests or {}, found.allocated_resources or {}, is_infeasible)
+
+    pod_level = asked.pod_level
+    if status.resources is not None and _has_pod_level(pod_level):
+        actuated, admitted = status.resources.requests or {}, status.allocated_resources or {}
+        largest = dict(_largest(pod_level, actuated, admitted, is_infeasible))
+        pod_level = tuple([(name, largest.get(name, 0)) for name, _ in pod_level])
+    containers = zip(spec.containers or (), asked.containers, strict=True)
+    init_containers = zip(spec.init_containers or (), asked.init_containers, strict=True)
+    return Asked(
+        tuple([effective(container, amounts) for container, amounts in containers]),
+        # An init container that ends is not resized.
+        tuple([(stays, effective(one, amounts) if stays else amounts) for one, (stays, amounts) in init_containers]),
+        pod_level,
+        asked.overhead,
+    )
+
+
+def _largest(
+    wanted: _Amounts, actuated: Mapping[str, Amount], admitted: Mapping[str, Amount], is_infeasible: bool
+) -> _Amounts:
+    largest = {} if is_infeasible else dict(wanted)
+    for amounts in (actuated, admitted):
+        if amounts == largest:
+            continue  # nearly always
+        for name, amount in amounts.items():
+            known = largest.get(name)
+            if known is None or (parse_nano(amount) or 0) > (parse_nano(known) or 0):
+                largest[name] = amount
+    return tuple(largest.items())
+
+
+def _has_pod_level(amounts: _Amounts) -> bool:
+    return any(name in _POD_LEVEL or name.startswith("hugepages-") for name, _ in amounts)
+
+
 def node_allocatable(node: Node) -> dict[str, int]:
     """`status.allocatable` of counted resources and `pods`, in the units of `PodAmounts.requests`, rounded up too."""
     nano = {
@@ -176,8 +233,13 @@ def _amounts(asked: Asked) -> PodAmounts:
     requests = _rounded(total)
     needed = [(name, amount) for name, amount in requests.items() if amount > 0]
     needed.sort(key=lambda item: (_ORDER.get(item[0], len(_ORDER)), item[0]))
-    short = _short_at_pod_level(asked, total) if asked.pod_level else None
-    return PodAmounts(requests, _rounded(_sum_nano(asked, _SCORING_DEFAULTS)), tuple(needed), _problems(asked), short)
+    scoring = scoring_itself = _rounded(_sum_nano(asked._replace(pod_level=()), _SCORING_DEFAULTS))
+    short = None
+    if _has_pod_level(asked.pod_level):
+        missing = {name: amount for name, amount in _SCORING_DEFAULTS.items() if name not in total}
+        scoring = _rounded(_sum_nano(asked, missing))
+        short = _short_at_pod_level(asked, total)
+    return PodAmounts(requests, scoring, scoring_itself, tuple(needed), _problems(asked), short)
 
 
 def _short_at_pod_level(asked: Asked, total: Mapping[str, int]) -> str | None:

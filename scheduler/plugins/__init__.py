@@ -21,6 +21,7 @@ from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeNamePlugin
 from scheduler.plugins.node_ports import NodePorts
+from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.own_nodes import OwnNodes
@@ -73,7 +74,7 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
         weight=2,
     ),
     Row("DefaultPreemption", "preEnqueue postFilter"),
-    Row("NodeResourcesBalancedAllocation", "preScore score", weight=1),
+    Row("NodeResourcesBalancedAllocation", "preScore score", NodeResourcesBalancedAllocation, weight=1),
     Row("ImageLocality", "score", weight=1),
     Row("DefaultBinder", "bind"),
     Row("NodeDeclaredFeatures", "preFilter filter", NodeDeclaredFeatures),

@@ -1,13 +1,13 @@
-"""NodeResourcesFit: pods go where their requests fit, and rather where more is left.
+"""NodeResourcesFit: pods go where their requests fit, and rather where more (or less) is left.
 
 Extension points: PreFilter, Filter, PreScore, Score, RequeueHints.
 Reads: pod requests, node allocatable and the sums of its pods, device classes' extended resources.  Writes: nothing.
-Upstream: pkg/scheduler/framework/plugins/noderesources (fit.go, least_allocated.go: same verdicts, scores, reasons).
+Upstream: pkg/scheduler/framework/plugins/noderesources (fit.go, resource_allocation.go: same verdicts and scores).
 
 Reasons come in a fixed order (pods, cpu, memory, ephemeral-storage, then others by name), where upstream's order of
 scalar resources is random. If a DeviceClass stands behind a resource that a node has none of, DynamicResources decides,
 and the resource is no part of the score (upstream counts the matching devices if it is configured to). A deleted pod
-wakes only pods that now fit on its node; upstream wakes all.
+wakes only pods that now fit on its node; upstream wakes all. Hints pass over ignored resources as the Filter does.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 from scheduler.model.resources import (
-    CPU,
-    MEMORY,
     PODS,
     PodAmounts,
+    is_extended_resource,
     is_scalar_resource,
     is_served_resource,
     node_allocatable,
@@ -42,21 +41,33 @@ from scheduler.model.resources import (
 )
 from scheduler.plugins.dynamic_resources.extended_resources import class_by_resource
 from scheduler.plugins.dynamic_resources.hints import touches_resources
-from scheduler.plugins.normalize import NODE_SCORE_MAX
+from scheduler.plugins.scoring_strategies import (
+    LEAST_ALLOCATED_CPU_AND_MEMORY,
+    ScoringStrategy,
+    Usage,
+    strategy_errors,
+    strategy_score,
+)
+from scheduler.validation.field_errors import FieldError, invalid
+from scheduler.validation.names import check_text, label_key
 
 NAME: Final = "NodeResourcesFit"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFit:
-    """Reject nodes without room for the pod; score by the share left unused (LeastAllocated).
+    """Reject nodes without room for the pod; score by how much of them is used.
 
     Args:
-        resources: Names and weights of the resources that scores are made of.
+        ignored_resources: Extended resources that reject no node, because somebody else looks after them.
+        ignored_resource_groups: The same for all extended resources of a domain (the part before the slash).
+        scoring_strategy: Of which resources scores are made, and how.
     """
 
     weight: int = 1
-    resources: tuple[tuple[str, int], ...] = ((CPU, 1), (MEMORY, 1))
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy = LEAST_ALLOCATED_CPU_AND_MEMORY
     name: str = NAME
     wakes_on: tuple[tuple[Resource, Action], ...] = (
         (Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
@@ -74,7 +85,8 @@ class NodeResourcesFit:
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         amounts = cycle.get(PodAmounts)
-        return amounts.needed, tuple(amounts.scoring.get(name, 0) for name, _ in self.resources)
+        asked = amounts.scoring_itself
+        return amounts.needed, tuple([asked.get(one.name, 0) for one in self.scoring_strategy.resources])
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         allocatable, requested = node.allocatable, node.requested
@@ -82,7 +94,7 @@ class NodeResourcesFit:
         is_unresolvable = False
         if len(node.pods) + 1 > allocatable.get(PODS, 0):
             reasons.append("Too many pods")
-        for name, amount in cycle.get(PodAmounts).needed:
+        for name, amount in self._looked_at(cycle.get(PodAmounts)):
             total = allocatable.get(name, 0)
             if amount > total - requested.get(name, 0):
                 if not total and is_served_by_devices(name, view):
@@ -98,18 +110,15 @@ class NodeResourcesFit:
         return SUCCESS
 
     def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
-        """Percent left unused after placing the pod, averaged over `resources` by weight; 0..100."""
-        scoring = cycle.get(PodAmounts).scoring
-        weighted = weights = 0
-        for name, weight in self.resources:
-            asked = scoring.get(name, 0)
-            total = node.allocatable.get(name, 0)
-            if not total or (not asked and is_scalar_resource(name)):
-                continue
-            used = node.scoring_requested.get(name, 0) + asked
-            weighted += weight * ((total - used) * NODE_SCORE_MAX // total if used <= total else 0)
-            weights += weight
-        return weighted // weights if weights else 0
+        """How full the node is with the pod, by the strategy; 0..100."""
+        asked, allocatable, requested = cycle.get(PodAmounts).scoring_itself, node.allocatable, node.scoring_requested
+        usages: list[Usage] = []
+        for resource in self.scoring_strategy.resources:
+            name = resource.name
+            amount, total = asked.get(name, 0), allocatable.get(name, 0)
+            if total and (amount or not is_scalar_resource(name)) and name != PODS:
+                usages.append(Usage(requested.get(name, 0) + amount, total, resource.weight))
+        return strategy_score(self.scoring_strategy, usages)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when it fits on a node that is new, has grown, or that a pod has left or shrunk on.
@@ -120,13 +129,50 @@ class NodeResourcesFit:
             case DeviceClass():
                 return Hint.QUEUE if touches_resources(pod, change) else Hint.SKIP
             case Node() as node:
-                return Hint.QUEUE if _is_helped_by_node(pod, node, change.old, view) else Hint.SKIP
+                return Hint.QUEUE if self._is_helped_by_node(pod, node, change.old, view) else Hint.SKIP
             case Pod() as changed if changed.uid == pod.uid:
                 return Hint.QUEUE
             case Pod() as changed:
-                return Hint.QUEUE if _has_room_after(change, changed, pod, view) else Hint.SKIP
+                return Hint.QUEUE if self._has_room_after(change, changed, pod, view) else Hint.SKIP
             case _:
                 return Hint.SKIP
+
+    def _looked_at(self, amounts: PodAmounts) -> tuple[tuple[str, int], ...]:
+        if not self.ignored_resources and not self.ignored_resource_groups:
+            return amounts.needed
+        return tuple(
+            (name, amount)
+            for name, amount in amounts.needed
+            if not is_extended_resource(name)
+            or (name not in self.ignored_resources and name.partition("/")[0] not in self.ignored_resource_groups)
+        )
+
+    def _is_helped_by_node(self, pod: Pod, node: Node, old: object | None, view: ClusterView) -> bool:
+        now = node_allocatable(node)
+        asked = self._looked_at(pod_amounts(pod))
+        needed = [(name, amount) for name, amount in asked if now.get(name) or not is_served_by_devices(name, view)]
+        if now.get(PODS, 0) < 1 or any(amount > now.get(name, 0) for name, amount in needed):
+            return False
+        if not isinstance(old, Node):
+            return True
+        before = node_allocatable(old)
+        if any(now.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in needed))):
+            return True
+        # What the node's device plugin had before, devices may serve now.
+        return any(before.get(name) and not now.get(name) and is_served_by_devices(name, view) for name, _ in asked)
+
+    def _has_room_after(self, change: ClusterEvent, changed: Pod, pod: Pod, view: ClusterView) -> bool:
+        """Whether `pod` fits on the node that `changed` left or shrank on. Yes where that is not known."""
+        if change.resource is not Resource.ASSIGNED_POD:
+            return False
+        node = view.node_infos.get(changed.node_name) if changed.node_name is not None else None
+        if node is None or node.pods.get(changed.uid) is not change.new:
+            return True
+        return len(node.pods) < node.allocatable.get(PODS, 0) and all(
+            amount <= node.allocatable.get(name, 0) - node.requested.get(name, 0)
+            for name, amount in self._looked_at(pod_amounts(pod))
+            if node.allocatable.get(name) or not is_served_by_devices(name, view)
+        )
 
 
 def is_served_by_devices(resource: str, view: ClusterView) -> bool:
@@ -138,30 +184,14 @@ def is_served_by_devices(resource: str, view: ClusterView) -> bool:
     )
 
 
-def _is_helped_by_node(pod: Pod, node: Node, old: object | None, view: ClusterView) -> bool:
-    now = node_allocatable(node)
-    asked = pod_amounts(pod).needed
-    needed = tuple((name, amount) for name, amount in asked if now.get(name) or not is_served_by_devices(name, view))
-    if now.get(PODS, 0) < 1 or any(amount > now.get(name, 0) for name, amount in needed):
-        return False
-    if not isinstance(old, Node):
-        return True
-    before = node_allocatable(old)
-    if any(now.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in needed))):
-        return True
-    # What the node's device plugin had before, devices may serve now.
-    return any(before.get(name) and not now.get(name) and is_served_by_devices(name, view) for name, _ in asked)
-
-
-def _has_room_after(change: ClusterEvent, changed: Pod, pod: Pod, view: ClusterView) -> bool:
-    """Whether `pod` fits on the node that `changed` left or shrank on. Yes where that is not known."""
-    if change.resource is not Resource.ASSIGNED_POD:
-        return False
-    node = view.node_infos.get(changed.node_name) if changed.node_name is not None else None
-    if node is None or node.pods.get(changed.uid) is not change.new:
-        return True
-    return len(node.pods) < node.allocatable.get(PODS, 0) and all(
-        amount <= node.allocatable.get(name, 0) - node.requested.get(name, 0)
-        for name, amount in pod_amounts(pod).needed
-        if node.allocatable.get(name) or not is_served_by_devices(name, view)
-    )
+def argument_errors(plugin: NodeResourcesFit) -> list[FieldError]:
+    """What is wrong with the plugin's arguments, by paths within them, in upstream's words."""
+    errors: list[FieldError] = []
+    for index, resource in enumerate(plugin.ignored_resources):
+        errors += check_text(label_key, resource, f"ignoredResources[{index}]")
+    for index, group in enumerate(plugin.ignored_resource_groups):
+        path = f"ignoredResourceGroups[{index}]"
+        if "/" in group:
+            errors.append(invalid(path, group, "resource group name can't contain '/'"))
+        errors += check_text(label_key, group, path)
+    return errors + strategy_errors("scoringStrategy", plugin.scoring_strategy)

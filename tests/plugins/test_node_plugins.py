@@ -273,30 +273,6 @@ def test_node_affinity_score_fails_on_a_preference_that_cannot_be_read() -> None
     assert status.message.startswith("[0].matchExpressions[0].values")
 
 
-@pytest.mark.parametrize(
-    ("one", "allocatable", "running", "want"),
-    [
-        pytest.param({"cpu": "1", "memory": "1Gi"}, {"cpu": "4", "memory": "4Gi"}, {}, 75, id="a-quarter-used"),
-        pytest.param({"cpu": "1", "memory": "1Gi"}, {"cpu": "4", "memory": "2Gi"}, {}, 62, id="mean-rounded-down"),
-        pytest.param({"cpu": "1", "memory": "1Gi"}, {"cpu": "4", "memory": "4Gi"}, {"cpu": "1"}, 60, id="others-count"),
-        pytest.param({}, {"cpu": "1", "memory": "400Mi"}, {}, 70, id="no-requests-count-as-100m-and-200Mi"),
-        pytest.param({"cpu": "1"}, {"cpu": "4"}, {}, 75, id="a-resource-the-node-lacks-is-left-out"),
-        pytest.param({"cpu": "4"}, {"cpu": "4", "memory": "200Mi"}, {"cpu": "1"}, 0, id="overcommitted-is-0"),
-        pytest.param({"cpu": "1"}, {}, {}, 0, id="nothing-known-is-0"),
-    ],
-)
-def test_fit_scores_what_is_left(one, allocatable, running, want) -> None:
-    pods = [requesting(running, "other")] if running else []
-    assert scores(NodeResourcesFit(), requesting(one), node_info(allocatable=allocatable, pods=pods)) == [want]
-
-
-def test_fit_scores_configured_resources_only_when_asked_for() -> None:
-    plugin = NodeResourcesFit(resources=(("cpu", 1), (GPU, 3)))
-    info = node_info(allocatable={"cpu": "4", GPU: "4"})
-    assert scores(plugin, requesting({"cpu": "1"}), info) == [75]
-    assert scores(plugin, requesting({"cpu": "1", GPU: "4"}), info) == [75 // 4]
-
-
 ASSIGNED = pod("other", nodeName="node")
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import (
+    counted_amounts,
     is_extended_resource,
     node_allocatable,
     pod_amounts,
@@ -215,3 +216,89 @@ def test_node_sums_do_not_remember_who_came_and_went(models, rnd) -> None:
             fresh.add_pod(running)  # the same pod again counts once
     assert (info.requested, info.scoring_requested) == (fresh.requested, fresh.scoring_requested)
     assert info.requested.get("pods", 0) == len(info.pods)
+
+
+# --- resizing in place ------------------------------------------------------------------------------------------------
+
+
+def reported(running=None, admitted=None, name="c"):
+    """What the kubelet says of a container."""
+    resources = {"requests": running} if running is not None else None
+    return {"name": name, "resources": resources, "allocatedResources": admitted}
+
+
+INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
+TWO = {"containers": [container(cpu="2")]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "want"),
+    [
+        pytest.param(TWO, {"containerStatuses": [reported({"cpu": "1"})]}, 2000, id="growing"),
+        pytest.param(TWO, {"containerStatuses": [reported({"cpu": "3"}, {"cpu": "2"})]}, 3000, id="shrinking"),
+        pytest.param(TWO, {"containerStatuses": [reported({"cpu": "1"}, {"cpu": "2500m"})]}, 2500, id="admitted"),
+        pytest.param(TWO, {"containerStatuses": [reported(None, {"cpu": "3"})]}, 2000, id="nothing-runs-yet"),
+        pytest.param(TWO, {"containerStatuses": [reported({"cpu": "3"}, name="d")]}, 2000, id="another-container"),
+        pytest.param(TWO, {"containerStatuses": [reported({"cpu": "?"})]}, 2000, id="unreadable-is-nothing"),
+        pytest.param(
+            TWO, {"containerStatuses": [reported({"cpu": "1"}, {"cpu": "1"})], "conditions": DEFERRED}, 2000, id="later"
+        ),
+        pytest.param(
+            TWO,
+            {"containerStatuses": [reported({"cpu": "1"}, {"cpu": "1"})], "conditions": INFEASIBLE},
+            1000,
+            id="never",
+        ),
+        pytest.param(
+            {"initContainers": [container("Always", cpu="2")]},
+            {"initContainerStatuses": [reported({"cpu": "3"})]},
+            3000,
+            id="a-sidecar-is-resized",
+        ),
+        pytest.param(
+            {"initContainers": [container(cpu="2")]},
+            {"initContainerStatuses": [reported({"cpu": "3"})]},
+            2000,
+            id="an-init-container-that-ends-is-not",
+        ),
+        pytest.param(
+            {**TWO, "resources": {"requests": {"cpu": "4"}}},
+            {"resources": {"requests": {"cpu": "5"}}, "allocatedResources": {"cpu": "6"}},
+            6000,
+            id="the-pod-as-a-whole",
+        ),
+        pytest.param(
+            {**TWO, "resources": {"requests": {"cpu": "4"}}},
+            {"resources": {"requests": {"cpu": "3"}}, "conditions": INFEASIBLE},
+            3000,
+            id="the-pod-as-a-whole-never",
+        ),
+        pytest.param(
+            TWO, {"resources": {"requests": {"cpu": "5"}}}, 2000, id="a-status-without-pod-level-requests-is-nothing"
+        ),
+    ],
+)
+def test_a_pod_that_is_resized_counts_with_the_largest(spec, status, want) -> None:
+    one = pod(**spec, status=status)
+    assert counted_amounts(one).requests == {"cpu": want}
+    assert pod_amounts(one).requests == pod_amounts(pod(**spec)).requests
+
+
+@pytest.mark.parametrize(
+    ("level", "containers", "scoring"),
+    [
+        pytest.param({}, [container(), container(cpu="1")], {"cpu": 1100, "memory": 400 * 2**20}, id="none"),
+        pytest.param({"cpu": "2"}, [container(), container(cpu="1")], {"cpu": 2000, "memory": 400 * 2**20}, id="cpu"),
+        pytest.param(
+            {"memory": "1Gi"}, [container(), container(cpu="1")], {"cpu": 1000, "memory": 2**30}, id="asked-somewhere"
+        ),
+        pytest.param({"hugepages-2Mi": "2Mi"}, [container()],
+                     {"cpu": 100, "memory": 200 * 2**20, "hugepages-2Mi": 2**21}, id="hugepages"),
+        pytest.param({GPU: "1"}, [container()], {"cpu": 100, "memory": 200 * 2**20}, id="not-a-pod-level-resource"),
+    ],
+)  # fmt: skip
+def test_what_is_assumed_beside_pod_level_requests(level, containers, scoring) -> None:
+    amounts = pod_amounts(pod(resources={"requests": level}, containers=containers))
+    assert amounts.scoring == scoring
+    assert amounts.scoring_itself == pod_amounts(pod(containers=containers)).scoring
