@@ -13,7 +13,7 @@ from typing import Final
 
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.status import SKIP, SUCCESS, Status
+from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
@@ -42,11 +42,7 @@ class TaintToleration:
         return SUCCESS if find_untolerated(node.node, cycle.pod) is None else Status.unresolvable(REASON)
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
-        # Without soft taints all nodes would get the same 100.
-        has_soft_taint = any(
-            taint.effect == PREFER_NO_SCHEDULE for node in nodes for taint in node.node.spec.taints or ()
-        )
-        return SUCCESS if has_soft_taint else SKIP
+        return SUCCESS  # upstream's never skips: without soft taints every node has 100, which its totals contain
 
     def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
         """The number of PreferNoSchedule taints the pod does not tolerate."""

@@ -10,14 +10,11 @@ import pytest
 from tests.plugins.recorded_cases import PARTS, differences, recorded
 
 _ALL = " ".join(PARTS)
-_SCORES = "NodeResourcesBalancedAllocation, ImageLocality"
+_SCORES = "ImageLocality"
 UNEQUAL: dict[str, tuple[str, str]] = {
-    "resources": ("nodes scores choices message", f"NodeResourcesFit's newer rules, {_SCORES}"),
-    "scoring": ("nodes scores choices message", f"plugins' arguments, {_SCORES}"),
-    "ports": ("scores", _SCORES),
-    "nodeaffinity": ("nodes scores choices message", f"addedAffinity, {_SCORES}"),
-    "taints": ("scores choices", f"TaintToleration's scores, {_SCORES}"),
-    "small": ("scores", _SCORES),
+    "resources": ("nodes scores choices message", "plugins' arguments"),
+    "scoring": ("scores choices", "plugins' arguments"),
+    "nodeaffinity": ("nodes scores choices message", "plugins' arguments"),
     "spread": (_ALL, f"PodTopologySpread, {_SCORES}"),
     "interpod": (_ALL, f"InterPodAffinity, {_SCORES}"),
     "images": ("scores choices", "ImageLocality"),
@@ -25,7 +22,6 @@ UNEQUAL: dict[str, tuple[str, str]] = {
     "restrictions": (_ALL, "VolumeRestrictions"),
     "zone": (_ALL, "VolumeZone"),
     "limits": (_ALL, "NodeVolumeLimits"),
-    "features": ("scores choices", _SCORES),
     "preemption": (_ALL, "what the other families lack"),
     "config": (_ALL, "profiles"),
     "mixed": (_ALL, "what the other families lack"),
