@@ -106,10 +106,9 @@ class SchedulerApp:
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None
         self.metrics = Metrics(self._observed)
-        name = self.config.scheduler_names[0]
         self._events = EventSeries(
-            name,
-            f"{name}-{os.uname().nodename}"[:128],
+            self.config.scheduler_names,
+            os.uname().nodename,
             per_second=self.config.events_per_second,
             burst=self.config.events_burst,
         )

@@ -85,7 +85,10 @@ class Outbox:
     def report_on_pod(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
         """An event about `pod`; `kind` is "Normal" or "Warning". Long notes are cut as upstream cuts them."""
         meta = pod.metadata
-        self.report(RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, cut_note(note)))
+        note, reporter = cut_note(note), pod.spec.scheduler_name
+        self.report(
+            RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, note, reporter=reporter)
+        )
 
     def report_on_claim(self, claim: ResourceClaim, reason: str, action: str, note: str) -> None:
         """A warning about `claim`, cut likewise."""

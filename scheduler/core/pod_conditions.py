@@ -76,7 +76,12 @@ class PodConditions:
         if nominated_node is None and (self._asked.get(pod.uid) or _condition(pod)) == why:
             return
         self._asked[pod.uid] = why
-        self._patch(PatchPodStatus(pod.key, pod.uid, why.reason, why.message, nominated_node), 1)
+        self._patch(
+            PatchPodStatus(
+                pod.key, pod.uid, why.reason, why.message, nominated_node, generation=pod.metadata.generation
+            ),
+            1,
+        )
 
     def _patch(self, patch: PatchPodStatus, attempt: int) -> None:
         self._outbox.ask(patch, partial(self._patched, patch, attempt))

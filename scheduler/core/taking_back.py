@@ -156,6 +156,7 @@ class TakingBack:
             attempt.why.message,
             expect_revision=pod.metadata.revision,
             fence_ms=fence_ms,
+            generation=pod.metadata.generation,
         )
         self._pod_writes.send(fence, partial(self._settled, attempt, pod.uid, fence_ms))
 

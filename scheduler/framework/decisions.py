@@ -135,6 +135,7 @@ class PatchPodStatus(Struct, frozen=True):
         expect_revision: Only when the pod still has it; None: whatever its revision is.
         fence_ms: Unix time, whole seconds, for the condition's `lastProbeTime`; together with `expect_revision` it
             keeps bindings that were decided before from landing (`core.taking_back`). None leaves it as it is.
+        generation: That of the pod's spec of which the condition speaks; 0 where it has none.
     """
 
     pod: PodKey
@@ -144,6 +145,7 @@ class PatchPodStatus(Struct, frozen=True):
     nominated_node: str | None = None
     expect_revision: int | None = None
     fence_ms: int | None = None
+    generation: int = 0
     id: WriteId = UNSENT
 
 
@@ -206,6 +208,7 @@ class RecordEvent(Struct, frozen=True):
     action: str  # "Binding", "Scheduling", …
     note: str
     measured: BindingWait | None = None  # not part of the event
+    reporter: str = ""  # a scheduler name; "": any
 
 
 ClaimWrite: TypeAlias = CreateClaim | AddClaimFinalizer | WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim

@@ -232,7 +232,7 @@ def _claim_status(decision: WriteClaimStatus) -> dict[str, Any]:
 
 
 def _pod_status(decision: PatchPodStatus, now_ms: int, is_transition: bool) -> dict[str, Any]:
-    condition = {
+    condition: dict[str, str | int] = {
         "type": "PodScheduled",
         "status": "False",
         "reason": decision.reason,
@@ -242,6 +242,8 @@ def _pod_status(decision: PatchPodStatus, now_ms: int, is_transition: bool) -> d
         condition["lastTransitionTime"] = format_rfc3339(now_ms // 1000)
     if decision.fence_ms is not None:
         condition["lastProbeTime"] = format_rfc3339(decision.fence_ms // 1000)
+    if decision.generation:
+        condition["observedGeneration"] = decision.generation
     status: dict[str, Any] = {"conditions": [condition]}
     if decision.nominated_node is not None:
         status["nominatedNodeName"] = decision.nominated_node or None

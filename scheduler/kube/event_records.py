@@ -17,7 +17,7 @@ equal, so `kubectl describe` shows the reason of now, not of six minutes ago.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -29,6 +29,7 @@ from scheduler.kube.requests import JSON, MERGE_PATCH
 from scheduler.model.api_rules import cut_note
 
 SERIES_WINDOW_MS: Final = 6 * 60_000
+_INSTANCE_LENGTH_MAX: Final = 128
 _API_VERSION_BY_KIND: Final = {"Pod": "v1", "ResourceClaim": "resource.k8s.io/v1"}
 
 
@@ -54,12 +55,17 @@ class _Series:
 
 
 class EventSeries:
-    """Decides which requests the events become. Not thread-safe; all times are the caller's `now_ms`."""
+    """Decides which requests the events become. Not thread-safe; all times are the caller's `now_ms`.
+
+    Args:
+        reporters: The scheduler names of this process: an event is reported by the one it names, else by the first.
+        host: Ends `reportingInstance`.
+    """
 
     def __init__(
         self,
-        reporter: str,
-        instance: str,
+        reporters: Sequence[str],
+        host: str,
         *,
         per_second: float = 200.0,
         burst: int = 500,
@@ -68,8 +74,8 @@ class EventSeries:
         series_pause_s: float = 30.0,
     ) -> None:
         self.dropped = 0
-        self._reporter = reporter
-        self._instance = instance
+        self._reporters = tuple(reporters)
+        self._host = host
         self._per_ms = per_second / 1000
         self._burst = float(burst)
         self._tokens = float(burst)
@@ -157,14 +163,15 @@ class EventSeries:
         self._series_by_event.pop(event, None)
 
     def _created(self, event: RecordEvent, series: _Series) -> bytes:
+        reporter = event.reporter if event.reporter in self._reporters else self._reporters[0]
         return orjson.dumps(
             {
                 "apiVersion": "events.k8s.io/v1",
                 "kind": "Event",
                 "metadata": {"name": series.name, "namespace": event.namespace or "default"},
                 "eventTime": encode_micro_time(series.first_ms),
-                "reportingController": self._reporter,
-                "reportingInstance": self._instance,
+                "reportingController": reporter,
+                "reportingInstance": f"{reporter}-{self._host}"[:_INSTANCE_LENGTH_MAX],
                 "action": event.action,
                 "reason": event.reason,
                 "type": event.type,

@@ -37,6 +37,7 @@ class PodMeta(Record, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    generation: int = 0
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None

@@ -167,14 +167,14 @@ async def measure_writes(url: str) -> None:
 
         async with ApiClient(await Connection(url=url, token="t").open()) as client:
             clock = Clock(asyncio.get_running_loop().time)
-            events = EventSeries("r", "i")
+            events = EventSeries(["r"], "i")
             async with Executor(client, Codec(), clock, count, Reports(), events=events) as executor:
                 cpu, begun = cpu_s(), time.perf_counter()
                 executor.submit([decision(number) for number in range(WRITES)])
                 await done.wait()
                 cpu, wall = cpu_s() - cpu, time.perf_counter() - begun
         print(f"{name:24} {cpu / WRITES * 1e6:8.0f} us CPU a write, {WRITES / wall:6.0f} writes/s")
-    events = EventSeries("r", "i", waiting_max=WRITES, series_max=WRITES, burst=WRITES)
+    events = EventSeries(["r"], "i", waiting_max=WRITES, series_max=WRITES, burst=WRITES)
     cpu = cpu_s()
     for number in range(WRITES):
         events.add(RecordEvent("Pod", "d", f"p{number}", "u", "Normal", "Scheduled", "Binding", "assigned"), 1)

@@ -23,7 +23,7 @@ def sent(series: EventSeries, now_ms: int):
 
 
 def test_first_event_is_created_with_everything_kubectl_shows():
-    series = EventSeries("dra-scheduler", "dra-scheduler-host")
+    series = EventSeries(["dra-scheduler"], "host")
     series.add(EVENT, NOW)
 
     ((method, path, body),) = sent(series, NOW)
@@ -45,8 +45,18 @@ def test_first_event_is_created_with_everything_kubectl_shows():
     }
 
 
+def test_an_event_is_reported_by_the_profile_of_its_pod():
+    series = EventSeries(["first", "second"], "host" + 200 * "x")
+    for name, reporter in (("a", "second"), ("b", ""), ("c", "somebody else's")):
+        series.add(RecordEvent("Pod", "d", name, "u", "Normal", "Scheduled", "Binding", "n", reporter=reporter), NOW)
+    bodies = [body for _, _, body in sent(series, NOW)]
+    assert [body["reportingController"] for body in bodies] == ["second", "first", "first"]
+    assert [body["reportingInstance"][:12] for body in bodies] == ["second-hostx", "first-hostxx", "first-hostxx"]
+    assert {len(body["reportingInstance"]) for body in bodies} == {128}
+
+
 def test_repeats_become_one_patch_per_pause_with_the_count_so_far():
-    series = EventSeries("r", "i", series_pause_s=30)
+    series = EventSeries(["r"], "i", series_pause_s=30)
     series.add(EVENT, NOW)
     sent(series, NOW)
     for second in (1, 2, 29):
@@ -61,7 +71,7 @@ def test_repeats_become_one_patch_per_pause_with_the_count_so_far():
 
 
 def test_repeats_before_the_first_was_sent_are_in_it():
-    series = EventSeries("r", "i")
+    series = EventSeries(["r"], "i")
     for _ in range(3):
         series.add(EVENT, NOW)
 
@@ -70,7 +80,7 @@ def test_repeats_before_the_first_was_sent_are_in_it():
 
 
 def test_another_note_or_a_long_silence_makes_a_new_event():
-    series = EventSeries("r", "i")
+    series = EventSeries(["r"], "i")
     other = RecordEvent("Pod", "default", "a", "uid-a", "Warning", "FailedScheduling", "Scheduling", "another reason")
     series.add(EVENT, NOW)
     series.add(other, NOW)
@@ -84,7 +94,7 @@ def test_another_note_or_a_long_silence_makes_a_new_event():
 
 
 def test_burst_then_rate():
-    series = EventSeries("r", "i", per_second=10, burst=2)
+    series = EventSeries(["r"], "i", per_second=10, burst=2)
     for number in range(5):
         series.add(RecordEvent("Pod", "d", f"p{number}", "u", "Normal", "Scheduled", "Binding", "n"), NOW)
 
@@ -96,7 +106,7 @@ def test_burst_then_rate():
 
 
 def test_too_many_are_dropped_and_counted():
-    series = EventSeries("r", "i", waiting_max=2)
+    series = EventSeries(["r"], "i", waiting_max=2)
     events = [RecordEvent("Pod", "d", f"p{number}", "u", "Normal", "Scheduled", "Binding", "n") for number in range(4)]
     for event in events:
         series.add(event, NOW)
@@ -108,7 +118,7 @@ def test_too_many_are_dropped_and_counted():
 
 
 def test_memory_of_series_is_bounded():
-    series = EventSeries("r", "i", series_max=2)
+    series = EventSeries(["r"], "i", series_max=2)
     for number in range(4):
         series.add(RecordEvent("Pod", "d", f"p{number}", "u", "Normal", "Scheduled", "Binding", "n"), NOW)
 
@@ -117,7 +127,7 @@ def test_memory_of_series_is_bounded():
 
 
 def test_long_notes_are_cut_to_what_the_api_takes():
-    series = EventSeries("r", "i")
+    series = EventSeries(["r"], "i")
     series.add(RecordEvent("ResourceClaim", "d", "c", "u", "Warning", "R", "A", "é" * 2000), NOW)
 
     ((_, _, body),) = sent(series, NOW)
@@ -127,7 +137,7 @@ def test_long_notes_are_cut_to_what_the_api_takes():
 
 
 def test_forgotten_event_is_created_anew():
-    series = EventSeries("r", "i", series_pause_s=0)
+    series = EventSeries(["r"], "i", series_pause_s=0)
     series.add(EVENT, NOW)
     sent(series, NOW)
     series.forget(EVENT)

@@ -386,7 +386,7 @@ async def executing(server, *, in_flight_max=4, drain_s=0.05, timeouts=None, eve
                 Clock(loop.time),
                 told.one,
                 reports,
-                events=EventSeries("dra-scheduler", "test") if events is None else events,
+                events=EventSeries(["dra-scheduler"], "test") if events is None else events,
                 in_flight_max=in_flight_max,
                 drain_s=drain_s,
             )
@@ -857,6 +857,14 @@ async def test_a_fence_is_answered_with_the_pod():
         (answer,) = await running.answers(fence)
 
         assert answer.pod.metadata.revision == 8
+
+
+async def test_a_condition_says_of_which_generation_of_the_pod_it_speaks():
+    decision = PatchPodStatus(POD, "uid-a", "Unschedulable", "no", generation=3, id=WriteId(7))
+    async with misbehaving(reply({})) as server, executing(server) as running:
+        await running.answers(decision)
+
+        assert server.asked[0].body["status"]["conditions"][0]["observedGeneration"] == 3
 
 
 async def test_transition_time_is_written_once_per_pod():

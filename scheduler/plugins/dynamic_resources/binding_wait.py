@@ -133,4 +133,7 @@ def _drivers(claims: Iterable[ResourceClaim]) -> tuple[str, ...]:
 
 def _event(cycle: Cycle, type_: str, reason: str, note: str, measured: BindingWait | None = None) -> RecordEvent:
     meta = cycle.pod.metadata
-    return RecordEvent("Pod", meta.namespace, meta.name, meta.uid, type_, reason, "Scheduling", note, measured)
+    reporter = cycle.pod.spec.scheduler_name
+    return RecordEvent(
+        "Pod", meta.namespace, meta.name, meta.uid, type_, reason, "Scheduling", note, measured, reporter
+    )
