@@ -18,8 +18,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import orjson
+from pydantic import ValidationError
 
 from allocator import Features
+from scheduler.config.profiles import profile_plugins
 from scheduler.core.inputs import Input, PodObserved
 from scheduler.core.machine import Machine
 from scheduler.framework.api import Profile
@@ -28,9 +30,9 @@ from scheduler.framework.status import Status
 from scheduler.kube.codec import Codec
 from scheduler.kube.watched_kind import Broken, WatchedKind
 from scheduler.offline.every_node import Answer, EveryNode
-from scheduler.plugins import default_plugins
 
 _NAME: Final = "default-scheduler"
+_RUNNERS_MAX: Final = 1_000
 _LISTS: Final[Mapping[str, str]] = {
     "nodes": "Node",
     "namespaces": "Namespace",
@@ -62,7 +64,7 @@ class Cases:
     def __init__(self) -> None:
         codec = self._codec = Codec()
         self._kinds: Final = {kind.name: kind for kind in codec.kinds}
-        self._runner: Final = Runner(Profile(_NAME, default_plugins()))
+        self._runners: Final[dict[bytes, Runner]] = {}
 
     def answer(self, case: Any) -> dict[str, Any]:
         """The answer in the form of the recorded cases, with the case's name.
@@ -80,13 +82,24 @@ class Cases:
         Raises:
             CaseError: The case or one of its objects cannot be read.
         """
+        runner = self._runner(case.get("config"))
         given = _read(self._codec.pods, case.get("pod"), "pod")
         assert isinstance(given, PodObserved)
         # Its queue knows the pods of this name; a profile without plugins keeps none of them out.
         machine = Machine([Profile(_NAME)], features=Features(), new_uid=lambda: "")
         for observed in self._objects(case.get("cluster") or {}):
             machine.handle(observed, now_ms=0)
-        return EveryNode(machine, now_ms=0).answer(self._runner, given.pod)
+        return EveryNode(machine, now_ms=0).answer(runner, given.pod)
+
+    def _runner(self, config: Any) -> Runner:
+        """The plugins of a configuration, built once: many cases have the same."""
+        key = orjson.dumps(config, option=orjson.OPT_SORT_KEYS)
+        runner = self._runners.get(key)
+        if runner is None:
+            if len(self._runners) >= _RUNNERS_MAX:
+                self._runners.clear()
+            runner = self._runners[key] = Runner(_profile(config))
+        return runner
 
     def _objects(self, cluster: Any) -> Iterator[Input]:
         if not isinstance(cluster, Mapping):
@@ -102,6 +115,24 @@ class Cases:
             if kind is not None:
                 for index, obj in enumerate(objects):
                     yield _read(kind, obj, f"cluster.{key}[{index}]")
+
+
+def _profile(config: Any) -> Profile:
+    if config is None:
+        return profile_plugins({})
+    profiles = config.get("profiles", [{}]) if isinstance(config, Mapping) else None
+    if not isinstance(profiles, list) or len(profiles) != 1:
+        raise CaseError("config: expected null or an object with one profile")
+    try:
+        return profile_plugins(profiles[0])
+    except ValidationError as error:
+        wrong = (
+            "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in one["loc"]) + f": {one['msg']}"
+            for one in error.errors()
+        )
+        raise CaseError("; ".join(f"config.profiles[0]{text}" for text in wrong)) from None
+    except ValueError as error:
+        raise CaseError(f"config.profiles[0]: {error}") from None
 
 
 def _read(kind: WatchedKind, obj: Any, path: str) -> Input:

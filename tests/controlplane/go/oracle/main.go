@@ -1,7 +1,7 @@
 // Command oracle answers questions with the released Go implementation: device allocation
 // (package structured of k8s.io/dynamic-resource-allocation) and CEL (its package cel, and the
-// Kubernetes base environment). One JSON object a line in, one a line out, in the same order.
-// The format is in tests/oracle/README.md.
+// Kubernetes base environment), and the whole scheduler (package scheduler of k8s.io/kubernetes).
+// One JSON object a line in, one a line out, in the same order. The format is in tests/oracle/README.md.
 package main
 
 import (
@@ -64,7 +64,9 @@ func answer(line []byte) (reply map[string]any) {
 		return answerAllocate(line)
 	case "cel":
 		return answerCEL(line)
+	case "scheduler-verdicts":
+		return answerVerdicts(line)
 	default:
-		return map[string]any{"protocol_error": fmt.Sprintf("kind %q: want \"allocate\" or \"cel\"", header.Kind)}
+		return map[string]any{"protocol_error": fmt.Sprintf("kind %q: want \"allocate\", \"cel\" or \"scheduler-verdicts\"", header.Kind)}
 	}
 }
