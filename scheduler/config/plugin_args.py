@@ -163,13 +163,13 @@ ARGS_BY_PLUGIN: Final[Mapping[str, type[PluginArgs]]] = {
 
 
 def plugin_fields(name: str, args: PluginArgs) -> dict[str, Any]:
-    """What `args` says, as fields of the plugin's dataclass; what it leaves at the default is left out."""
+    """What `args` says, as fields of the plugin's dataclass; what it does not say is left out."""
     build = ROW_BY_NAME[name].build
     if build is None:
         return {}
     if isinstance(args, DynamicResourcesArgs):
         return {"budget_steps": args.search_steps, "binding_timeout_ms": int(args.binding_timeout * 1000)}
-    written = args.model_dump(by_alias=True, exclude_defaults=True, mode="json")
+    written = args.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, mode="json")
     types = get_type_hints(build)
     return {
         field: msgspec.convert(written[alias], types[field])

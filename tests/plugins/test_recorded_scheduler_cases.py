@@ -12,9 +12,6 @@ from tests.plugins.recorded_cases import PARTS, differences, recorded
 _ALL = " ".join(PARTS)
 _SCORES = "ImageLocality"
 UNEQUAL: dict[str, tuple[str, str]] = {
-    "resources": ("nodes scores choices message", "plugins' arguments"),
-    "scoring": ("scores choices", "plugins' arguments"),
-    "nodeaffinity": ("nodes scores choices message", "plugins' arguments"),
     "spread": (_ALL, f"PodTopologySpread, {_SCORES}"),
     "interpod": (_ALL, f"InterPodAffinity, {_SCORES}"),
     "images": ("scores choices", "ImageLocality"),
