@@ -23,6 +23,7 @@ DRIVER: Final = POOL_DRIVER
 CLASS: Final = "gpu.example.com"
 TEMPLATE: Final = "claim"
 HOPELESS: Final = "hopeless"
+ZONES: Final = 10
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
 
@@ -39,12 +40,14 @@ class Workload:
     classes: int = 1
     extended: str | None = None
     class_spec: Object | None = None
+    pod: Object | None = None
+    groups: int = 1
     bare: Object | None = None
 
     @property
     def is_plain_backlog(self) -> bool:
-        """Whether its pools are nodes' own and its pods' claims generated: what is run when nothing is named."""
-        return self.devices["kind"] not in POOLS and not self.sharing and self.classes == 1
+        """Whether it is about devices alone, of nodes' own pools, in generated claims: what runs when none is named."""
+        return self.devices["kind"] not in POOLS and not self.sharing and self.classes == 1 and self.pod is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,11 @@ class Fleet:
             yield {
                 "metadata": {
                     "name": node_name(number),
-                    "labels": {"kubernetes.io/hostname": node_name(number), **DRIVEN},
+                    "labels": {
+                        "kubernetes.io/hostname": node_name(number),
+                        "topology.kubernetes.io/zone": f"zone-{number % ZONES}",
+                        **DRIVEN,
+                    },
                 },
                 "status": {
                     "capacity": offer,
@@ -188,6 +195,7 @@ class Fleet:
             "schedulerName": scheduler_name,
             "terminationGracePeriodSeconds": 0,
             "containers": [{**container, "resources": resources}],
+            **(self.workload.pod or {}),
         }
         number = int(name.rpartition("-")[2])
         if self.workload.claim is not None:
@@ -200,7 +208,10 @@ class Fleet:
             resource = self._extended(number)
             resources["limits"] = {resource: "1"}
             resources["requests"][resource] = "1"
-        return {"metadata": {"namespace": NAMESPACE, "name": name, "labels": {"app": "bench"}}, "spec": spec}
+        labels = {"app": "bench"}
+        if self.workload.groups > 1:
+            labels["group"] = str(number % self.workload.groups)
+        return {"metadata": {"namespace": NAMESPACE, "name": name, "labels": labels}, "spec": spec}
 
     def hopeless_pod(self, name: str, scheduler_name: str) -> Object:
         """A pod whose claim no device serves."""
