@@ -226,7 +226,7 @@ def _old_list_deletes_new_objects(patch):
 
 
 def _schedules_before_everything_is_listed(patch):
-    patch.setattr(machine, "KINDS", frozenset({"Node"}))
+    patch.setattr(machine, "kinds_read", lambda profiles: frozenset({"Node"}))
 
 
 def _binds_while_other_writes_may_land(patch):
@@ -336,7 +336,7 @@ def _forgets_to_look_at_changed_nodes(patch):
     original = feasibility.Feasibility._read_changes
 
     def read_changes(self, asked, record):
-        rejected = dict(record.rejected)
+        rejected = dict(record.rejected.statuses)
         original(self, asked, record)
         for name, status in rejected.items():
             if record.changed.pop(name, "") is None:
@@ -585,7 +585,7 @@ MUTANTS = (
         focus={"watch-restart": 0.1, "stale-list": 0.5},
     ),
     Mutant(
-        "schedules-before-everything-is-listed", _schedules_before_everything_is_listed, focus=RESTARTS, seen_in=84
+        "schedules-before-everything-is-listed", _schedules_before_everything_is_listed, focus=RESTARTS, seen_in=338
     ),
     Mutant(
         "binds-while-other-writes-may-land",
