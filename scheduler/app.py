@@ -16,14 +16,14 @@ import gc
 import logging
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from scheduler import garbage_collector
 from scheduler.config import Config, ProfileConfig
-from scheduler.core.machine import Machine
+from scheduler.core.machine import Machine, kinds_read
 from scheduler.framework.decisions import Decision
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
@@ -35,6 +35,7 @@ from scheduler.kube.freshness import Freshness, because
 from scheduler.kube.health import HealthServer
 from scheduler.kube.lease import Election, Lease, LeaseLostError, LeaseTimes
 from scheduler.kube.metrics import CONTENT_TYPE, Metrics, Observed
+from scheduler.kube.permissions import permissions_for
 from scheduler.kube.preflight import Preflight, PreflightError, check
 from scheduler.kube.profiling import DECIDING, Stages, unobserved
 from scheduler.kube.reporting import Reporter
@@ -153,15 +154,17 @@ class SchedulerApp:
             self.serves_health.set()
         features = config.features()
         lease_namespace = self._lease_namespace() if config.leader_election.leader_elect else None
+        profiles = tuple(profile_recipe(profile, config) for profile in config.profiles)
+        reads = kinds_read([profile.profile() for profile in profiles])
         if config.preflight:
-            preflight = await self._check(client, lease_namespace)
+            preflight = await self._check(client, reads, lease_namespace)
             log.info("connected to %s, Kubernetes %s", credentials.url, preflight.version)
             gates = await read_gates(client)
             for warning in (*preflight.warnings, *dropped_by(gates)):
                 log.warning("%s", warning)
             features = features_left(features, gates)
         settings = replace(config.core_settings(), takes_notes=log.isEnabledFor(logging.DEBUG))
-        recipe = Recipe(tuple(profile_recipe(profile, config) for profile in config.profiles), features, settings)
+        recipe = Recipe(profiles, features, settings)
         recording = self._recorder.begin(recipe, _new_uid) if self._recorder is not None else None
         machine = recipe.machine(recording.new_uid if recording is not None else _new_uid)
         observe = stages.timed if stages is not None else unobserved
@@ -176,7 +179,7 @@ class SchedulerApp:
             on_idle=self._note_sync,
             on_failure=self._fail,
         )
-        codec = Codec(config.slice_selector, observe=observe)
+        codec = Codec(config.slice_selector, reads=reads, observe=observe)
         if lease_namespace is not None:
             self._election = await self._elect(credentials, lease_namespace)
         executor = await self._stack.enter_async_context(
@@ -261,12 +264,12 @@ class SchedulerApp:
             task.add_done_callback(self._on_task_done)
         self._tasks += [*watches, asyncio.create_task(self._announce_sync(running), name="announce-sync")]
 
-    async def _check(self, client: ApiClient, lease_namespace: str | None) -> Preflight:
+    async def _check(self, client: ApiClient, reads: Collection[str], lease_namespace: str | None) -> Preflight:
         """The preflight; a patient one is made again until it is answered."""
         pause_s = 1.0
         while True:
             try:
-                return await check(client, lease_namespace=lease_namespace)
+                return await check(client, permissions_for(reads), lease_namespace=lease_namespace)
             except PreflightError as error:
                 if not (self._is_patient and error.is_unanswered):
                     raise

@@ -15,6 +15,7 @@ from typing import Final
 
 from scheduler.core.inputs import Input, WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import (
+    BindPersistentVolume,
     BindPod,
     Decision,
     PatchExtendedResources,
@@ -22,6 +23,7 @@ from scheduler.framework.decisions import (
     PatchPodStatus,
     ReadPod,
     RecordEvent,
+    SelectNode,
     WriteClaimStatus,
 )
 
@@ -70,6 +72,10 @@ def describe(decision: Decision) -> str:
             return f"{head} {decision.pod}: {decision.reason}: {decision.message}{nominated}"
         case PatchExtendedResources() | PatchNodeAllocatable() | ReadPod():
             return f"{head} {decision.pod}"
+        case BindPersistentVolume():
+            return f"{head} {decision.volume} to {decision.claim}"
+        case SelectNode():
+            return f"{head} {decision.claim}: {decision.node}"
         case WriteClaimStatus():
             return f"{head} {decision.claim} at revision {decision.expect_revision}: {_status(decision)}"
         case _:

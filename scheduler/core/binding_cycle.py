@@ -44,6 +44,7 @@ from scheduler.core.pod_writes import PodWrites, notes_of
 from scheduler.core.store import claims_of
 from scheduler.core.taking_back import TakingBack, fence_of
 from scheduler.core.unreserving import Unreserving
+from scheduler.core.volume_writes import VolumeWrites
 from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import (
     PermitResult,
@@ -59,6 +60,7 @@ from scheduler.framework.status import Code, Status
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
+from scheduler.model.storage import AnyStorageObject
 
 # A member is looked up twenty times for each pod, and through its class that is slow.
 _PERMIT, _PRE_BIND, _BIND, _SETTLE, _ = Stage
@@ -74,6 +76,7 @@ class BindingCycles:
         writes: ClaimWrites,
         bindings: Bindings,
         pod_writes: PodWrites,
+        volume_writes: VolumeWrites,
         taking_back: TakingBack,
         conditions: PodConditions,
         withdrawals: Withdrawals,
@@ -82,6 +85,7 @@ class BindingCycles:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
         self._writes: Final = writes
+        self._volume_writes: Final = volume_writes
         self._outbox: Final = ground.outbox
         self._timers: Final = ground.timers
         self._settings: Final = ground.settings
@@ -93,7 +97,7 @@ class BindingCycles:
         self._awaiting_permit: Final[dict[PodUid, None]] = {}  # who was asked longest ago comes first
         self._permits_due = 0
         self.waits: Final = BindingWaits(ground, bindings)
-        self._sent: Final = BindingWrites(ground, writes, pod_writes)
+        self._sent: Final = BindingWrites(ground, writes, pod_writes, volume_writes)
         self._unreserving: Final = Unreserving(
             ground,
             bindings=bindings,
@@ -150,6 +154,16 @@ class BindingCycles:
         """A claim was deleted."""
         for binding in self.waits.woken_by_deletion(key):
             self._wake(binding)
+
+    def storage_changed(self, old: AnyStorageObject | None, new: AnyStorageObject | None) -> None:
+        """A volume, a claim for one, a class or a CSI object was observed anew, or is gone."""
+        changed = new or old
+        assert changed is not None
+        self._volume_writes.observed(changed)
+        for uid in self._store.storage.users_of_changed(old, new):
+            binding = self._bindings.get(uid)
+            if binding is not None and binding.stage is _PRE_BIND and not binding.awaited:
+                self._wake(binding)
 
     def claims_watched(self, revision: int) -> None:
         """The watch of claims has come to `revision`."""
@@ -254,7 +268,9 @@ class BindingCycles:
             self._conditions.report_wait(binding.uid, waits_for)
 
     def _wait_lasts(self, binding: BindingCycle) -> None:
-        if self._bindings.get(binding.uid) is binding and binding.awakened_by and binding.waits_for is not None:
+        if self._bindings.get(binding.uid) is not binding or binding.stage is not _PRE_BIND:
+            return
+        if (binding.awakened_by or binding.timer is not None) and binding.waits_for is not None:
             binding.is_wait_reported = True
             self._conditions.report_wait(binding.uid, binding.waits_for)
 

@@ -4,7 +4,7 @@ Rules of this module
   1. `go_on` is called once, with the last awaited answer, whatever became of the cycle meanwhile.
   2. A reservation joins a write of another pod that has not left yet (`claim_writes`).
 
-Not here: outcomes of writes (`claim_writes`, `pod_writes`), the binding itself (`binding_cycle`).
+Not here: outcomes of writes (`claim_writes`, `pod_writes`, `volume_writes`), the binding itself (`binding_cycle`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import GONE
 from scheduler.core.pod_writes import PodWrites, Refusal
+from scheduler.core.volume_writes import VolumeWrites
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
+    BindPersistentVolume,
     CreateClaim,
     Decision,
     DeleteClaim,
@@ -28,6 +30,7 @@ from scheduler.framework.decisions import (
     PatchNodeAllocatable,
     RecordEvent,
     RemoveClaimFinalizer,
+    SelectNode,
     WriteClaimStatus,
 )
 from scheduler.model.keys import ClaimKey
@@ -38,11 +41,12 @@ GoOn: TypeAlias = Callable[[BindingCycle], None]
 class BindingWrites:
     """Sends what plugins decide for pods that are being bound."""
 
-    def __init__(self, ground: Ground, writes: ClaimWrites, pod_writes: PodWrites) -> None:
+    def __init__(self, ground: Ground, writes: ClaimWrites, pod_writes: PodWrites, volumes: VolumeWrites) -> None:
         self._store: Final = ground.store
         self._outbox: Final = ground.outbox
         self._writes: Final = writes
         self._pod_writes: Final = pod_writes
+        self._volumes: Final = volumes
 
     def send(self, binding: BindingCycle, decision: Decision, go_on: GoOn) -> None:
         """Send one decision; the cycle awaits its answer."""
@@ -54,7 +58,10 @@ class BindingWrites:
                     self._writes.send(decision, binding.uid, settled)
             case PatchExtendedResources() | PatchNodeAllocatable():
                 binding.awaited += 1
-                self._pod_writes.send(decision, partial(self._pod_settled, binding, go_on))
+                self._pod_writes.send(decision, partial(self._noted, binding, go_on))
+            case BindPersistentVolume() | SelectNode():
+                binding.awaited += 1
+                self._volumes.send(decision, partial(self._noted, binding, go_on))
             case RecordEvent():
                 self._outbox.report(decision)
             case _:
@@ -82,7 +89,7 @@ class BindingWrites:
             self._refused(binding, settlement)
         self.answered(binding, go_on)
 
-    def _pod_settled(self, binding: BindingCycle, go_on: GoOn, refusal: Refusal | None) -> None:
+    def _noted(self, binding: BindingCycle, go_on: GoOn, refusal: Refusal | None) -> None:
         if refusal is not None:
             self._refused(binding, refusal)
         self.answered(binding, go_on)

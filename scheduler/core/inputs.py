@@ -25,7 +25,7 @@ from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodGro
 from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_group import PodGroup
 from scheduler.model.pod_selectors import PodSelector
-from scheduler.model.storage import AnyStorageObject
+from scheduler.model.storage import AnyStorageObject, PersistentVolume, PersistentVolumeClaim
 
 
 class PodObserved(Struct, frozen=True):
@@ -159,11 +159,13 @@ class WriteAccepted(Struct, frozen=True):
         claim: For claim writes (but DeleteClaim) and ReadClaim: the claim as the server answered.
         pod: For ReadPod, PatchExtendedResources, PatchNodeAllocatable and a PatchPodStatus with a fence: the pod as the
             server answered.
+        volume: For BindPersistentVolume and SelectNode: the volume, or the claim for one, as the server answered.
     """
 
     id: WriteId
     claim: ResourceClaim | None = None
     pod: Pod | None = None
+    volume: PersistentVolume | PersistentVolumeClaim | None = None
 
 
 class WriteConflicted(Struct, frozen=True):

@@ -76,6 +76,7 @@ from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
 from scheduler.core.troubles import Troubles
 from scheduler.core.unallocated_claims import UnallocatedClaims
+from scheduler.core.volume_writes import VolumeWrites
 from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import Profile, ReadingPlugin
 from scheduler.framework.decisions import Decision, ReadClaim, ReadPod
@@ -116,9 +117,7 @@ class Machine:
             ProfileError: a profile that cannot work.
         """
         self.settings: Final = settings
-        self.runners: Final = {
-            profile.scheduler_name: Runner(profile, is_strict=settings.is_strict) for profile in profiles
-        }
+        self.runners: Final = {one.scheduler_name: Runner(one, is_strict=settings.is_strict) for one in profiles}
         self.store: Final = Store(features)
         self.overlay: Final = ClaimOverlay(self.store)
         self.timers: Final = Timers()
@@ -134,6 +133,7 @@ class Machine:
         self.troubles: Final = Troubles(ground, self.bindings, conditions)
         self.writes: Final = ClaimWrites(ground, self.troubles, freed=self._claim_freed)
         pod_writes = PodWrites(ground, self.troubles)
+        volume_writes = VolumeWrites(ground, self.troubles)
         self._taking_back: Final = TakingBack(ground, self.writes, pod_writes)
         withdrawals = Withdrawals(
             ground,
@@ -155,6 +155,7 @@ class Machine:
             writes=self.writes,
             bindings=self.bindings,
             pod_writes=pod_writes,
+            volume_writes=volume_writes,
             taking_back=self._taking_back,
             conditions=conditions,
             withdrawals=withdrawals,
@@ -319,6 +320,8 @@ class Machine:
                 self._observed.claim_observed(answer.claim)
             if answer.pod is not None:
                 self._observed.pod_observed(answer.pod)
+            if answer.volume is not None:
+                self._observed.observed_for_plugins(StorageObserved(answer.volume))
         elif isinstance(answer, WriteRejected):
             self._problems.refused(answer)
             if answer.code == GONE and isinstance(decision, ReadClaim):

@@ -235,10 +235,12 @@ class Observations:
             case StorageObserved(new):
                 was = self._store.observe_storage(new)
                 if was is not UNCHANGED:
+                    self._binding_cycles.storage_changed(was, new)
                     self._change(Resource(type(new).__name__), Action.ADD if was is None else Action.UPDATE, was, new)
             case StorageDeleted(kind, key, revision):
                 last = self._store.delete_storage(kind, key, revision)
                 if last is not None:
+                    self._binding_cycles.storage_changed(last, None)
                     self._change(Resource(kind), Action.DELETE, last, None)
             case PodSelectorObserved(selector, revision):
                 self._store.pod_selectors.observe(selector, revision)

@@ -146,7 +146,7 @@ class SchedulingCycles:
             self._end_without_node(queued, reserved.status)
             return
         self._overlay.hold(uid, reserved.held)
-        self._store.assume(uid, node, reserved.of_node)
+        self._store.assume(uid, node, reserved.of_node, reserved.volumes)
         permit = runner.permit(cycle, node, self._view)
         if permit.status is not SUCCESS and permit.status.code not in (Code.SUCCESS, Code.WAIT):
             self._overlay.release(uid)

@@ -173,12 +173,17 @@ class StorageObjects:
         self._observed.setdefault((kind, key), old)
         return True
 
-    def forget_assumed(self, kind: type[PersistentVolume] | type[PersistentVolumeClaim], key: ObjectKey) -> bool:
-        """Undo `assume`: what was observed stands again. False when nothing is assumed of it any more."""
-        observed = self._observed.pop((kind, key), None)
-        if observed is not None:
+    def forget_assumed(self, assumed: PersistentVolume | PersistentVolumeClaim) -> None:
+        """Undo `assume`, unless something newer was observed: what was observed stands again."""
+        at = type(assumed), assumed.key
+        observed = self._observed.get(at)
+        if observed is not None and observed.revision == assumed.revision:
+            del self._observed[at]
             self._put(observed)
-        return observed is not None
+
+    def newest_revision(self, kind: type, key: ObjectKey) -> int | None:
+        """Of what was observed, whatever is assumed; None for an object that is not known, or is gone."""
+        return self._versions.newest((kind, key))
 
     def link_pod(self, pod: Pod) -> None:
         """Remember that `pod` uses its claims; pods' volumes never change."""
@@ -211,6 +216,17 @@ class StorageObjects:
                 return self._nodes_of_users(ObjectKey(reference.namespace, reference.name))
             case _:
                 return ()
+
+    def users_of_changed(self, *states: AnyStorageObject | None) -> Collection[PodUid]:
+        """The pods whose claim it is, or whose claim the volume is or was promised to."""
+        users: dict[PodUid, None] = {}
+        for one in states:
+            if isinstance(one, PersistentVolumeClaim):
+                users.update(self._users.get(one.key, {}))
+            elif isinstance(one, PersistentVolume) and one.spec.claim_ref is not None:
+                reference = one.spec.claim_ref
+                users.update(self._users.get(ObjectKey(reference.namespace, reference.name), {}))
+        return tuple(users)
 
     def _nodes_of_users(self, claim: ObjectKey) -> Collection[str]:
         users = self._users.get(claim, ())

@@ -31,6 +31,7 @@ from scheduler.core.pod_conditions import PodConditions
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     Answered,
+    BindPersistentVolume,
     BindPod,
     CreateClaim,
     DeleteClaim,
@@ -40,9 +41,10 @@ from scheduler.framework.decisions import (
     ReadClaim,
     ReadPod,
     RemoveClaimFinalizer,
+    SelectNode,
     WriteClaimStatus,
 )
-from scheduler.model.keys import ClaimKey, PodKey, PodUid
+from scheduler.model.keys import ClaimKey, PodKey, PodUid, VolumeClaimKey
 from scheduler.model.timestamps import format_rfc3339
 
 _LOOK_MS: Final = 1_000
@@ -61,10 +63,12 @@ _WHAT: Final[dict[type, str]] = {
     ReadPod: "reading Pod",
     PatchPodStatus: "writing the condition of Pod",
     PatchExtendedResources: "writing the extended resources of Pod",
+    BindPersistentVolume: "promising a PersistentVolume to PersistentVolumeClaim",
+    SelectNode: "selecting the node of PersistentVolumeClaim",
     PatchNodeAllocatable: "writing the node allocatable resources of Pod",
 }
 
-_Object: TypeAlias = ClaimKey | PodKey
+_Object: TypeAlias = ClaimKey | PodKey | VolumeClaimKey
 
 
 @dataclass(slots=True, eq=False)
@@ -184,6 +188,8 @@ class Troubles:
         name = _object(decision)
         if isinstance(name, ClaimKey):
             return self._store.users_of(name)
+        if isinstance(name, VolumeClaimKey):
+            return self._store.storage.users_of(name)
         pod = self._store.pods.by_key(name)
         return () if pod is None else (pod.uid,)
 

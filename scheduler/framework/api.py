@@ -41,6 +41,7 @@ from scheduler.model.label_selectors import LabelSelector
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, NodeAllocatableClaim, Pod
 from scheduler.model.pod_group import PodGroup
+from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 
 
 class ClusterView(Protocol):
@@ -187,11 +188,17 @@ class Held(Struct, frozen=True):
 
 
 class ReserveResult(Struct, frozen=True):
-    """What Reserve wants counted: devices, and what the pod's claims take of its node's own resources."""
+    """What Reserve wants counted: devices, and what the pod's claims take of its node's own resources.
+
+    Args:
+        volumes: Volumes and claims for them as PreBind will write them. They stand for what was observed until
+            something newer is, or until the pod is given up and no write of its own can land any more.
+    """
 
     status: Status
     held: tuple[Held, ...] = ()
     of_node: tuple[NodeAllocatableClaim, ...] = ()
+    volumes: tuple[PersistentVolume | PersistentVolumeClaim, ...] = ()
 
 
 class PreBindDone(Struct, frozen=True):
@@ -217,6 +224,8 @@ class PreBindWrite(Struct, frozen=True):
 
 class PreBindWait(Struct, frozen=True):
     """Nothing to send; call again when one of `claims` is observed anew, at the latest at `deadline_ms`.
+
+    It is also called again when a PersistentVolumeClaim of the pod, or a volume that is promised to one, has changed.
 
     Args:
         reason, message: What is waited for; a wait that lasts is reported in the pod's PodScheduled condition.

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from allocator import Allocation
 from scheduler.model.claim import Consumer
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid, VolumeClaimKey
 from scheduler.model.objects import ExtendedResourceClaimStatus, NodeAllocatableClaim
 from scheduler.model.special_claim import DeviceCount
 
@@ -177,6 +177,35 @@ class PatchNodeAllocatable(Struct, frozen=True):
     id: WriteId = UNSENT
 
 
+class BindPersistentVolume(Struct, frozen=True):
+    """PATCH a volume: promise it to a claim, provided it still has `expect_revision`.
+
+    Args:
+        volume, uid: The PersistentVolume.
+        claim, claim_uid, claim_revision: The new `spec.claimRef`.
+        annotations: Those to set.
+    """
+
+    volume: str
+    uid: str
+    expect_revision: int
+    claim: VolumeClaimKey
+    claim_uid: str
+    claim_revision: int
+    annotations: tuple[tuple[str, str], ...] = ()
+    id: WriteId = UNSENT
+
+
+class SelectNode(Struct, frozen=True):
+    """PATCH a PersistentVolumeClaim: have its volume made for `node`, provided it still has `expect_revision`."""
+
+    claim: VolumeClaimKey
+    uid: str
+    expect_revision: int
+    node: NodeName
+    id: WriteId = UNSENT
+
+
 WaitStatus: TypeAlias = Literal["success", "failure", "timeout", "error"]
 
 
@@ -214,5 +243,6 @@ class RecordEvent(Struct, frozen=True):
 ClaimWrite: TypeAlias = CreateClaim | AddClaimFinalizer | WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim
 PodNote: TypeAlias = PatchExtendedResources | PatchNodeAllocatable
 """What a kubelet, and other schedulers, read in the pod's status, about one node."""
-Answered: TypeAlias = ClaimWrite | ReadClaim | BindPod | ReadPod | PatchPodStatus | PodNote
+VolumeWrite: TypeAlias = BindPersistentVolume | SelectNode
+Answered: TypeAlias = ClaimWrite | ReadClaim | BindPod | ReadPod | PatchPodStatus | PodNote | VolumeWrite
 Decision: TypeAlias = Answered | RecordEvent

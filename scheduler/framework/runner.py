@@ -60,6 +60,7 @@ from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import NodeAllocatableClaim, Pod
+from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 
 NODE_SCORE_MAX: Final = 100
 _SKIPPED: Final = "skipped"  # stands for a plugin that has nothing to do for a pod in the pod's shape
@@ -347,6 +348,7 @@ class Runner:
         """Run Reserve; on a failure the plugins that already reserved are the caller's to unreserve."""
         held: tuple[Held, ...] = ()
         of_node: tuple[NodeAllocatableClaim, ...] = ()
+        volumes: tuple[PersistentVolume | PersistentVolumeClaim, ...] = ()
         for plugin in self._reserve:
             try:
                 result = plugin.reserve(cycle, node, view)
@@ -356,7 +358,8 @@ class Runner:
                 return ReserveResult(result.status.by(plugin.name))
             held += result.held
             of_node += result.of_node
-        return ReserveResult(SUCCESS, held, of_node)
+            volumes += result.volumes
+        return ReserveResult(SUCCESS, held, of_node, volumes)
 
     def unreserve(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
         """Run Unreserve in reverse order. A plugin that fails is passed over: the others must still undo."""

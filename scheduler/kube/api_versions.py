@@ -25,10 +25,13 @@ class ServedAs(NamedTuple):
     plural: str
 
     def path(self, version: str) -> str:
-        return f"/apis/{self.group}/{version}/{self.plural}"
+        return f"{self.discovery(version)}/{self.plural}"
+
+    def discovery(self, version: str) -> str:
+        return f"/apis/{self.group}/{version}" if self.group else f"/api/{version}"
 
     def __str__(self) -> str:
-        return f"{self.plural}.{self.group} ({', '.join(self.versions)})"
+        return f"{self.plural}{'.' + self.group if self.group else ''} ({', '.join(self.versions)})"
 
 
 class _Resource(msgspec.Struct):
@@ -55,7 +58,7 @@ async def find_version(client: ApiClient, wanted: ServedAs) -> str | None:
         UndecodableError: It answered with something else.
     """
     for version in wanted.versions:
-        path = f"/apis/{wanted.group}/{version}"
+        path = wanted.discovery(version)
         outcome = await client.send("GET", path)
         if isinstance(outcome, Rejected) and outcome.code == HTTPStatus.NOT_FOUND:
             continue

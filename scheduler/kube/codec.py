@@ -15,7 +15,7 @@ before), slice 10 us a device, nearly all of it in `allocator.decode_slice`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -48,13 +48,15 @@ from scheduler.core.inputs import (
     PodObserved,
     SliceDeleted,
     SliceObserved,
+    StorageObserved,
     TaintRuleDeleted,
     TaintRuleObserved,
 )
 from scheduler.kube.api_versions import ServedAs
+from scheduler.kube.plugin_kinds import plugin_kinds
 from scheduler.kube.profiling import REPLIES, Observe, unobserved
 from scheduler.kube.requests import UndecodableError
-from scheduler.kube.watched_kind import Seen, WatchedKind, meta_decoder
+from scheduler.kube.watched_kind import Seen, WatchedKind, checked, meta_decoder
 from scheduler.model import pod_group
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
@@ -62,6 +64,7 @@ from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodK
 from scheduler.model.label_selectors import TextSelector, selects_slice
 from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodMeta, PodResourceClaim, Record
 from scheduler.model.pod_group import PodGroup
+from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 
 
 class _WireCondition(Record, frozen=True):
@@ -126,6 +129,7 @@ class _WirePodGroup(Record, frozen=True):
 
 
 Decoded = TypeVar("Decoded")
+Volume = TypeVar("Volume", PersistentVolume, PersistentVolumeClaim)
 
 
 class _DecodedOnce(Generic[Decoded]):
@@ -180,7 +184,7 @@ class ClaimDecoder:
         self._allocations: _DecodedOnce[Allocation] = _DecodedOnce(decode_allocation, allocations_max)
 
     def observed(self, wire: _WireClaim) -> tuple[PodMeta, Input]:
-        return _checked(wire.metadata), ClaimObserved(self.claim(wire))
+        return checked(wire.metadata), ClaimObserved(self.claim(wire))
 
     def claim(self, wire: _WireClaim) -> ResourceClaim:
         meta, status = wire.metadata, wire.status
@@ -222,30 +226,23 @@ def _device_conditions(wire: tuple[_WireDevice, ...] | None) -> tuple[DeviceCond
     )
 
 
-def _checked(meta: PodMeta) -> PodMeta:
-    """The machine compares revisions as numbers; ValueError when this one is none."""
-    if not meta.resource_version.isdecimal():
-        raise ValueError(f"metadata.resourceVersion: {meta.resource_version!r} is not a number")
-    return meta
-
-
 def _observed_pod(pod: Pod) -> tuple[PodMeta, Input]:
-    return _checked(pod.metadata), PodObserved(pod)
+    return checked(pod.metadata), PodObserved(pod)
 
 
 def _observed_node(node: Node) -> tuple[PodMeta, Input]:
-    return _checked(node.metadata), NodeObserved(node)
+    return checked(node.metadata), NodeObserved(node)
 
 
 def _observed_namespace(namespace: Namespace) -> tuple[PodMeta, Input]:
-    return _checked(namespace.metadata), NamespaceObserved(namespace)
+    return checked(namespace.metadata), NamespaceObserved(namespace)
 
 
 def _slice_observer(selector: TextSelector | None) -> Callable[[msgspec.Raw], tuple[PodMeta, Input]]:
     """A slice that is not selected counts as deleted: it may have been selected before."""
 
     def observed(raw: msgspec.Raw) -> tuple[PodMeta, Input]:
-        meta = _checked(meta_decoder.decode(raw).metadata)
+        meta = checked(meta_decoder.decode(raw).metadata)
         slice_ = decode_slice(orjson.loads(bytes(raw)))
         if selector is not None and not selects_slice(selector, slice_):
             return meta, SliceDeleted(slice_.name, meta.revision)
@@ -255,13 +252,13 @@ def _slice_observer(selector: TextSelector | None) -> Callable[[msgspec.Raw], tu
 
 
 def _observed_class(raw: msgspec.Raw) -> tuple[PodMeta, Input]:
-    meta = _checked(meta_decoder.decode(raw).metadata)
+    meta = checked(meta_decoder.decode(raw).metadata)
     return meta, ClassObserved(decode_class(orjson.loads(bytes(raw))), meta.revision)
 
 
 def _observed_taint_rule(wire: _WireTaintRule) -> tuple[PodMeta, Input]:
     """Raises ValueError for a selector that this program cannot apply: a part of it would taint too much."""
-    meta, wanted, taint = _checked(wire.metadata), wire.spec.device_selector, wire.spec.taint
+    meta, wanted, taint = checked(wire.metadata), wire.spec.device_selector, wire.spec.taint
     selector = None
     if wanted is not None:
         if wanted.device_class_name or wanted.selectors:
@@ -275,7 +272,7 @@ def _observed_taint_rule(wire: _WireTaintRule) -> tuple[PodMeta, Input]:
 
 
 def _observed_pod_group(wire: _WirePodGroup) -> tuple[PodMeta, Input]:
-    meta = _checked(wire.metadata)
+    meta = checked(wire.metadata)
     group = PodGroup(PodGroupKey(meta.namespace, meta.name), meta.uid, wire.spec.resource_claims or ())
     return meta, PodGroupObserved(group, meta.revision)
 
@@ -291,11 +288,20 @@ class Codec:
 
     Args:
         slices: The only ResourceSlices to observe, None for all.
+        reads: The kinds of `PLUGIN_KINDS` that a plugin reads; no other of them is watched.
         observe: Counts what decoding takes.
     """
 
-    def __init__(self, slices: TextSelector | None = None, *, observe: Observe = unobserved) -> None:
+    def __init__(
+        self,
+        slices: TextSelector | None = None,
+        *,
+        reads: Collection[str] = (),
+        observe: Observe = unobserved,
+    ) -> None:
         claims = ClaimDecoder()
+        self.for_plugins: Final = plugin_kinds(observe)
+        self._reads: Final = frozenset(reads)
         self.decode_claim: Final[Callable[[bytes], ResourceClaim]] = observe(REPLIES, self._decode_claim)
         """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""
         kind = partial(WatchedKind, observe=observe)
@@ -366,7 +372,9 @@ class Codec:
     def kinds(self) -> tuple[WatchedKind, ...]:
         return (
             *(self.nodes, self.slices, self.classes, self.taint_rules),
-            *(self.namespaces, self.pod_groups, self.claims, self.pods),
+            *(self.namespaces, self.pod_groups, self.claims),
+            *(kind for name, kind in self.for_plugins.items() if name in self._reads),
+            self.pods,
         )
 
     def _decode_claim(self, body: bytes) -> ResourceClaim:
@@ -374,6 +382,15 @@ class Codec:
         if isinstance(decoded, Seen) and isinstance(decoded.input, ClaimObserved):
             return decoded.input.claim
         raise UndecodableError(f"ResourceClaim {decoded.name}: {getattr(decoded, 'reason', 'not decodable')}")
+
+    def decode_volume(self, body: bytes, kind: type[Volume]) -> Volume:
+        """The volume, or the claim for one, of a PATCH reply; UndecodableError when it is not one."""
+        decoded = self.for_plugins[kind.__name__].decode_object(body)
+        if isinstance(decoded, Seen) and isinstance(decoded.input, StorageObserved):
+            stored = decoded.input.object
+            if isinstance(stored, kind):
+                return stored
+        raise UndecodableError(f"{kind.__name__} {decoded.name}: {getattr(decoded, 'reason', 'not decodable')}")
 
     def decode_pod(self, body: bytes) -> Pod:
         """The pod of a GET reply; UndecodableError when it is not one."""

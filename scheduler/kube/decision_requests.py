@@ -20,6 +20,7 @@ from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUn
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     Answered,
+    BindPersistentVolume,
     BindPod,
     CreateClaim,
     DeleteClaim,
@@ -29,6 +30,8 @@ from scheduler.framework.decisions import (
     ReadClaim,
     ReadPod,
     RemoveClaimFinalizer,
+    SelectNode,
+    VolumeWrite,
     WriteClaimStatus,
 )
 from scheduler.kube.codec import RESOURCE_API, RESOURCE_GROUP, Codec
@@ -45,9 +48,10 @@ from scheduler.kube.requests import (
 )
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.keys import ClaimKey, PodKey, VolumeClaimKey
 from scheduler.model.objects import Pod
 from scheduler.model.special_claim import special_claim_spec
+from scheduler.model.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from scheduler.model.timestamps import format_rfc3339
 
 Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
@@ -66,11 +70,11 @@ class Request(NamedTuple):
     body: bytes | None
     content_type: str
     right: str
-    reply: type[Pod] | type[ResourceClaim] | None
+    reply: type[Pod] | type[ResourceClaim] | type[PersistentVolume] | type[PersistentVolumeClaim] | None
 
 
-def object_of(decision: Answered) -> PodKey | ClaimKey:
-    """The object that a decision reads or writes."""
+def object_of(decision: Answered) -> PodKey | ClaimKey | VolumeClaimKey:
+    """The object that a decision reads or writes; of a volume the claim that gets it."""
     if isinstance(decision, BindPod | PatchPodStatus | PatchExtendedResources | PatchNodeAllocatable | ReadPod):
         return decision.pod
     return decision.claim
@@ -121,6 +125,8 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
             return _pod_patch(path, decision, status, MERGE_PATCH, Pod)
         case ReadPod():
             return Request("GET", path, None, JSON, "get pods", Pod)
+        case BindPersistentVolume() | SelectNode():
+            return _volume_patch(path, decision)
 
 
 def answer_of(decision: Answered, request: Request, outcome: Outcome, codec: Codec) -> Answer:
@@ -136,6 +142,10 @@ def answer_of(decision: Answered, request: Request, outcome: Outcome, codec: Cod
                     return WriteAccepted(decision.id, pod=codec.decode_pod(outcome.body))
                 if request.reply is ResourceClaim:
                     return WriteAccepted(decision.id, claim=codec.decode_claim(outcome.body))
+                if request.reply is PersistentVolume:
+                    return WriteAccepted(decision.id, volume=codec.decode_volume(outcome.body, PersistentVolume))
+                if request.reply is PersistentVolumeClaim:
+                    return WriteAccepted(decision.id, volume=codec.decode_volume(outcome.body, PersistentVolumeClaim))
                 return WriteAccepted(decision.id)
             except UndecodableError as error:
                 if not isinstance(decision, ReadClaim | ReadPod):
@@ -158,9 +168,11 @@ def answer_of(decision: Answered, request: Request, outcome: Outcome, codec: Cod
             return WriteOutcomeUnknown(decision.id, outcome.message)
 
 
-def object_path(key: PodKey | ClaimKey) -> str:
+def object_path(key: PodKey | ClaimKey | VolumeClaimKey) -> str:
     if isinstance(key, PodKey):
         return f"/api/v1/namespaces/{key.namespace}/pods/{key.name}"
+    if isinstance(key, VolumeClaimKey):
+        return f"/api/v1/namespaces/{key.namespace}/persistentvolumeclaims/{key.name}"
     return f"{RESOURCE_API}/namespaces/{key.namespace}/resourceclaims/{key.name}"
 
 
@@ -177,6 +189,8 @@ _Conditional: TypeAlias = (
     | PatchPodStatus
     | PatchExtendedResources
     | PatchNodeAllocatable
+    | BindPersistentVolume
+    | SelectNode
 )
 
 
@@ -214,6 +228,26 @@ def _special_claim(decision: CreateClaim) -> dict[str, Any]:
         },
         "spec": special_claim_spec(decision.requests),
     }
+
+
+def _volume_patch(path: str, decision: VolumeWrite) -> Request:
+    expected = _expected(decision)
+    if isinstance(decision, SelectNode):
+        body = orjson.dumps({"metadata": expected | {"annotations": {SELECTED_NODE: decision.node}}})
+        return Request("PATCH", path, body, MERGE_PATCH, "patch persistentvolumeclaims", PersistentVolumeClaim)
+    namespace, name = decision.claim
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": namespace,
+        "name": name,
+        "uid": decision.claim_uid,
+        "resourceVersion": str(decision.claim_revision),
+    }
+    metadata = expected | {"annotations": dict(decision.annotations)}
+    body = orjson.dumps({"metadata": metadata, "spec": {"claimRef": reference}})
+    path = f"/api/v1/persistentvolumes/{decision.volume}"
+    return Request("PATCH", path, body, MERGE_PATCH, "patch persistentvolumes", PersistentVolume)
 
 
 def _claim_status(decision: WriteClaimStatus) -> dict[str, Any]:

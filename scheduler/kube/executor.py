@@ -47,7 +47,7 @@ from scheduler.kube.feature_gates import dropped_fields
 from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, UndecodableError, Unknown
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, PodKey, PodUid
+from scheduler.model.keys import ClaimKey, PodKey, PodUid, VolumeClaimKey
 from scheduler.model.protobuf_wire import PROTOBUF, MalformedError
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class WriteStats:
     waiting: int = 0
 
 
-_LaneKey: TypeAlias = "tuple[type[PodKey | ClaimKey], PodKey | ClaimKey]"
+_LaneKey: TypeAlias = "tuple[type[PodKey | ClaimKey | VolumeClaimKey], PodKey | ClaimKey | VolumeClaimKey]"
 """With the type: keys of equal texts are equal."""
 
 

@@ -7,7 +7,10 @@ Claims are updated where a patch would change the text of opaque parameters (`ex
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
+
+from scheduler.kube.plugin_kinds import PLUGIN_KINDS
 
 
 class Permission(NamedTuple):
@@ -21,7 +24,7 @@ class Permission(NamedTuple):
         return f"{', '.join(self.verbs)} {self.resource}{'.' + self.group if self.group else ''}"
 
 
-PERMISSIONS: Final = (
+_ALWAYS: Final = (
     Permission("", "nodes", ("list", "watch")),
     Permission("", "namespaces", ("list", "watch")),
     Permission("", "pods", ("get", "list", "watch")),
@@ -36,6 +39,22 @@ PERMISSIONS: Final = (
     Permission("scheduling.k8s.io", "podgroups", ("list", "watch")),
     Permission("events.k8s.io", "events", ("create", "patch")),
 )
+_WRITTEN: Final = {"PersistentVolume", "PersistentVolumeClaim"}
+# What is read, and written, only where a plugin reads the kind.
+_FOR_PLUGINS: Final = {
+    kind.name: Permission(
+        kind.group, kind.plural, ("list", "watch", "patch") if kind.name in _WRITTEN else ("list", "watch")
+    )
+    for kind in PLUGIN_KINDS
+}
+PERMISSIONS: Final = (*_ALWAYS, *_FOR_PLUGINS.values())
+
+
+def permissions_for(reads: Collection[str]) -> tuple[Permission, ...]:
+    """Those that plugins need which read these kinds."""
+    return (*_ALWAYS, *(permission for kind, permission in _FOR_PLUGINS.items() if kind in reads))
+
+
 # In the namespace of the lease only, and not without leader election.
 LEASES: Final = Permission("coordination.k8s.io", "leases", ("get", "create", "update"))
 _NOTHING: Final = "where the API server serves them, nothing is scheduled without it"
@@ -53,4 +72,7 @@ OPTIONAL: Final = {
     ("resource.k8s.io", "resourceclaims/binding", "update"): _NO_UPDATE,
     ("resource.k8s.io", "resourceclaims", "create"): "pods whose extended resources are served by devices will wait",
     ("resource.k8s.io", "resourceclaims", "delete"): "claims made for extended resources may stay behind for a while",
+    **{(kind.group, kind.plural, verb): kind.cost for kind in PLUGIN_KINDS for verb in ("list", "watch")},
+    ("", "persistentvolumes", "patch"): "pods whose claims get a volume when they are scheduled will wait",
+    ("", "persistentvolumeclaims", "patch"): "pods whose volume is made when they are scheduled will wait",
 }

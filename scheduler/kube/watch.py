@@ -231,15 +231,23 @@ class Reflector:
         self._mark_alive()
         was_synced, self.stats.version = self.stats.is_synced, version
         if version is not None:
-            if self.stats.is_absent or not was_synced:
+            if not was_synced or (self.stats.is_absent and not self.kind.cost):
                 log.info("%s: served as %s/%s", self.kind.name, wanted.group, version)
-            self._path, self.stats.is_absent = wanted.path(version), False
+            self._path = wanted.path(version)
+            if not self.kind.cost:
+                self.stats.is_absent = False  # the others may be forbidden: once they are listed
             return
+        self._count_as_empty(f"the API server serves none of {wanted}")
+        raise _AbsentError
+
+    def _count_as_empty(self, why: str) -> None:
+        """The kind cannot be read: say so once."""
         if not self.stats.is_absent:
-            log.info("%s: the API server serves none of %s; asked again later", self.kind.name, wanted)
+            level = logging.WARNING if self.kind.cost else logging.INFO
+            cost = f": {self.kind.cost}" if self.kind.cost else ""
+            log.log(level, "%s: %s%s; asked again later", self.kind.name, why, cost)
             self.stats.is_absent = True
             self._replace(_Replacement(), "")
-        raise _AbsentError
 
     async def _list(self) -> None:
         """LIST in pages; the consistent answer of the server's storage."""
@@ -366,6 +374,8 @@ class Reflector:
                 self._observe(seen, for_machine)
         for_machine.append(RelistFinished(self.kind.name))
         self._version = version or None
+        if version:
+            self.stats.is_absent = False
         self.stats.relists += 1
         self.stats.events += 1
         self.stats.objects = len(self._known)
@@ -391,6 +401,9 @@ class Reflector:
     def _raise_for(self, outcome: Outcome) -> None:
         match outcome:
             case Rejected():
+                if outcome.code == HTTPStatus.FORBIDDEN and self.kind.cost and not self._known:
+                    self._count_as_empty(f"the API server does not let us read them ({outcome.message})")
+                    raise _AbsentError
                 if outcome.is_configuration:
                     self._reporter.refused(self.kind.name, outcome.message)
                 self._raise_for_code(outcome.code, outcome.reason, outcome.message, None)

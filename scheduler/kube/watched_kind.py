@@ -115,6 +115,13 @@ meta_decoder = msgspec.json.Decoder(_HasMeta)
 _page_decoder = msgspec.json.Decoder(_Page)
 
 
+def checked(meta: PodMeta) -> PodMeta:
+    """The machine compares revisions as numbers; ValueError when this one is none."""
+    if not meta.resource_version.isdecimal():
+        raise ValueError(f"metadata.resourceVersion: {meta.resource_version!r} is not a number")
+    return meta
+
+
 class WatchedKind:
     """How objects of one kind are listed, decoded and given to the machine.
 
@@ -127,6 +134,8 @@ class WatchedKind:
         withdraws_broken: Whether an object that becomes undecodable counts as deleted (its devices or its class must
             not be used any more) or stays as last seen (a pod still uses its node).
         served_as: For a kind that a server may not have, or in one of several versions.
+        cost: What is lost where the server does not have the kind, or does not let us read it; "" where nothing can be
+            scheduled without it.
         observe: Counts what decoding events takes.
     """
 
@@ -140,6 +149,7 @@ class WatchedKind:
         *,
         withdraws_broken: bool = False,
         served_as: ServedAs | None = None,
+        cost: str = "",
         observe: Observe,
     ) -> None:
         self.name = name
@@ -147,6 +157,7 @@ class WatchedKind:
         self.deleted = deleted
         self.withdraws_broken = withdraws_broken
         self.served_as = served_as
+        self.cost = cost
         self._observed = observed
         self._object_decoder = msgspec.json.Decoder(wire)
         events = [

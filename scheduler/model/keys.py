@@ -31,6 +31,12 @@ class PodKey(ObjectKey):
     __slots__ = ()
 
 
+class VolumeClaimKey(ObjectKey):
+    """Of a PersistentVolumeClaim."""
+
+    __slots__ = ()
+
+
 class ClaimKey(ObjectKey):
     """Of a ResourceClaim."""
 

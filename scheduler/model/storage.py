@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from scheduler.model.keys import ObjectKey
+from scheduler.model.keys import ObjectKey, VolumeClaimKey
 from scheduler.model.label_selectors import LabelSelector
 from scheduler.model.objects import (
     AwsElasticBlockStore,
@@ -155,6 +155,10 @@ class PersistentVolumeClaimSpec(Record, frozen=True):
 class PersistentVolumeClaim(StorageObject, frozen=True):
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: Phase = Phase()
+
+    @property
+    def key(self) -> VolumeClaimKey:
+        return VolumeClaimKey(self.metadata.namespace, self.metadata.name)
 
     @property
     def class_name(self) -> str:

@@ -211,11 +211,12 @@ def test_what_is_assumed_stands_until_it_is_taken_back(store):
     storage = store.storage
     store.observe_storage(made.volume("pv"))
     before = storage.persistent_volumes_of_class(made.WAITING).version
-    assert storage.assume(promised(storage.persistent_volume("pv")))
+    assumed = promised(storage.persistent_volume("pv"))
+    assert storage.assume(assumed)
     assert storage.persistent_volumes_of_class(made.WAITING).volumes == ()
     assert names(storage.persistent_volumes_claimed_for(CLAIM)) == ["pv"]
-    assert storage.forget_assumed(PersistentVolume, ObjectKey("", "pv"))
-    assert not storage.forget_assumed(PersistentVolume, ObjectKey("", "pv"))
+    storage.forget_assumed(assumed)
+    storage.forget_assumed(assumed)
     assert names(storage.persistent_volumes_of_class(made.WAITING).volumes) == ["pv"]
     assert storage.persistent_volumes_of_class(made.WAITING).version not in {0, before}
     assert storage.persistent_volumes_claimed_for(CLAIM) == ()
@@ -224,10 +225,11 @@ def test_what_is_assumed_stands_until_it_is_taken_back(store):
 def test_what_is_observed_later_replaces_what_was_assumed(store):
     storage = store.storage
     store.observe_storage(made.volume("pv"))
-    assert storage.assume(promised(storage.persistent_volume("pv")))
+    assumed = promised(storage.persistent_volume("pv"))
+    assert storage.assume(assumed)
     store.observe_storage(made.volume("pv", capacity="3Gi"))
     assert storage.persistent_volume("pv").capacity_nano == 3 * made.GI
-    assert not storage.forget_assumed(PersistentVolume, ObjectKey("", "pv"))
+    storage.forget_assumed(assumed)
     assert names(storage.persistent_volumes_of_class(made.WAITING).volumes) == ["pv"]
 
 
@@ -266,8 +268,8 @@ def test_indexes_are_what_the_objects_say(steps):
             storage.delete("PersistentVolume", key, revision)
         elif action == "assume" and known is not None:
             storage.assume(promised(known))
-        elif action == "forget":
-            storage.forget_assumed(PersistentVolume, key)
+        elif action == "forget" and known is not None:
+            storage.forget_assumed(known)
         everything = [one for name in "abc" if (one := storage.persistent_volume(name)) is not None]
         for class_name in (made.WAITING, "x"):
             found = storage.persistent_volumes_of_class(class_name).volumes

@@ -13,6 +13,7 @@ from allocator import Allocation, DeviceResult
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
+    BindPersistentVolume,
     BindPod,
     CreateClaim,
     DeleteClaim,
@@ -23,6 +24,7 @@ from scheduler.framework.decisions import (
     ReadPod,
     RecordEvent,
     RemoveClaimFinalizer,
+    SelectNode,
     WriteClaimStatus,
     WriteId,
 )
@@ -36,11 +38,12 @@ from scheduler.kube.executor import Executor
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.claim import Consumer
-from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.keys import ClaimKey, PodKey, VolumeClaimKey
 from scheduler.model.objects import ContainerExtendedResource, ExtendedResourceClaimStatus, NodeAllocatableClaim
 from scheduler.model.protobuf_wire import PROTOBUF
 from scheduler.model.special_claim import DeviceCount
-from tests import builders
+from scheduler.model.storage import SELECTED_NODE
+from tests import builders, storage_builders
 from tests.kube.claim_bytes import protobuf_claim
 from tests.kube.misbehaving import SERVER, Pauses, Reports, Told, drop, hang, misbehaving, pod, reply, status
 
@@ -70,6 +73,11 @@ MAPPING_TEXTS = ("main", "example.com/gpu", "container-0-request-1")
 MAPPING = ContainerExtendedResource(*MAPPING_TEXTS)
 TAKEN = PatchNodeAllocatable(POD, "uid-a", 7, (NodeAllocatableClaim("c", ("main",), {"cpu": "2"}),), WriteId(9))
 NOTE = PatchExtendedResources(POD, "uid-a", 7, ExtendedResourceClaimStatus("c", (MAPPING,)), WriteId(8))
+VOLUME_CLAIM = VolumeClaimKey("default", "c")
+PROMISE = BindPersistentVolume(
+    *("pv", "uid-pv", 7, VOLUME_CLAIM, "uid-c", 5), (("pv.kubernetes.io/bound-by-controller", "yes"),), WriteId(10)
+)
+SELECT = SelectNode(VOLUME_CLAIM, "uid-c", 7, "node-1", WriteId(11))
 UNSCHEDULABLE = PatchPodStatus(POD, "uid-a", "Unschedulable", "0/1 nodes are available", id=WriteId(6))
 BINDING_REFUSED = (
     "status.allocation: Forbidden: changing status.allocation or status.reservedFor requires "
@@ -111,6 +119,44 @@ STRATEGIC = "application/strategic-merge-patch+json"
                 },
             },
             id="allocation",
+        ),
+        pytest.param(
+            PROMISE,
+            "PATCH",
+            "/api/v1/persistentvolumes/pv",
+            MERGE,
+            {
+                "metadata": {
+                    "uid": "uid-pv",
+                    "resourceVersion": "7",
+                    "annotations": {"pv.kubernetes.io/bound-by-controller": "yes"},
+                },
+                "spec": {
+                    "claimRef": {
+                        "apiVersion": "v1",
+                        "kind": "PersistentVolumeClaim",
+                        "namespace": "default",
+                        "name": "c",
+                        "uid": "uid-c",
+                        "resourceVersion": "5",
+                    }
+                },
+            },
+            id="volume",
+        ),
+        pytest.param(
+            SELECT,
+            "PATCH",
+            "/api/v1/namespaces/default/persistentvolumeclaims/c",
+            MERGE,
+            {
+                "metadata": {
+                    "uid": "uid-c",
+                    "resourceVersion": "7",
+                    "annotations": {"volume.kubernetes.io/selected-node": "node-1"},
+                }
+            },
+            id="selected-node",
         ),
         pytest.param(
             WriteClaimStatus(CLAIM, "uid-c", 7, reserved_for=()),
@@ -407,6 +453,41 @@ async def test_accepted_claim_write_with_an_unreadable_reply_is_accepted():
     async with misbehaving(reply(b"<html>")) as server, executing(server) as running:
         assert await running.answers(ALLOCATE) == [WriteAccepted(ALLOCATE.id)]
         assert running.reports.broken[0][:2] == ("ResourceClaim", "default/c")
+
+
+@pytest.mark.parametrize(
+    ("decision", "answered"),
+    [
+        (PROMISE, storage_builders.volume_object("pv", claim="default/c", claim_uid="uid-c", revision=8)),
+        (SELECT, storage_builders.volume_claim_object("c", revision=8, annotations={SELECTED_NODE: "node-1"})),
+    ],
+    ids=["volume", "claim"],
+)
+async def test_accepted_volume_write_carries_the_object_as_the_server_answered(decision, answered):
+    async with misbehaving(reply(answered), reply({"metadata": {}})) as server, executing(server) as running:
+        answer, unread = await running.answers(decision, decision)
+        assert isinstance(answer, WriteAccepted)
+        assert answer.volume.revision == 8
+        assert unread == WriteAccepted(decision.id)
+        assert running.reports.broken[0][0] == type(answer.volume).__name__
+
+
+@pytest.mark.parametrize("decision", [PROMISE, SELECT], ids=["volume", "claim"])
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (status(409, "Conflict", "modified"), WriteConflicted),
+        (status(404, "NotFound", "gone"), WriteRejected),
+        (status(422, "Invalid", "spec: Invalid value: immutable"), WriteRejected),
+        (status(500, "InternalError", "broken"), WriteOutcomeUnknown),
+        (drop(), WriteOutcomeUnknown),
+    ],
+)
+async def test_outcomes_of_volume_writes(decision, answer, expected):
+    async with misbehaving(answer) as server, executing(server) as running:
+        (answered,) = await running.answers(decision)
+        assert type(answered) is expected
+        assert len(server.asked) == 1
 
 
 async def test_fields_that_an_accepted_allocation_lost_are_reported_with_an_event_on_the_claim():

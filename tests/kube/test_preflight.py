@@ -11,6 +11,7 @@ import yaml
 
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
+    BindPersistentVolume,
     BindPod,
     CreateClaim,
     DeleteClaim,
@@ -20,16 +21,18 @@ from scheduler.framework.decisions import (
     ReadClaim,
     ReadPod,
     RemoveClaimFinalizer,
+    SelectNode,
     WriteClaimStatus,
 )
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.decision_requests import encode_decision
 from scheduler.kube.feature_gates import METRICS_PATH, dropped_by, read_gates
-from scheduler.kube.permissions import LEASES, PERMISSIONS
+from scheduler.kube.permissions import LEASES, PERMISSIONS, permissions_for
+from scheduler.kube.plugin_kinds import PLUGIN_KINDS
 from scheduler.kube.preflight import PreflightError, check
 from scheduler.kube.requests import ApiClient, Timeouts
-from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.keys import ClaimKey, PodKey, VolumeClaimKey
 from tests.kube.misbehaving import drop, misbehaving, reply, status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -265,7 +268,7 @@ def right_of(method: str, path: str) -> tuple[str, str, str]:
 
 def test_listed_permissions_are_exactly_what_is_used():
     used = set()
-    for kind in Codec().kinds:
+    for kind in Codec(reads={one.name for one in PLUGIN_KINDS}).kinds:
         versions = kind.served_as.versions if kind.served_as is not None else ()
         for path in [kind.served_as.path(version) for version in versions] or [kind.path]:
             listing = right_of("GET", path)
@@ -283,6 +286,8 @@ def test_listed_permissions_are_exactly_what_is_used():
         CreateClaim(claim, "u", pod, "u", ()),
         RemoveClaimFinalizer(claim, "u", 1, ()),
         DeleteClaim(claim, "u", 1),
+        BindPersistentVolume("pv", "u", 1, VolumeClaimKey("d", "c"), "u", 1),
+        SelectNode(VolumeClaimKey("d", "c"), "u", 1, "n"),
     ):
         request = encode_decision(decision, now_ms=0)
         group, resource, verb = right_of(request.method, request.path)
@@ -297,3 +302,22 @@ def test_listed_permissions_are_exactly_what_is_used():
     used |= {("events.k8s.io", "events", "create"), ("events.k8s.io", "events", "patch")}
 
     assert used == rules(PERMISSIONS)
+
+
+def test_only_what_plugins_read_is_asked_for():
+    everything = rules(PERMISSIONS)
+    few = rules(permissions_for({"PersistentVolume"}))
+    assert everything - few >= {("", "services", "list"), ("storage.k8s.io", "csinodes", "watch")}
+    assert ("", "persistentvolumes", "patch") in few
+    assert ("", "persistentvolumeclaims", "patch") not in few
+    assert ("", "pods", "get") in few
+
+
+@pytest.mark.parametrize("kind", PLUGIN_KINDS, ids=lambda kind: kind.name)
+async def test_what_is_read_for_plugins_alone_costs_a_warning(kind):
+    answers = [version("36"), reply({}), *[reviewing((kind.plural, "list"))] * VERBS]
+    async with misbehaving(*answers) as server, client_of(server) as client:
+        warnings = (await check(client)).warnings
+
+    group = f".{kind.group}" if kind.group else ""
+    assert warnings == (f"not permitted: list {kind.plural}{group}; {kind.cost}",)

@@ -27,6 +27,8 @@ from scheduler.core.inputs import (
     RelistFinished,
     SliceDeleted,
     SliceObserved,
+    StorageDeleted,
+    StorageObserved,
     TaintRuleDeleted,
     TaintRuleObserved,
     WriteAccepted,
@@ -37,6 +39,7 @@ from scheduler.core.machine import KINDS
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     Answered,
+    BindPersistentVolume,
     BindPod,
     CreateClaim,
     DeleteClaim,
@@ -46,13 +49,15 @@ from scheduler.framework.decisions import (
     ReadClaim,
     ReadPod,
     RemoveClaimFinalizer,
+    SelectNode,
     WriteClaimStatus,
 )
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodKey
 from scheduler.model.objects import Node, OwnerReference, Pod, PodCondition, PodResourceClaimStatus
+from scheduler.model.storage import SELECTED_NODE, AnyStorageObject, ClaimReference
 from scheduler.model.timestamps import format_rfc3339
 from scheduler.plugins.dynamic_resources.extended_resources import decoded_spec
 
@@ -70,6 +75,7 @@ class FakeApiServer:
         self.slices: dict[str, tuple[ResourceSlice, int]] = {}
         self.classes: dict[str, tuple[DeviceClass, int]] = {}
         self.taint_rules: dict[str, tuple[DeviceTaintRule, int]] = {}
+        self.storage: dict[tuple[str, ObjectKey], AnyStorageObject] = {}
         self.log: list[Input] = []
         self.keeps_node_allocatable = True  # the feature gate DRANodeAllocatableResources
         self.bindings: list[tuple[str, NodeName]] = []  # pod uid and node, in order
@@ -81,7 +87,7 @@ class FakeApiServer:
         twin.revision = self.revision
         twin.pods, twin.claims, twin.nodes = dict(self.pods), dict(self.claims), dict(self.nodes)
         twin.slices, twin.classes, twin.taint_rules = dict(self.slices), dict(self.classes), dict(self.taint_rules)
-        twin.allocated_at = dict(self.allocated_at)
+        twin.allocated_at, twin.storage = dict(self.allocated_at), dict(self.storage)
         twin.log = [given for given in twin.list_all() if not isinstance(given, RelistFinished)]
         return twin
 
@@ -147,6 +153,18 @@ class FakeApiServer:
         if self.taint_rules.pop(name, None) is not None:
             self.log.append(TaintRuleDeleted(name, self._next()))
 
+    def put_storage(self, stored: AnyStorageObject) -> AnyStorageObject:
+        """Store a volume, a claim for one, a class or a CSI object, at a new revision."""
+        meta = msgspec.structs.replace(stored.metadata, resource_version=str(self._next()))
+        stored = msgspec.structs.replace(stored, metadata=meta)
+        self.storage[type(stored).__name__, stored.key] = stored
+        self.log.append(StorageObserved(stored))
+        return stored
+
+    def delete_storage(self, kind: str, key: ObjectKey) -> None:
+        if self.storage.pop((kind, key), None) is not None:
+            self.log.append(StorageDeleted(kind, key, self._next()))
+
     def collect_garbage(self) -> None:
         """The resource claim controller: drop reservations of pods that are gone or finished, free what nobody uses."""
         alive = {pod.uid for pod in self.pods.values() if not pod.is_terminal}
@@ -176,6 +194,7 @@ class FakeApiServer:
             *(SliceObserved(*stored) for stored in self.slices.values()),
             *(TaintRuleObserved(*stored) for stored in self.taint_rules.values()),
             *(ClaimObserved(claim) for claim in self.claims.values()),
+            *(StorageObserved(stored) for stored in self.storage.values()),
             *(PodObserved(pod) for pod in self.pods.values()),
             *(RelistFinished(kind) for kind in sorted(KINDS)),
         ]
@@ -212,6 +231,8 @@ class FakeApiServer:
             case ReadClaim(key):
                 claim = self.claims.get(key)
                 return WriteAccepted(decision.id, claim=claim) if claim is not None else _gone(decision, key)
+            case BindPersistentVolume() | SelectNode():
+                return self._write_volume(decision)
             case BindPod():
                 return self._bind(decision)
             case ReadPod(pod_key):
@@ -242,6 +263,22 @@ class FakeApiServer:
             return WriteConflicted(decision.id, "the precondition does not match")
         self.delete_claim(decision.claim)
         return WriteAccepted(decision.id)
+
+    def _write_volume(self, decision: BindPersistentVolume | SelectNode) -> Answer:
+        is_volume = isinstance(decision, BindPersistentVolume)
+        key = ObjectKey("", decision.volume) if is_volume else decision.claim
+        stored = self.storage.get(("PersistentVolume" if is_volume else "PersistentVolumeClaim", key))
+        if stored is None:
+            return _gone(decision, key)
+        if stored.metadata.uid != decision.uid or stored.revision != decision.expect_revision:
+            return WriteConflicted(decision.id, "the object has been modified")
+        added = dict(decision.annotations) if is_volume else {SELECTED_NODE: decision.node}
+        meta = msgspec.structs.replace(stored.metadata, annotations={**stored.annotations, **added})
+        changed = msgspec.structs.replace(stored, metadata=meta)
+        if is_volume:
+            reference = ClaimReference(*decision.claim, decision.claim_uid)
+            changed = msgspec.structs.replace(changed, spec=msgspec.structs.replace(changed.spec, claim_ref=reference))
+        return WriteAccepted(decision.id, volume=stored if changed == stored else self.put_storage(changed))
 
     def _patch_extended_resources(self, decision: PatchExtendedResources) -> Answer:
         pod = self.pods.get(decision.pod)

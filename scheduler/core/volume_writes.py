@@ -1,0 +1,104 @@
+"""Writes on volumes and on claims for them, each driven to a known outcome.
+
+Rules of this module
+  1. A write without a known outcome is sent again unchanged until its outcome is known: accepted, or the object has
+     another revision, or is gone. Each names the revision that it changes, so it lands at most once, and a late one
+     changes nothing that was decided since. Nobody gives up on it before that; what it would promise stays held.
+  2. The sender is notified once, after the newest state of the object has been observed: who looks at it again decides
+     on what is. So after a conflict the observation is awaited that must come.
+
+Not here: what is written (VolumeBinding), what the sender does then (`binding_cycle`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from scheduler.core.ground import Ground
+from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
+from scheduler.core.outbox import GONE, Answer
+from scheduler.core.pod_writes import Refusal
+from scheduler.core.troubles import Troubles
+from scheduler.framework.decisions import BindPersistentVolume, VolumeWrite
+from scheduler.model.keys import ObjectKey
+from scheduler.model.storage import AnyStorageObject, PersistentVolume, PersistentVolumeClaim
+
+
+@dataclass(slots=True, eq=False)
+class _Write:
+    decision: VolumeWrite
+    settled: Callable[[Refusal | None], None]
+    is_doubtful: bool = False
+    refusal: Refusal | None = None
+    attempts: int = 0
+
+
+class VolumeWrites:
+    """Sends the writes; keeps nothing but what waits for an answer, an observation or a timer."""
+
+    def __init__(self, ground: Ground, troubles: Troubles) -> None:
+        self._outbox: Final = ground.outbox
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
+        self._storage: Final = ground.store.storage
+        self._troubles: Final = troubles
+        self._awaiting: Final[dict[tuple[type, ObjectKey], list[_Write]]] = {}
+
+    def send(self, decision: VolumeWrite, settled: Callable[[Refusal | None], None]) -> None:
+        """Send a write; `settled` is called when its outcome is known, with None or the refusal."""
+        self._dispatch(_Write(decision, settled))
+
+    def observed(self, changed: AnyStorageObject) -> None:
+        """The object was observed anew, or is gone."""
+        for write in self._awaiting.pop((type(changed), changed.key), ()):
+            self._settle(write)
+
+    def _dispatch(self, write: _Write) -> None:
+        if write.is_doubtful and self._is_overtaken(write.decision):
+            self._troubles.over(write.decision)
+            write.settled(None)  # it landed before, or never will: whoever asks looks at the object again
+            return
+        write.attempts += 1
+        self._outbox.ask(write.decision, partial(self._answered, write))
+
+    def _answered(self, write: _Write, answer: Answer) -> None:
+        match answer:
+            case WriteAccepted():
+                self._settle(write)
+            case WriteConflicted():
+                write.refusal = None if write.is_doubtful else answer  # an earlier one may have landed
+                self._settle(write)
+            case WriteRejected():
+                if answer.code == GONE:
+                    write.refusal = answer
+                    self._settle(write)
+                elif write.is_doubtful or answer.is_retriable:
+                    self._later(write, is_hopeless=not answer.is_retriable)
+                else:
+                    write.settled(answer)
+            case _:
+                write.is_doubtful = True
+                self._later(write)
+
+    def _settle(self, write: _Write) -> None:
+        if self._is_overtaken(write.decision):
+            write.settled(write.refusal)
+        else:
+            self._awaiting.setdefault(_object(write.decision), []).append(write)
+
+    def _is_overtaken(self, decision: VolumeWrite) -> bool:
+        revision = self._storage.newest_revision(*_object(decision))
+        return revision is None or revision > decision.expect_revision
+
+    def _later(self, write: _Write, *, is_hopeless: bool = False) -> None:
+        wait_ms = self._settings.write_retry_ms(write.attempts, is_hopeless=is_hopeless)
+        self._timers.at(self._timers.now_ms + wait_ms, partial(self._dispatch, write))
+
+
+def _object(decision: VolumeWrite) -> tuple[type, ObjectKey]:
+    if isinstance(decision, BindPersistentVolume):
+        return PersistentVolume, ObjectKey("", decision.volume)
+    return PersistentVolumeClaim, decision.claim
