@@ -16,6 +16,7 @@ from scheduler.framework.decisions import (
     PodNote,
     ReadClaim,
     ReadPod,
+    VolumeWrite,
     WriteClaimStatus,
 )
 from scheduler.model.api_rules import FINALIZER
@@ -265,4 +266,5 @@ def test_a_trouble_of_which_nothing_is_heard_is_forgotten():
 
 
 def test_every_kind_of_request_has_words():
-    assert set(get_args(ClaimWrite) + get_args(PodNote)) | {ReadClaim, ReadPod, BindPod, PatchPodStatus} == set(_WHAT)
+    unions = get_args(ClaimWrite) + get_args(PodNote) + get_args(VolumeWrite)
+    assert set(unions) | {ReadClaim, ReadPod, BindPod, PatchPodStatus} == set(_WHAT)
