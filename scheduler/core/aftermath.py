@@ -24,6 +24,7 @@ from scheduler.core.queued_pod import QueuedPod
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.store import claims_of
 from scheduler.core.troubles import Troubles
+from scheduler.core.volume_overlay import Holdable
 from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import Action, Held, Resource
 from scheduler.framework.status import Status
@@ -102,6 +103,11 @@ class Aftermath:
             if claim is not None and (stored is None or footprint(stored) != footprint(one.allocation)):
                 with_devices, without = replace(claim, allocation=one.allocation), replace(claim, allocation=None)
                 self._queue.change(Resource.CLAIM, Action.UPDATE, with_devices, without, self._timers.now_ms)
+
+    def volumes_released(self, changed: Iterable[tuple[Holdable, Holdable]]) -> None:
+        """These holds on volumes and claims have ended, and nothing is stored of them."""
+        for held, free in changed:
+            self._queue.change(Resource(type(free).__name__), Action.UPDATE, held, free, self._timers.now_ms)
 
     def pod_unassumed(self, pod: Pod, node: NodeName) -> None:
         """The pod does not count on `node` any more."""

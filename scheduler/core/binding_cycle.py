@@ -84,6 +84,7 @@ class BindingCycles:
     ) -> None:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
+        self._volumes: Final = ground.volumes
         self._writes: Final = writes
         self._volume_writes: Final = volume_writes
         self._outbox: Final = ground.outbox
@@ -440,6 +441,7 @@ class BindingCycles:
         del self._bindings[binding.uid]
         pod, node = binding.pod, binding.node
         released = self._overlay.release(binding.uid)  # what the server stores may be written down differently
+        self._aftermath.volumes_released(self._volumes.release(binding.uid))
         for decision in binding.runner.post_bind(binding.cycle, node, self._view):
             if isinstance(decision, RecordEvent):
                 self._outbox.report(decision)

@@ -10,6 +10,7 @@ from scheduler.core.outbox import Outbox
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
 from scheduler.core.timers import Timers
+from scheduler.core.volume_overlay import VolumeOverlay
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class Ground:
 
     store: Store
     overlay: ClaimOverlay
+    volumes: VolumeOverlay
     outbox: Outbox
     timers: Timers
     settings: CoreSettings

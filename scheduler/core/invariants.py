@@ -5,6 +5,7 @@ Checked are
   2. what each claim counts equals what its observed allocation and its hold say; `in_use` and the index of claims by
      device equal a rebuild;
   3. every hold and every assumed pod belongs to a binding cycle, or (assumed only) to a binding the server accepted;
+     volumes and claims are seen as they are held;
   4. every pod of ours that is not bound is in one place of the queue, and in a binding cycle exactly when in flight;
   5. every indexed waiting pod is where its index says, and can be woken;
   6. remembered verdicts are filed where they are looked for;
@@ -57,6 +58,7 @@ class Invariants:
     ) -> None:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
+        self._volumes: Final = ground.volumes
         self._queue: Final = queue
         self._bindings: Final = bindings
         self._waits: Final = waits
@@ -75,6 +77,7 @@ class Invariants:
             *self._slice_problems(),
             *self._queue_problems(),
             *self._binding_problems(),
+            *self._volume_problems(),
             *self._place_problems(),
         ]
         for _, record in self._feasibility.records():
@@ -143,6 +146,12 @@ class Invariants:
                 expected.setdefault(key, set()).add(pod_uid)
         if users != expected:
             yield "the index of pods by claim differs from a rebuild"
+
+    def _volume_problems(self) -> Iterator[str]:
+        yield from self._volumes.problems()
+        for key, hold in self._volumes.holds.items():
+            if hold.pod not in self._bindings:
+                yield f"{type(hold.held).__name__} {key} is held for pod {hold.pod}, which is not being bound"
 
     def _pod_problems(self) -> Iterator[str]:
         store, queue, bindings = self._store, self._queue, self._bindings

@@ -76,6 +76,7 @@ from scheduler.core.taking_back import TakingBack
 from scheduler.core.timers import Timers
 from scheduler.core.troubles import Troubles
 from scheduler.core.unallocated_claims import UnallocatedClaims
+from scheduler.core.volume_overlay import VolumeOverlay
 from scheduler.core.volume_writes import VolumeWrites
 from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import Profile, ReadingPlugin
@@ -120,20 +121,20 @@ class Machine:
         self.runners: Final = {one.scheduler_name: Runner(one, is_strict=settings.is_strict) for one in profiles}
         self.store: Final = Store(features)
         self.overlay: Final = ClaimOverlay(self.store)
+        self.volumes: Final = VolumeOverlay(self.store)
         self.timers: Final = Timers()
         self.places: Final = FairPlaces(settings.places)
         self.outbox: Final = Outbox(self.places, self.timers, takes_notes=settings.takes_notes)
         self._problems: Final = Problems()
         self.bindings: Final = Bindings()
         view = CoreView(self.store, self.overlay, new_uid)
-        ground = Ground(self.store, self.overlay, self.outbox, self.timers, settings, view)
+        ground = Ground(self.store, self.overlay, self.volumes, self.outbox, self.timers, settings, view)
         self.feasibility: Final = Feasibility(ground)
         self.queue: Final = SchedulingQueue(ground, self.runners, self.places.may_take)
         conditions = PodConditions(ground)
         self.troubles: Final = Troubles(ground, self.bindings, conditions)
         self.writes: Final = ClaimWrites(ground, self.troubles, freed=self._claim_freed)
         pod_writes = PodWrites(ground, self.troubles)
-        volume_writes = VolumeWrites(ground, self.troubles)
         self._taking_back: Final = TakingBack(ground, self.writes, pod_writes)
         withdrawals = Withdrawals(
             ground,
@@ -155,7 +156,7 @@ class Machine:
             writes=self.writes,
             bindings=self.bindings,
             pod_writes=pod_writes,
-            volume_writes=volume_writes,
+            volume_writes=VolumeWrites(ground, self.troubles),
             taking_back=self._taking_back,
             conditions=conditions,
             withdrawals=withdrawals,

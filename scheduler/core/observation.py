@@ -60,6 +60,7 @@ class Observations:
     ) -> None:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
+        self._volumes: Final = ground.volumes
         self._timers: Final = ground.timers
         self._runners: Final = runners
         self._queue: Final = queue
@@ -235,11 +236,13 @@ class Observations:
             case StorageObserved(new):
                 was = self._store.observe_storage(new)
                 if was is not UNCHANGED:
+                    self._volumes.observe(new.key)
                     self._binding_cycles.storage_changed(was, new)
                     self._change(Resource(type(new).__name__), Action.ADD if was is None else Action.UPDATE, was, new)
             case StorageDeleted(kind, key, revision):
                 last = self._store.delete_storage(kind, key, revision)
                 if last is not None:
+                    self._volumes.observe(key)
                     self._binding_cycles.storage_changed(last, None)
                     self._change(Resource(kind), Action.DELETE, last, None)
             case PodSelectorObserved(selector, revision):

@@ -68,6 +68,7 @@ class SchedulingCycles:
     ) -> None:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
+        self._volumes: Final = ground.volumes
         self._queue: Final = queue
         self._feasibility: Final = feasibility
         self._bindings: Final = bindings
@@ -146,11 +147,14 @@ class SchedulingCycles:
             self._end_without_node(queued, reserved.status)
             return
         self._overlay.hold(uid, reserved.held)
-        self._store.assume(uid, node, reserved.of_node, reserved.volumes)
+        self._store.assume(uid, node, reserved.of_node)
+        if reserved.volumes:
+            self._volumes.hold(uid, reserved.volumes)
         permit = runner.permit(cycle, node, self._view)
         if permit.status is not SUCCESS and permit.status.code not in (Code.SUCCESS, Code.WAIT):
             self._overlay.release(uid)
             self._store.forget_assumed(uid)
+            self._volumes.release(uid)
             self._undo(queued, cycle, node)
             self._end_without_node(queued, permit.status)
             return

@@ -115,6 +115,14 @@ class StorageObjects:
     def persistent_volume_claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         return self._claims.get(ObjectKey(namespace, name))
 
+    def stored_volume(self, name: str) -> PersistentVolume | None:
+        stored = self._observed.get((PersistentVolume, ObjectKey("", name)))
+        return stored if isinstance(stored, PersistentVolume) else self.persistent_volume(name)
+
+    def stored_claim(self, key: ObjectKey) -> PersistentVolumeClaim | None:
+        stored = self._observed.get((PersistentVolumeClaim, key))
+        return stored if isinstance(stored, PersistentVolumeClaim) else self._claims.get(key)
+
     def users_of(self, claim: ObjectKey) -> Sequence[PodUid]:
         return tuple(self._users.get(claim, ()))
 
@@ -173,12 +181,10 @@ class StorageObjects:
         self._observed.setdefault((kind, key), old)
         return True
 
-    def forget_assumed(self, assumed: PersistentVolume | PersistentVolumeClaim) -> None:
-        """Undo `assume`, unless something newer was observed: what was observed stands again."""
-        at = type(assumed), assumed.key
-        observed = self._observed.get(at)
-        if observed is not None and observed.revision == assumed.revision:
-            del self._observed[at]
+    def forget_assumed(self, kind: type[PersistentVolume] | type[PersistentVolumeClaim], key: ObjectKey) -> None:
+        """Undo `assume`: what was observed stands again."""
+        observed = self._observed.pop((kind, key), None)
+        if observed is not None:
             self._put(observed)
 
     def newest_revision(self, kind: type, key: ObjectKey) -> int | None:

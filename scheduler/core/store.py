@@ -35,7 +35,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Node, NodeAllocatableClaim, Pod
 from scheduler.model.pod_group import PodGroup
 from scheduler.model.special_claim import asks_extended_resources, special_claim_key
-from scheduler.model.storage import AnyStorageObject, PersistentVolume, PersistentVolumeClaim
+from scheduler.model.storage import AnyStorageObject
 
 
 class Store:
@@ -55,7 +55,6 @@ class Store:
         self.assumed: Final[dict[PodUid, NodeName]] = {}
         # What the claims of assumed pods take of their nodes, for those that take anything.
         self.assumed_claims: Final[dict[PodUid, tuple[NodeAllocatableClaim, ...]]] = {}
-        self._assumed_volumes: Final[dict[PodUid, tuple[PersistentVolume | PersistentVolumeClaim, ...]]] = {}
         self._wanting: Final[dict[ClaimSpec, int]] = {}
         self._pods_by_claim: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
         self._claims_by_pod: Final[dict[PodUid, tuple[ClaimKey, ...]]] = {}
@@ -89,8 +88,6 @@ class Store:
         if pod.spec.node_name:
             self.assumed.pop(uid, None)
             self.assumed_claims.pop(uid, None)
-            if self._assumed_volumes:
-                self._assumed_volumes.pop(uid, None)  # all of them are written
         self._count(uid)
         return old
 
@@ -106,32 +103,16 @@ class Store:
             self._count(uid)
         return pod
 
-    def assume(
-        self,
-        uid: PodUid,
-        node: NodeName,
-        claims: tuple[NodeAllocatableClaim, ...] = (),
-        volumes: tuple[PersistentVolume | PersistentVolumeClaim, ...] = (),
-    ) -> None:
-        """Count the pod on `node` before its binding is observed, with what its claims take of the node.
-
-        Args:
-            volumes: Volumes and claims for them that it will change, as they will be.
-        """
+    def assume(self, uid: PodUid, node: NodeName, claims: tuple[NodeAllocatableClaim, ...] = ()) -> None:
+        """Count the pod on `node` before its binding is observed, with what its claims take of the node."""
         self.assumed[uid] = node
         self.assumed_claims.pop(uid, None)
         if claims:
             self.assumed_claims[uid] = claims
-        if volumes:
-            self._assumed_volumes[uid] = volumes
-            for one in volumes:
-                self.storage.assume(one)
         self._count(uid)
 
     def forget_assumed(self, uid: PodUid) -> None:
         """Undo `assume`; harmless when the binding has been observed meanwhile."""
-        for one in self._assumed_volumes.pop(uid, ()):
-            self.storage.forget_assumed(one)
         if self.assumed.pop(uid, None) is not None:
             self.assumed_claims.pop(uid, None)
             self._count(uid)

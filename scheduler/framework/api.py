@@ -192,7 +192,7 @@ class ReserveResult(Struct, frozen=True):
 
     Args:
         volumes: Volumes and claims for them as PreBind will write them. They stand for what was observed until
-            something newer is, or until the pod is given up and no write of its own can land any more.
+            that says so itself, or the pod is given up and no write of its own can land any more.
     """
 
     status: Status

@@ -82,7 +82,8 @@ class Runner:
         self._score: Final = tuple(p for p in profile.at("Score") if isinstance(p, ScorePlugin | FactScorePlugin))
         self._reserve: Final = tuple(p for p in profile.at("Reserve") if isinstance(p, ReservePlugin))
         self._permit: Final = tuple(p for p in profile.at("Permit") if isinstance(p, PermitPlugin))
-        self._pre_bind: Final = tuple(p for p in profile.at("PreBind") if isinstance(p, PreBindPlugin))
+        # Backwards: what DynamicResources writes can be taken back, a volume that is made for a node cannot.
+        self._pre_bind: Final = tuple(p for p in reversed(profile.at("PreBind")) if isinstance(p, PreBindPlugin))
         self._post_bind: Final = tuple(p for p in profile.at("PostBind") if isinstance(p, PostBindPlugin))
         self._asked: Final = tuple({plugin.name: plugin for plugin in (*self._filter, *self._score)}.values())
         self._plans: Final[dict[tuple[object, ...], Plan]] = {}

@@ -215,8 +215,8 @@ def test_what_is_assumed_stands_until_it_is_taken_back(store):
     assert storage.assume(assumed)
     assert storage.persistent_volumes_of_class(made.WAITING).volumes == ()
     assert names(storage.persistent_volumes_claimed_for(CLAIM)) == ["pv"]
-    storage.forget_assumed(assumed)
-    storage.forget_assumed(assumed)
+    storage.forget_assumed(PersistentVolume, assumed.key)
+    storage.forget_assumed(PersistentVolume, assumed.key)
     assert names(storage.persistent_volumes_of_class(made.WAITING).volumes) == ["pv"]
     assert storage.persistent_volumes_of_class(made.WAITING).version not in {0, before}
     assert storage.persistent_volumes_claimed_for(CLAIM) == ()
@@ -229,7 +229,7 @@ def test_what_is_observed_later_replaces_what_was_assumed(store):
     assert storage.assume(assumed)
     store.observe_storage(made.volume("pv", capacity="3Gi"))
     assert storage.persistent_volume("pv").capacity_nano == 3 * made.GI
-    storage.forget_assumed(assumed)
+    storage.forget_assumed(PersistentVolume, assumed.key)
     assert names(storage.persistent_volumes_of_class(made.WAITING).volumes) == ["pv"]
 
 
@@ -269,7 +269,7 @@ def test_indexes_are_what_the_objects_say(steps):
         elif action == "assume" and known is not None:
             storage.assume(promised(known))
         elif action == "forget" and known is not None:
-            storage.forget_assumed(known)
+            storage.forget_assumed(PersistentVolume, key)
         everything = [one for name in "abc" if (one := storage.persistent_volume(name)) is not None]
         for class_name in (made.WAITING, "x"):
             found = storage.persistent_volumes_of_class(class_name).volumes

@@ -1,8 +1,11 @@
-"""VolumeBinding: pods go where their volumes are or can be made.
+"""VolumeBinding: pods go where their volumes are or can be made, and are bound when they are.
 
-Extension points: PreFilter, Filter, RequeueHints.
-Reads: the pod's claims, volumes and capacities of their classes, CSI drivers, node labels.  Writes: nothing.
+Extension points: PreFilter, Filter, Reserve, PreBind, RequeueHints.
+Reads: the pod's claims, volumes and capacities of their classes, node labels.  Writes: claimRef, selected-node.
 Upstream: pkg/scheduler/framework/plugins/volumebinding/
+
+Not here: which claims a pod has (`pod_volumes`), which volumes they get on a node (`matching`), the writes and the wait
+(`pre_bind`).
 
 Source: volume_binding.go v1.36.3 (StorageCapacityScoring off: no scores). Differs on purpose: a CSIDriver that
 stops saying its capacity wakes all pods; upstream wakes those that have an inline volume of it.
@@ -15,18 +18,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.framework.api import (
+    PRE_BIND_DONE,
     PRE_FILTER_SKIPPED,
     PRE_FILTERED,
     Action,
     ClusterEvent,
     ClusterView,
     Hint,
+    PreBindStep,
     PreFilterResult,
+    ReserveResult,
     Resource,
 )
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.decisions import Decision
 from scheduler.framework.status import SUCCESS, Status
-from scheduler.model.keys import PodUid
+from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.storage import (
@@ -40,14 +47,20 @@ from scheduler.model.storage import (
 )
 from scheduler.plugins.volume_binding.matching import find_volumes
 from scheduler.plugins.volume_binding.pod_volumes import PodVolumes, volumes_of_pod
+from scheduler.plugins.volume_binding.pre_bind import VolumeGoals, assumed_for, goals_of, next_step
 
 NAME: Final = "VolumeBinding"
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeBinding:
-    """Reject nodes that a bound volume cannot reach, or where a claim finds no volume and none can be made."""
+    """Reject nodes that a bound volume cannot reach, or where a claim finds no volume and none can be made.
 
+    Args:
+        bind_timeout_seconds: How long a pod waits for its volumes once all is written, >= 0.
+    """
+
+    bind_timeout_seconds: int = 600
     name: str = NAME
     reads: frozenset[str] = frozenset(
         {"PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity"}
@@ -79,6 +92,26 @@ class VolumeBinding:
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         found = find_volumes(cycle.get(PodVolumes), node.node, view.storage.csi_node(node.name))
         return found if isinstance(found, Status) else SUCCESS
+
+    def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
+        wanted = cycle.find(PodVolumes)
+        if wanted is None or not wanted.delayed:
+            return ReserveResult(SUCCESS)
+        found = find_volumes(wanted, node.node, view.storage.csi_node(node.name))
+        if isinstance(found, Status):
+            return ReserveResult(found)
+        cycle.put(goals_of(found))
+        return ReserveResult(SUCCESS, volumes=assumed_for(found, node.name))
+
+    def unreserve(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
+        """Nothing: a volume that is promised or made is there for the pod's next attempt."""
+        return ()
+
+    def pre_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PreBindStep:
+        goals = cycle.find(VolumeGoals)
+        if goals is None:
+            return PRE_BIND_DONE
+        return next_step(goals, cycle, node, view, timeout_ms=self.bind_timeout_seconds * 1000)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when volumes, capacity or nodes appear or change in what decides where volumes can be."""
