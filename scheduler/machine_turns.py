@@ -149,8 +149,12 @@ class MachineTurns:
             last_s = self._note_handle(last_s)
         deadline_ms = self._machine.next_deadline_ms()
         if deadline_ms is not None and deadline_ms <= now_ms:
+            tallies = self._machine.queue.tallies
+            cycles = tallies.cycles
             self._execute(handle(_TIMER, now_ms=now_ms))
-            self._note_handle(last_s)
+            spent_s = self._note_handle(last_s) - last_s
+            if cycles := tallies.cycles - cycles:
+                tallies.algorithm_s.add(spent_s / cycles, cycles)
 
     def _note_handle(self, begun_s: float) -> float:
         self.inputs_count += 1

@@ -77,6 +77,9 @@ class Aftermath:
 
     def pod_bound(self, binding: BindingCycle) -> None:
         """The binding cycle ended well."""
+        queued = self._queue.find(binding.uid)
+        if queued is not None:
+            self._queue.bound(queued, self._timers.now_ms)
         self._problems.succeeded()
         if self._troubles.has_runs:
             self._troubles.forget(binding.pod.key)

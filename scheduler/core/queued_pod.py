@@ -26,6 +26,8 @@ class Place(Enum):
     GATED = "gated"
     IN_FLIGHT = "in flight"  # popped: being tried or bound
 
+    __hash__ = object.__hash__  # members are compared by identity, and each move is counted
+
 
 class QueuedPod(Struct, eq=False):
     """One pod of ours that is not bound yet.
@@ -35,6 +37,8 @@ class QueuedPod(Struct, eq=False):
         unschedulable_count, consecutive_errors: Verdicts "unschedulable" so far, and errors since the last of them; its
             backoff follows from them.
         waits_out: Its backoff is not cut short.
+        is_flushed: It is tried because nothing has woken it for long.
+        first_active_ms, begun_ms: When it could first be tried, and when its last attempt began.
         rejecters: Names of the plugins that rejected the last attempt (or gate the pod).
         ready_ms: It is not tried before; meaningful in backoff and for a pod that is woken.
         since_ms: When it came to its place.
@@ -59,6 +63,9 @@ class QueuedPod(Struct, eq=False):
     unschedulable_count: int = 0
     consecutive_errors: int = 0
     waits_out: bool = False
+    is_flushed: bool = False
+    first_active_ms: int = 0
+    begun_ms: int = 0
     group: ShapeGroup | None = None
     steps: int = 0
     cost: int = 0

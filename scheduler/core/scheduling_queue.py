@@ -24,8 +24,7 @@ Rules of this module
 
 Not here: what a pod needs (plugins), attempts (`scheduling_cycle`).
 
-Cost: `add`, `pop` O(log n); `change` O(waiting shapes + waiting pods without shape) of the plugins it concerns, or
-O(pods concerned) where the plugin knows them (`TargetedHints`).
+Cost: `add`, `pop` O(log n); `change` O(waiting shapes and single pods of the plugins it concerns, or pods concerned).
 
 Source: pkg/scheduler/backend/queue v1.36.3; differs on purpose: rules 2, 5 to 8, and 9 (upstream records the events of
 pods in flight, and leaves a pod that Permit or PreBind rejected until one of them helps).
@@ -40,9 +39,10 @@ from typing import Final
 from scheduler.core.active_pods import ActivePods
 from scheduler.core.backoff import Backoff
 from scheduler.core.ground import Ground
-from scheduler.core.helpful_changes import pod_changes
+from scheduler.core.helpful_changes import label_of, pod_changes
 from scheduler.core.queued_pod import Place, QueuedPod, ShapeGroup
 from scheduler.core.search_lanes import SearchLanes
+from scheduler.core.tallies import ERROR, SCHEDULED, UNSCHEDULABLE, Tallies
 from scheduler.core.waiting_pods import WaitingPods, Waker
 from scheduler.framework.api import Action, ClusterEvent, Resource
 from scheduler.framework.plan import Shape
@@ -69,6 +69,8 @@ class SchedulingQueue:
         self._active: Final = ActivePods(has_place, self._hand_over)
         self._backoff: Final = Backoff()
         self._lanes: Final = SearchLanes(has_place)
+        self.tallies: Final = Tallies()
+        self._cause = ""  # of the moves that follow
         self._ticket = 0
         self._flush_ms = 0
         self._now_ms = 0  # of the last tick
@@ -100,6 +102,7 @@ class SchedulingQueue:
         """A pod that is new to us: gated or active."""
         uid = pod.uid
         queued = self._pods[uid] = QueuedPod(uid, pod, runner)
+        self._cause = "UnschedulablePodAdd"
         self._enqueue(queued, now_ms)
 
     def update(self, old: Pod, pod: Pod, now_ms: int) -> None:
@@ -109,6 +112,7 @@ class SchedulingQueue:
         action = pod_changes(old, pod)
         if queued.place not in (_UNSCHEDULABLE, _GATED):
             return
+        self._cause = label_of("UnschedulablePod", action)
         if action is not None:
             event = ClusterEvent(Resource.POD, action, old, pod)
             for waker in self.waiting.wakers(Resource.POD, action):
@@ -132,12 +136,13 @@ class SchedulingQueue:
             self._set_apart(now_ms)
         queued = self._active.first()
         while queued is None and (early := self._first_early()) is not None:
+            self._cause = "PopFromBackoffQ"
             self._displace(early)
             self._enqueue(early, now_ms)
             self._set_apart(now_ms)
             queued = self._active.first()
         if queued is not None:
-            self._fly(queued)
+            self._fly(queued, now_ms)
             self._active.begin(queued)
             if self._lanes.by_namespace:
                 self._lanes.note_tried(queued.namespace, now_ms)
@@ -147,13 +152,15 @@ class SchedulingQueue:
         """The pod whose search goes on now, in flight from here on; as `pop`."""
         queued = self._lanes.first(now_ms)
         if queued is not None:
-            self._fly(queued)
+            self._fly(queued, now_ms)
         return queued
 
-    def _fly(self, queued: QueuedPod) -> None:
+    def _fly(self, queued: QueuedPod, now_ms: int) -> None:
         self._displace(queued)
-        queued.place = _IN_FLIGHT
         queued.attempts += 1
+        self.tallies.cycles += 1
+        if not queued.steps:
+            queued.begun_ms = now_ms
 
     def has_active(self) -> bool:
         """Whether `pop` would give out a pod, or has to pass by more of them to find out."""
@@ -185,6 +192,7 @@ class SchedulingQueue:
         """
         assert rejecters, f"pod {queued.pod.key} was rejected by nobody, nothing would wake it"
         rest_ms = self._end(queued, steps, now_ms)
+        self._tally(queued, UNSCHEDULABLE, now_ms)
         queued.unschedulable_count += 1
         queued.consecutive_errors = 0
         queued.waits_out = queued.cost >= self._settings.search_steps_before_rest
@@ -220,6 +228,7 @@ class SchedulingQueue:
         """
         self._follow(queued, now_ms)
         rest_ms = self._end(queued, steps, now_ms) if steps is not None else 0
+        self._tally(queued, UNSCHEDULABLE if is_rejection else ERROR, now_ms)
         self._back_off(queued, now_ms, delay_ms, rest_ms, is_rejection=is_rejection)
 
     def _back_off(
@@ -266,6 +275,16 @@ class SchedulingQueue:
         self._push_backoff(queued, now_ms)
         return rest_ms
 
+    def bound(self, queued: QueuedPod, now_ms: int) -> None:
+        """The attempt ended well; the pod leaves the queue."""
+        self.tallies.pod_bound(queued.attempts, now_ms - queued.first_active_ms, is_flushed=queued.is_flushed)
+        self._tally(queued, SCHEDULED, now_ms)
+
+    def _tally(self, queued: QueuedPod, result: str, now_ms: int) -> None:
+        self._cause = "ScheduleAttemptFailure"
+        queued.is_flushed = False
+        self.tallies.attempt_ended(result, queued.runner.scheduler_name, now_ms - queued.begun_ms)
+
     def assumed(self, queued: QueuedPod, now_ms: int, *, steps: int = 0) -> None:
         """The pod fits and is being bound; other pods of its shape may fit too."""
         self._end(queued, steps, now_ms)
@@ -291,6 +310,7 @@ class SchedulingQueue:
         waiting = self.waiting
         if not waiting or not (wakers := waiting.awaiting(resource, action)):
             return
+        self._cause = label_of(resource.value, action)
         event = ClusterEvent(resource, action, old, new)
         for waker in wakers:
             concerned = waiting.concerned(waker, event)
@@ -360,13 +380,16 @@ class SchedulingQueue:
         if now_ms < self._flush_ms + self._settings.flush_interval_ms:
             return
         self._flush_ms = now_ms
+        self._cause = "UnschedulableTimeout"
         latest = now_ms - self._settings.unschedulable_ms_max
         for queued in self.waiting.alone():
             if queued.since_ms <= latest and queued.place is not _GATED:
+                queued.is_flushed = True
                 self._wake(queued, now_ms)
         for group in tuple(self.waiting.groups()):
             first = group.first() if group.leader is None and group.checked_ms <= latest else None
             if first is not None:
+                first.is_flushed = True
                 self._lead(group, first, now_ms)
 
     # Places
@@ -376,6 +399,7 @@ class SchedulingQueue:
         status = queued.runner.pre_enqueue(queued.pod, self._view)
         if status.is_success:
             queued.rejecters = frozenset()
+            queued.first_active_ms = queued.first_active_ms or now_ms
             if queued.steps or queued.cost > self._settings.search_steps_first:
                 self._push_lane(queued, now_ms)
             else:
@@ -432,6 +456,7 @@ class SchedulingQueue:
 
     def _place(self, queued: QueuedPod, place: Place, now_ms: int) -> None:
         queued.place = place
+        self.tallies.incoming[place, self._cause] += 1
         queued.since_ms = now_ms
         queued.ticket = self._next_ticket()
 
@@ -455,6 +480,7 @@ class SchedulingQueue:
     def _ripen(self, now_ms: int) -> None:
         """Move the pods whose backoff has ended."""
         for queued in self._backoff.ripe(now_ms):
+            self._cause = "BackoffComplete"
             self._displace(queued)
             self._enqueue(queued, now_ms)
 

@@ -10,24 +10,27 @@ Not here: the calls that count (`app`, `machine_turns`), serving the text (`heal
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Final, Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from scheduler.core.machine import Machine
-from scheduler.framework.decisions import BindingWait, BindPod, CreateClaim, Decision, PatchPodStatus, RecordEvent
+from scheduler.core.queued_pod import Place
+from scheduler.core.tallies import Distribution
+from scheduler.framework.decisions import BindingWait, CreateClaim, Decision, RecordEvent
 from scheduler.kube.executor import WriteStats
 from scheduler.kube.watch import WatchStats
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _WRITE_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 15)
 _HANDLE_BUCKETS_S: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3)
-_RESULT_BY_REASON: Final = {"Unschedulable": "unschedulable", "SchedulerError": "error"}
 _TROUBLES_MAX: Final = 100  # time series
 
 _Kind = Literal["counter", "gauge"]
@@ -48,6 +51,16 @@ class Observed:
     longest_handle_s: float
     monotonic_s: float
     now_ms: int
+
+
+class ObservedDistribution(NamedTuple):
+    """A histogram that the core counts."""
+
+    name: str
+    text: str
+    labels: tuple[str, ...]
+    read: Callable[[Observed], Mapping[tuple[str, ...], Distribution]]
+    kind: str = "histogram"
 
 
 class ObservedMetric(NamedTuple):
@@ -88,6 +101,22 @@ def _remembered(app: Observed) -> Values:
     return {(what,): float(count) for what, count in counts.items()}
 
 
+def _pending(app: Observed) -> Values:
+    counts = app.machine.queue.counts()
+    return {(place.value,): float(counts[place.value]) for place in Place if place is not Place.IN_FLIGHT}
+
+
+def _rejecting(app: Observed) -> Values:
+    waits = (one for one in app.machine.queue.all() if one.place in (Place.UNSCHEDULABLE, Place.GATED))
+    return collections.Counter((name, one.runner.scheduler_name) for one in waits for name in one.rejecters)
+
+
+def _cached(app: Observed) -> Values:
+    store = app.machine.store
+    counts = {"nodes": len(store.node_infos), "pods": len(store.pods), "assumed_pods": len(store.assumed)}
+    return {(what,): float(count) for what, count in counts.items()}
+
+
 def _failing(app: Observed) -> Values:
     return {
         (trouble.request, trouble.namespace): (app.now_ms - trouble.since_ms) / 1000
@@ -123,7 +152,49 @@ OBSERVED: Final = (
         "Number of pending pods, by the queue type.",
         "gauge",
         ("queue",),
-        lambda app: {(queue,): float(count) for queue, count in app.machine.queue.counts().items()},
+        _pending,
+    ),
+    ObservedMetric(
+        "scheduler_unschedulable_pods",
+        "Waiting pods by a plugin that rejected them; a pod counts for each.",
+        "gauge",
+        ("plugin", "profile"),
+        _rejecting,
+    ),
+    ObservedMetric(
+        "scheduler_queue_incoming_pods",
+        "Number of pods added to scheduling queues by event and queue type.",
+        "counter",
+        ("queue", "event"),
+        lambda app: {
+            (place.value, cause): float(count) for (place, cause), count in app.machine.queue.tallies.incoming.items()
+        },
+    ),
+    ObservedMetric(
+        "scheduler_schedule_attempts",
+        "Number of attempts to schedule pods, by the result.",
+        "counter",
+        ("result", "profile"),
+        lambda app: {key: float(one.count) for key, one in app.machine.queue.tallies.attempts_s.items()},
+    ),
+    _alone(
+        "scheduler_pod_scheduled_after_flush",
+        "Pods bound after nothing had woken them for 5 minutes: a hint was missed.",
+        "counter",
+        lambda app: app.machine.queue.tallies.bound_after_flush,
+    ),
+    ObservedMetric(
+        "scheduler_cache_size",
+        "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
+        "gauge",
+        ("type",),
+        _cached,
+    ),
+    _alone(
+        "dra_scheduler_pods_in_flight",
+        "Pods of ours that are being tried or bound.",
+        "gauge",
+        lambda app: app.machine.queue.counts()[Place.IN_FLIGHT.value],
     ),
     ObservedMetric(
         "dra_scheduler_remembered_entries",
@@ -169,8 +240,41 @@ OBSERVED: Final = (
 )
 
 
+OBSERVED_DISTRIBUTIONS: Final = (
+    ObservedDistribution(
+        "scheduler_scheduling_attempt_duration_seconds",
+        "Time from the beginning of an attempt to its end, the binding included.",
+        ("result", "profile"),
+        lambda app: app.machine.queue.tallies.attempts_s,
+    ),
+    ObservedDistribution(
+        "scheduler_scheduling_algorithm_duration_seconds",
+        "Time of a scheduling cycle, as the mean of those in one turn.",
+        (),
+        lambda app: {(): app.machine.queue.tallies.algorithm_s},
+    ),
+    ObservedDistribution(
+        "scheduler_pod_scheduling_sli_duration_seconds",
+        "Time from when a pod could first be tried until it was bound, by number of attempts.",
+        ("attempts",),
+        lambda app: {(label,): one for label, one in app.machine.queue.tallies.waits_s.items()},
+    ),
+    ObservedDistribution(
+        "scheduler_pod_scheduling_attempts",
+        "Number of attempts to successfully schedule a pod.",
+        (),
+        lambda app: {(): app.machine.queue.tallies.attempts_of_bound},
+    ),
+)
+
+
+def _cumulative(one: Distribution) -> list[tuple[str, float]]:
+    bounds = [*map(floatToGoString, one.bounds), "+Inf"]
+    return [(bound, float(count)) for bound, count in zip(bounds, accumulate(one.counts), strict=True)]
+
+
 class _Collector(Collector):
-    """`OBSERVED`, of an app that is running."""
+    """`OBSERVED` and `OBSERVED_DISTRIBUTIONS`, of an app that is running."""
 
     def __init__(self, observe: Callable[[], Observed | None]) -> None:
         self._observe = observe
@@ -185,6 +289,11 @@ class _Collector(Collector):
             for label_values, value in metric.read(app).items():
                 family.add_metric(label_values, value)
             yield family
+        for distribution in OBSERVED_DISTRIBUTIONS:
+            histogram = HistogramMetricFamily(distribution.name, distribution.text, labels=distribution.labels)
+            for label_values, one in distribution.read(app).items():
+                histogram.add_metric(label_values, _cumulative(one), one.total)
+            yield histogram
 
     def describe(self) -> Iterator[Metric]:
         return iter(())
@@ -196,15 +305,6 @@ class Metrics:
     def __init__(self, observe: Callable[[], Observed | None] = lambda: None) -> None:
         """`observe` is asked when somebody scrapes; None while the app is starting."""
         self.registry = CollectorRegistry()
-        self._attempts = Counter(
-            "scheduler_schedule_attempts_total",
-            "Number of attempts to schedule pods, by the result.",
-            ["result"],
-            registry=self.registry,
-        )
-        self._attempt_children = {
-            result: self._attempts.labels(result) for result in ("scheduled", "unschedulable", "error")
-        }
         self._writes = Histogram(
             "dra_scheduler_write_duration_seconds",
             "Time from sending a write or read to its outcome, by decision and outcome.",
@@ -242,13 +342,9 @@ class Metrics:
         self.registry.register(_Collector(observe))
 
     def count_decisions(self, decisions: Iterable[Decision]) -> None:
-        """Attempts by their visible result."""
+        """Waits for binding conditions that have ended."""
         for decision in decisions:
-            if isinstance(decision, BindPod):
-                self._attempt_children["scheduled"].inc()
-            elif isinstance(decision, PatchPodStatus) and decision.reason in _RESULT_BY_REASON:
-                self._attempt_children[_RESULT_BY_REASON[decision.reason]].inc()
-            elif isinstance(decision, RecordEvent) and decision.measured is not None:
+            if isinstance(decision, RecordEvent) and decision.measured is not None:
                 self._count_binding_wait(decision.measured)
 
     def _count_binding_wait(self, wait: BindingWait) -> None:

@@ -6,9 +6,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
-from scheduler.kube.metrics import OBSERVED, Metrics
+from scheduler.kube.executor import WriteStats
+from scheduler.kube.metrics import OBSERVED, OBSERVED_DISTRIBUTIONS, Metrics, Observed
+from tests.core.plugins import Slots
+from tests.core.rig import Rig
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
 
@@ -37,7 +41,7 @@ def served(text: str) -> set[str]:
 def declared() -> list[str]:
     """The guide's rows as they should be, sorted by name."""
     found: list[tuple[str, str, Sequence[str], str]] = [
-        (metric.name, metric.kind, metric.labels, metric.text) for metric in OBSERVED
+        (metric.name, metric.kind, metric.labels, metric.text) for metric in (*OBSERVED, *OBSERVED_DISTRIBUTIONS)
     ]
     counted = [made for made in Metrics().registry._collector_to_names if isinstance(made, MetricWrapperBase)]
     found += [(made._name, made._type, made._labelnames, made._documentation) for made in counted]
@@ -49,3 +53,50 @@ def declared() -> list[str]:
 
 def test_the_guide_lists_every_metric_with_kind_labels_and_meaning():
     assert rows_of_the_guide() == declared()
+
+
+UPSTREAM_BUCKETS = {  # pkg/scheduler/metrics/metrics.go v1.36.3: first bound, factor, number
+    "scheduler_scheduling_attempt_duration_seconds": (0.001, 2, 15),
+    "scheduler_scheduling_algorithm_duration_seconds": (0.001, 2, 15),
+    "scheduler_pod_scheduling_sli_duration_seconds": (0.01, 2, 20),
+    "scheduler_pod_scheduling_attempts": (1, 2, 5),
+}
+
+
+def test_histograms_have_upstreams_buckets_and_add_up():
+    rig = Rig(Slots(1))
+    rig.add_nodes("a")
+    rig.add_pod("p")
+    rig.add_pod("q")
+    rig.settle()
+    rig.machine.queue.tallies.algorithm_s.add(0.003, 2)
+    text = Metrics(lambda: observed(rig)).text().decode()
+    for name, (start, factor, count) in UPSTREAM_BUCKETS.items():
+        bounds = re.findall(rf'^{name}_bucket{{.*?le="([^"]+)".*?}} ', text, re.MULTILINE)
+        assert [float(bound) for bound in bounds[: count + 1]] == [
+            *(pytest.approx(start * factor**step) for step in range(count)),
+            float("inf"),
+        ]
+    assert 'scheduler_schedule_attempts_total{profile="dra-scheduler",result="scheduled"} 1.0' in text
+    assert 'scheduler_schedule_attempts_total{profile="dra-scheduler",result="unschedulable"} 1.0' in text
+    assert 'scheduler_scheduling_algorithm_duration_seconds_bucket{le="0.002"} 0.0' in text
+    assert 'scheduler_scheduling_algorithm_duration_seconds_bucket{le="0.004"} 2.0' in text
+    assert "scheduler_scheduling_algorithm_duration_seconds_sum 0.006" in text
+    assert 'scheduler_unschedulable_pods{plugin="Slots",profile="dra-scheduler"} 1.0' in text
+    assert 'scheduler_pending_pods{queue="unschedulable"} 1.0' in text
+    assert 'scheduler_cache_size{type="pods"} 2.0' in text
+
+
+def observed(rig: Rig) -> Observed:
+    return Observed(
+        machine=rig.machine,
+        watches={},
+        writes=WriteStats(),
+        is_leading={},
+        problems_count=0,
+        inputs_count=0,
+        events_dropped=0,
+        longest_handle_s=0.0,
+        monotonic_s=0.0,
+        now_ms=rig.now_ms,
+    )

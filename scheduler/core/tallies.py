@@ -1,0 +1,92 @@
+"""Tallies: what the queue has done so far, counted where it happens and read when somebody scrapes.
+
+Durations are by the machine's clock, which stands still within one input: a decision that took less counts as 0.
+
+Not here: names and texts of the metrics (`kube.metrics`); what can be read off the queue as it is.
+
+Cost: one look-up for each move of a pod, and one search in 15 bounds or so for each attempt.
+
+Source: pkg/scheduler/metrics/metrics.go v1.36.3 (buckets).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from scheduler.core.queued_pod import Place
+
+SCHEDULED: Final = "scheduled"
+UNSCHEDULABLE: Final = "unschedulable"
+ERROR: Final = "error"
+
+_ATTEMPTS_NAMED: Final = 15
+
+
+class Distribution:
+    """Values counted by bucket.
+
+    Attributes:
+        bounds: Upper bounds of the buckets, each included; one more bucket has all that is larger.
+        counts: By bucket, not cumulative.
+    """
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds: Final = tuple(bounds)
+        self.counts: Final = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float, times: int = 1) -> None:
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """`count` bounds, the first is `start`, each `factor` times the one before."""
+    return tuple(start * factor**step for step in range(count))
+
+
+class Tallies:
+    """All that is counted.
+
+    Attributes:
+        attempts_s: By result and profile, from the beginning of an attempt to its end, the binding included.
+        cycles: Scheduling cycles begun.
+        algorithm_s: What one scheduling cycle took; the shell measures it.
+        waits_s: By number of attempts ("15+" from 15 on), from when a pod could first be tried until it was bound.
+        attempts_of_bound: Attempts that bound pods have needed.
+        bound_after_flush: Pods that were bound in the first attempt after nothing had woken them for long.
+        incoming: Moves by place and by what caused them, in upstream's words.
+    """
+
+    def __init__(self) -> None:
+        self.attempts_s: Final[dict[tuple[str, ...], Distribution]] = {}
+        self.cycles = 0
+        self.algorithm_s: Final = Distribution(exponential(0.001, 2, 15))
+        self.waits_s: Final[dict[str, Distribution]] = {}
+        self.attempts_of_bound: Final = Distribution(exponential(1, 2, 5))
+        self.bound_after_flush = 0
+        self.incoming: Final[Counter[tuple[Place, str]]] = Counter()
+
+    def attempt_ended(self, result: str, profile: str, duration_ms: int) -> None:
+        durations = self.attempts_s.get((result, profile))
+        if durations is None:
+            durations = self.attempts_s[result, profile] = Distribution(exponential(0.001, 2, 15))
+        durations.add(duration_ms / 1000)
+
+    def pod_bound(self, attempts: int, waited_ms: int, *, is_flushed: bool) -> None:
+        label = str(attempts) if attempts < _ATTEMPTS_NAMED else f"{_ATTEMPTS_NAMED}+"
+        waits = self.waits_s.get(label)
+        if waits is None:
+            waits = self.waits_s[label] = Distribution(exponential(0.01, 2, 20))
+        waits.add(waited_ms / 1000)
+        self.attempts_of_bound.add(attempts)
+        self.bound_after_flush += is_flushed
