@@ -123,14 +123,15 @@ def node_object(
     taints: tuple[dict[str, str], ...] = (),
     unschedulable: bool = False,
     allocatable: dict[str, str] | None = None,
+    **status: Any,
 ) -> dict[str, Any]:
-    """A node with 8 cpu, 32Gi and 110 pods unless `allocatable` says otherwise."""
+    """A node with 8 cpu, 32Gi and 110 pods unless `allocatable` says otherwise; `status` holds more API fields."""
     return {
         "metadata": metadata(
             name, uid=uid, revision=revision, labels={"kubernetes.io/hostname": name, **(labels or {})}
         ),
         "spec": {"unschedulable": unschedulable, "taints": list(taints)},
-        "status": {"allocatable": allocatable or {"cpu": "8", "memory": "32Gi", "pods": "110"}},
+        "status": {"allocatable": allocatable or {"cpu": "8", "memory": "32Gi", "pods": "110"}, **status},
     }
 
 

@@ -31,6 +31,7 @@ class CoreView:
         self.node_infos: Final[Mapping[NodeName, NodeInfo]] = store.node_infos
         self.storage: Final[StorageView] = store.storage
         self.claim = store.claim
+        self.image = store.images.find
         self.users_of = store.users_of
         self.new_uid = new_uid
 

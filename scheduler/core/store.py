@@ -19,11 +19,12 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from allocator import ClaimSpec, DeviceClass, Features, Inventory, PoolId, ResourceSlice
 from scheduler.core.change_log import ChangeLog
 from scheduler.core.newest_objects import UNCHANGED, NewestObjects, ObjectsByUid, Unchanged
+from scheduler.core.node_images import NodeImages
 from scheduler.core.pod_selector_objects import PodSelectorObjects
 from scheduler.core.storage_objects import StorageObjects
 from scheduler.core.tainted_slices import Put, TaintedSlices
@@ -34,6 +35,7 @@ from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodGro
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Node, NodeAllocatableClaim, Pod
 from scheduler.model.pod_group import PodGroup
+from scheduler.model.resources import counted_amounts
 from scheduler.model.special_claim import asks_extended_resources, special_claim_key
 from scheduler.model.storage import AnyStorageObject
 
@@ -62,6 +64,7 @@ class Store:
         self._counted_by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
         self.storage: Final = StorageObjects(self._counted_on, self.node_infos)
         self.pod_selectors: Final = PodSelectorObjects()
+        self.images: Final = NodeImages()
         self._node_order: Final[list[NodeName]] = []
         self._node_order_now: tuple[NodeName, ...] | None = ()
         self._generation = 0
@@ -124,8 +127,8 @@ class Store:
         claims = self.assumed_claims.get(pod.uid) if self.assumed_claims else None
         if not claims and not pod.status.node_allocatable_resource_claim_statuses:
             return pod
-        status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=claims)
-        return msgspec.structs.replace(pod, status=status)
+        status = replace(pod.status, node_allocatable_resource_claim_statuses=claims)
+        return replace(pod, status=status)
 
     def pods_using(self, claim: ClaimKey) -> Sequence[Pod]:
         users = self._pods_by_claim.get(claim)
@@ -199,6 +202,9 @@ class Store:
         name = node.name
         if not self._node_versions.observe(name, node.metadata.revision):
             return UNCHANGED
+        has_other_images = self.images.observe(name, node.status.images or ())
+        if node.status.images is not None:
+            node = replace(node, status=replace(node.status, images=None))
         info = self.node_infos.get(name)
         if info is None:
             info = self.node_infos[name] = NodeInfo(node)
@@ -211,7 +217,8 @@ class Store:
         old, info.node = info.node, node
         before, after = old.metadata, node.metadata
         if (
-            old.spec == node.spec
+            not has_other_images
+            and old.spec == node.spec
             and old.status == node.status
             and before.labels == after.labels
             and before.annotations == after.annotations
@@ -226,6 +233,7 @@ class Store:
         if not self._node_versions.delete(name, revision):
             return None
         node = self.node_infos.pop(name).node
+        self.images.forget(name)
         del self._node_order[bisect_left(self._node_order, name)]
         self._node_order_now = None
         self.changes.note(name)
@@ -401,4 +409,12 @@ def _looks_alike(before: Pod, after: Pod) -> bool:
     now = after.status.node_allocatable_resource_claim_statuses
     if was is not now and was != now and (was or now):
         return False
-    return old == new or msgspec.structs.replace(old, node_name=new.node_name) == new
+    return (old == new or replace(old, node_name=new.node_name) == new) and _takes_the_same(before, after)
+
+
+def _takes_the_same(before: Pod, after: Pod) -> bool:
+    """Whether pods of equal specs count alike on their node; they do not while one is resized."""
+    was, now = before.status, after.status
+    if not (was.container_statuses or now.container_statuses or was.resources or now.resources):
+        return not (was.init_container_statuses or now.init_container_statuses)
+    return counted_amounts(before) == counted_amounts(after)

@@ -36,6 +36,7 @@ from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.images import ImageState
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.label_selectors import LabelSelector
 from scheduler.model.node_info import NodeInfo
@@ -61,6 +62,10 @@ class ClusterView(Protocol):
 
     @property
     def node_infos(self) -> Mapping[NodeName, NodeInfo]: ...
+    def image(self, name: str) -> ImageState | None:
+        """The image of that name, when some node has it."""
+        ...
+
     def claim(self, key: ClaimKey) -> ResourceClaim | None:
         """The claim as last observed."""
         ...

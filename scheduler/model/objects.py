@@ -155,8 +155,12 @@ class RbdVolume(Record, frozen=True):
     read_only: bool = False
 
 
+class ImageVolume(Record, frozen=True):
+    reference: str = ""
+
+
 class Volume(Record, frozen=True):
-    """Only the sources that decide where a pod can run."""
+    """Only the sources that decide where a pod can run, or better runs."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
@@ -166,6 +170,7 @@ class Volume(Record, frozen=True):
     azure_file: Present | None = None
     cinder: CinderVolume | None = None
     gce_persistent_disk: GcePersistentDisk | None = None
+    image: ImageVolume | None = None
     iscsi: IscsiVolume | None = None
     portworx_volume: PortworxVolume | None = None
     rbd: RbdVolume | None = None
@@ -195,6 +200,7 @@ class ContainerRestartRule(Record, frozen=True):
 
 class Container(Record, frozen=True):
     name: str = ""
+    image: str = ""
     restart_policy: str | None = None
     resources: ResourceRequirements | None = None
     ports: tuple[ContainerPort, ...] | None = None
@@ -331,9 +337,17 @@ class NodeSpec(Record, frozen=True):
     taints: tuple[Taint, ...] | None = None
 
 
+class NodeImage(Record, frozen=True):
+    names: tuple[str, ...] | None = None
+    size_bytes: int = 0
+
+
 class NodeStatus(Record, frozen=True):
+    """Of a node that is stored, `images` is empty: they are kept by name (`core.node_images`)."""
+
     allocatable: dict[str, str | int | float] | None = None
     declared_features: tuple[str, ...] | None = None
+    images: tuple[NodeImage, ...] | None = None
 
 
 class Node(Record, frozen=True):

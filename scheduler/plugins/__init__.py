@@ -17,6 +17,7 @@ from typing import Any, Final
 from scheduler.framework.api import Plugin
 from scheduler.model.label_selectors import TextSelector
 from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeNamePlugin
@@ -75,7 +76,7 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
     ),
     Row("DefaultPreemption", "preEnqueue postFilter"),
     Row("NodeResourcesBalancedAllocation", "preScore score", NodeResourcesBalancedAllocation, weight=1),
-    Row("ImageLocality", "score", weight=1),
+    Row("ImageLocality", "score", ImageLocality, weight=1),
     Row("DefaultBinder", "bind"),
     Row("NodeDeclaredFeatures", "preFilter filter", NodeDeclaredFeatures),
 )

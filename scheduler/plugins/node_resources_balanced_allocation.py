@@ -1,6 +1,6 @@
 """NodeResourcesBalancedAllocation: rather nodes whose resources are used more evenly with the pod than without it.
 
-Extension points: PreScore, Score, NormalizeScore.
+Extension points: PreScore, Score.
 Reads: pod requests, node allocatable and the sums of its pods.  Writes: nothing.
 Upstream: pkg/scheduler/framework/plugins/noderesources (balanced_allocation.go: same scores). A resource that devices
 serve is no part of the score (upstream counts the matching devices if it is configured to).
@@ -16,7 +16,6 @@ from typing import Final
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SKIP, SUCCESS, Status
-from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.resources import PODS, counted_amounts, is_scalar_resource
@@ -69,9 +68,6 @@ class NodeResourcesBalancedAllocation:
                 after.append(min((used + amount) / total, 1.0))
         half = NODE_SCORE_MAX // 2
         return half + (half + _evenness(after) - _evenness(before)) // 2
-
-    def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
-        """Scores are in 0..100 already."""
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         return Hint.SKIP  # it rejects no pod

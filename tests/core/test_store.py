@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from allocator import Features
@@ -10,6 +11,7 @@ from scheduler.core.newest_objects import UNCHANGED
 from scheduler.core.store import Store, claims_of
 from scheduler.framework.api import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
+from scheduler.model.objects import Pod
 from tests import builders
 
 
@@ -115,6 +117,33 @@ def test_running_is_no_difference_but_deleting_is(store):
     store.observe_pod(builders.pod("p", node="a"))
     assert touched(store, lambda: store.observe_pod(builders.pod("p", node="a", phase="Running"))) == []
     assert touched(store, lambda: store.observe_pod(builders.pod("p", node="a", deleting=True))) == ["a"]
+
+
+def test_a_pod_counts_with_what_its_kubelet_says_while_it_is_resized(store):
+    def at(cpu: str):
+        one = builders.pod_object("p", node="a", requests={"cpu": "1"})
+        amounts = {"resources": {"requests": {"cpu": cpu}}, "allocatedResources": {"cpu": cpu}}
+        statuses = [{"name": container["name"], **amounts} for container in one["spec"]["containers"]]
+        return msgspec.convert({**one, "status": {**one["status"], "containerStatuses": statuses}}, Pod)
+
+    for cpu, want, nodes in (("2", 2000, ["a"]), ("2", 2000, []), ("1", 1000, ["a"])):
+        assert touched(store, lambda cpu=cpu: store.observe_pod(at(cpu))) == nodes
+        assert store.node_infos[NodeName("a")].requested["cpu"] == want
+
+
+def test_images_are_kept_by_name_and_not_with_the_node(store):
+    images = [{"names": ["a:1", "a@sha256:0"], "sizeBytes": 7}, {"names": None}]
+    for name in ("a", "b"):
+        assert touched(store, lambda name=name: store.observe_node(builders.node(name, images=images))) == [name]
+    assert touched(store, lambda: store.observe_node(builders.node("a", images=images))) == []
+    assert store.node_infos[NodeName("a")].node.status.images is None
+    known = store.images.find("a:1")
+    assert known is not None
+    assert (known.size_bytes, known.nodes) == (7, {"a", "b"})
+
+    store.observe_node(builders.node("a"))
+    store.delete_node(NodeName("b"), 0)
+    assert store.images.find("a:1") is None
 
 
 def test_generations_grow_and_are_never_used_twice(store):

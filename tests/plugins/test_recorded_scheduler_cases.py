@@ -10,11 +10,9 @@ import pytest
 from tests.plugins.recorded_cases import PARTS, differences, recorded
 
 _ALL = " ".join(PARTS)
-_SCORES = "ImageLocality"
 UNEQUAL: dict[str, tuple[str, str]] = {
-    "spread": (_ALL, f"PodTopologySpread, {_SCORES}"),
-    "interpod": (_ALL, f"InterPodAffinity, {_SCORES}"),
-    "images": ("scores choices", "ImageLocality"),
+    "spread": (_ALL, "PodTopologySpread"),
+    "interpod": (_ALL, "InterPodAffinity"),
     "binding": (_ALL, "VolumeBinding"),
     "restrictions": (_ALL, "VolumeRestrictions"),
     "zone": (_ALL, "VolumeZone"),

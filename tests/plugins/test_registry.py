@@ -46,6 +46,7 @@ def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> Non
         ("NodeResourcesFit", 1),
         ("DynamicResources", 2),
         ("NodeResourcesBalancedAllocation", 1),
+        ("ImageLocality", 1),
         ("NodeDeclaredFeatures", None),
     ]
 

@@ -1,0 +1,69 @@
+"""ImageLocality: rather nodes that have the pod's images already, the larger the better.
+
+Extension points: Score, NormalizeScore.
+Reads: images of the pod's containers and image volumes, which nodes have them, the number of nodes.  Writes: nothing.
+Upstream: pkg/scheduler/framework/plugins/imagelocality (same scores).
+
+An image counts with its size times the share of nodes that have it, so that a rare image does not draw all pods to the
+few nodes that have it. The share follows all nodes, so a score is said of the fact which images a node has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
+from scheduler.framework.cycle import Cycle
+from scheduler.model.images import asked_images
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Pod
+from scheduler.plugins.normalize import NODE_SCORE_MAX
+
+NAME: Final = "ImageLocality"
+_MIB: Final = 2**20
+_THRESHOLD_MIN: Final = 23 * _MIB
+"""Images that are smaller together are worth nothing: they are pulled in a moment."""
+_CONTAINER_THRESHOLD_MAX: Final = 1000 * _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLocality:
+    """Score 0..100 by the images a node has."""
+
+    weight: int = 1
+    name: str = NAME
+    wakes_on: tuple[tuple[Resource, Action], ...] = ()
+
+    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        spec = cycle.pod.spec
+        return asked_images(cycle.pod), len(spec.init_containers or ()) + len(spec.containers or ())
+
+    def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:
+        """The pod's images that are here, in its order."""
+        here: list[str] = []
+        for name in asked_images(cycle.pod):
+            image = view.image(name)
+            if image is not None and node.name in image.nodes:
+                here.append(name)
+        return tuple(here)
+
+    def score_facts(self, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView) -> Mapping[Hashable, int]:
+        spec, nodes_count = cycle.pod.spec, len(view.node_infos)
+        largest = _CONTAINER_THRESHOLD_MAX * (len(spec.init_containers or ()) + len(spec.containers or ()))
+        scores: dict[Hashable, int] = {}
+        for fact in facts:
+            assert isinstance(fact, tuple)
+            total = 0
+            for name in fact:
+                image = view.image(name)
+                assert image is not None  # the node still has it: else its fact were another
+                total += int(image.size_bytes * (len(image.nodes) / nodes_count))
+            counted = min(max(total, _THRESHOLD_MIN), largest)
+            if counted > _THRESHOLD_MIN:
+                scores[fact] = NODE_SCORE_MAX * (counted - _THRESHOLD_MIN) // (largest - _THRESHOLD_MIN)
+        return scores
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        return Hint.SKIP  # it rejects no pod
