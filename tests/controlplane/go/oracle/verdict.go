@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +30,9 @@ import (
 )
 
 const defaultScheduler = "default-scheduler"
+
+// verdictsAtOnce: a case computes for 4 ms and waits for 100 ms, the period at which handlers are looked at.
+const verdictsAtOnce = 48
 
 // verdictBatch asks about several cases at once: most of the time of one is waiting for its informers.
 type verdictBatch struct {
@@ -132,7 +134,7 @@ func answerVerdicts(line []byte) map[string]any {
 	}
 	answers := make([]*verdictAnswer, len(batch.Cases))
 	var group sync.WaitGroup
-	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
+	slots := make(chan struct{}, verdictsAtOnce)
 	for index, text := range batch.Cases {
 		slots <- struct{}{}
 		group.Add(1)

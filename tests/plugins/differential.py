@@ -1,0 +1,82 @@
+"""Random cases, answered by us and by the released kube-scheduler, compared part by part.
+
+python -m tests.plugins.differential --cases 50000 --seed 1     # a long run; prints what differs
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from scheduler.offline.cases import Cases
+from scheduler.plugins import DEFAULT_PROFILE
+from tests.oracle.client import Oracle
+from tests.plugins.random_cases import Generator
+from tests.plugins.recorded_cases import PARTS, expected, ours
+
+BATCH: Final = 200
+MISSING: Final = frozenset(row.name for row in DEFAULT_PROFILE if row.build is None) - {
+    *("PrioritySort", "DefaultBinder", "DefaultPreemption"),
+}
+"""Plugins that are still to come; the core does the work of the others."""
+
+Found = tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]
+
+
+def compare(case: Mapping[str, Any], theirs: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
+    """What a pair of answers means.
+
+    equal, missing (a plugin that is still to come decides), nominated (listed: pods that are nominated to a node are
+    not counted there yet), or the first part that differs.
+    """
+    differs = [part for part in PARTS if theirs[part] != answer[part]]
+    if not differs:
+        return "equal"
+    if any(name in str((theirs[part], answer[part])) for part in differs for name in (*MISSING, "UnsupportedFields")):
+        return "missing"
+    if any(pod["status"].get("nominatedNodeName") for pod in case["cluster"]["pods"]):
+        return "nominated"
+    return differs[0]
+
+
+def run(oracle: Oracle, seed: int, cases: int) -> Iterator[Found]:
+    """Of each case the verdict of `compare`, the case, Go's answer and ours."""
+    generator, reader = Generator(), Cases()
+    for begin in range(seed, seed + cases, BATCH):
+        batch = [generator.case(number) for number in range(begin, min(begin + BATCH, seed + cases))]
+        answers = oracle.ask({"kind": "scheduler-verdicts", "cases": batch})["answers"]
+        for case, answer in zip(batch, answers, strict=True):
+            if answer.get("error"):
+                yield "refused", case, answer, {}
+                continue
+            theirs, mine = expected(answer), ours(reader, case)
+            yield compare(case, theirs, mine), case, theirs, mine
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--show", type=int, default=3, help="Examples of each difference.")
+    parser.add_argument("--write", help="A folder for the cases that differ.")
+    given = parser.parse_args()
+    counts, begin = Counter[str](), time.monotonic()
+    with Oracle() as oracle:
+        for verdict, case, theirs, mine in run(oracle, given.seed, given.cases):
+            counts[verdict] += 1
+            if verdict != "equal" and counts[verdict] <= given.show:
+                print(
+                    f"{case['name']} {verdict}\n  theirs: {theirs.get(verdict, theirs)}\n  ours:   {mine.get(verdict)}"
+                )
+                if given.write:
+                    with open(f"{given.write}/{case['name']}.json", "w") as file:
+                        json.dump(case, file)
+    print(f"{dict(counts)} in {time.monotonic() - begin:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
