@@ -13,9 +13,11 @@ Rules of this module
      first, then unknown ones round robin; where a plugin knows the only nodes that can fit (`possible_nodes`), those
      come first, and one that fits is enough. "No node fits" is said only when all were looked at, which may take
      several ticks: verdicts are remembered, and the queue gives the pod out again.
-  4. Which node is chosen follows from the order of inputs alone: best score, then the one whose last change is longest
+  4. Where pods are nominated for a node, a pod must fit with those that are at least as important, and without them.
+     That verdict is for this cycle alone.
+  5. Which node is chosen follows from the order of inputs alone: best score, then the one whose last change is longest
      ago, then the order in which it was looked at. No hash order, no randomness.
-  5. With `is_paranoid` every remembered answer is compared with a fresh one, each cycle.
+  6. With `is_paranoid` every remembered answer is compared with a fresh one, each cycle.
 
 Cost: a cycle of a known shape O(changed nodes + distinct facts + distinct score vectors); of a new one O(nodes looked
 at).
@@ -191,6 +193,9 @@ class Feasibility:
             record.start_over(order, self._start % len(order) if order else 0, changes.position)
             return
         record.position = changes.position
+        if record.nominated:
+            names = [*names, *record.nominated]
+            record.nominated.clear()
         for name in names:
             if asked.is_asked_about(name):
                 record.forget(name)
@@ -249,7 +254,9 @@ class Feasibility:
         """Ask the filters about a node, and file what they say; one that fits goes to `found` to be scored."""
         runner, cycle, plan, view, name = asked.runner, asked.cycle, asked.plan, self._view, info.name
         facts: Facts | Status | None = record.reopen(name) if plan.fact_filters else None
-        status = SUCCESS
+        status = self._beside_nominated(asked, record, info) if self._store.nominations.at(name) else SUCCESS
+        if status is not SUCCESS:
+            facts = status
         if facts is None:
             status = runner.filter(plan.filters, cycle, info, view)
             if status is SUCCESS:
@@ -273,6 +280,14 @@ class Feasibility:
         else:
             record.reject_late(name, facts, status)
         return status
+
+    def _beside_nominated(self, asked: Question, record: ShapeRecord, info: NodeInfo) -> Status:
+        """Whether the pod fits beside the pods that are nominated for the node and no less important."""
+        record.nominated.append(info.name)
+        pods = self._store.nominations.ahead_of(asked.cycle.pod, info.name)
+        if not pods:
+            return SUCCESS
+        return asked.runner.verdict(asked.plan, asked.cycle, info.simulated(added=pods), self._view)
 
     def _score(self, asked: Question, record: ShapeRecord, found: dict[NodeName, tuple[NodeInfo, Facts]]) -> None:
         if not found:
@@ -320,6 +335,8 @@ class Feasibility:
     def _compare_node(self, asked: Question, record: ShapeRecord, info: NodeInfo) -> None:
         runner, cycle, plan, name = asked.runner, asked.cycle, asked.plan, info.name
         about = f"node {name}, pod {cycle.pod.key}"
+        if name in record.nominated:
+            return
         if not record.is_known(name):
             if name not in record.changed and name not in record.waiting():
                 raise RememberedVerdictError(f"{about}: the node was forgotten")

@@ -86,8 +86,11 @@ class Observations:
             self._bound_pod_observed(old, pod)
             if pod.spec.resource_claims:
                 self._unallocated.pod_observed(pod, was_waiting=old is not None and old.node_name is None)
-        elif pod.spec.scheduler_name in self._runners:
-            self._our_pod_observed(old, pod)
+        else:
+            if old is not None and old.status.nominated_node_name not in ("", pod.status.nominated_node_name):
+                self._change(Resource.ASSIGNED_POD, Action.DELETE, old, None)  # the place it was nominated for is free
+            if pod.spec.scheduler_name in self._runners:
+                self._our_pod_observed(old, pod)
         if pod.spec.scheduler_name in self._runners:
             self._conflicts.pod_observed(pod)
 
@@ -112,8 +115,6 @@ class Observations:
 
     def _our_pod_observed(self, old: Pod | None, pod: Pod) -> None:
         uid, now_ms = pod.uid, self._timers.now_ms
-        if old is not None and old.status.nominated_node_name not in ("", pod.status.nominated_node_name):
-            self._change(Resource.ASSIGNED_POD, Action.DELETE, old, None)  # the place it was nominated for is free
         if pod.is_deleting or pod.is_terminal:
             self._binding_cycles.pod_gone(uid)
             if uid not in self._bindings:

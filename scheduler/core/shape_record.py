@@ -130,6 +130,8 @@ class ShapeRecord:
         fits: Nodes that fit, if their facts pass.
         groups: Nodes by facts; where there are no facts all that fit are in one group.
         behind: The facts of nodes that are set aside or were rejected by a later filter.
+        nominated: Nodes whose verdict holds for one cycle only, as pods are nominated there that count for some pods
+            of the shape and not for others.
         raws, normalized: For each plugin that normalizes the weighted normalized score by raw score, of these raw
             scores.
         ranking: The number of times that `normalized` has changed.
@@ -142,6 +144,7 @@ class ShapeRecord:
         "fits",
         "groups",
         "left",
+        "nominated",
         "normalized",
         "order",
         "position",
@@ -163,6 +166,7 @@ class ShapeRecord:
         self.fits: dict[NodeName, Fit] = {}
         self.groups: dict[Facts, Group] = {}
         self.behind: dict[NodeName, Facts] = {}
+        self.nominated: list[NodeName] = []
         self.raws: RawScores = ()
         self.normalized: list[dict[int, int]] = []
         self.ranking = 0

@@ -25,6 +25,7 @@ from allocator import ClaimSpec, DeviceClass, Features, Inventory, PoolId, Resou
 from scheduler.core.change_log import ChangeLog
 from scheduler.core.newest_objects import UNCHANGED, NewestObjects, ObjectsByUid, Unchanged
 from scheduler.core.node_images import NodeImages
+from scheduler.core.nominations import Nominations
 from scheduler.core.pod_selector_objects import PodSelectorObjects
 from scheduler.core.storage_objects import StorageObjects
 from scheduler.core.tainted_slices import Put, TaintedSlices
@@ -60,6 +61,7 @@ class Store:
         self._wanting: Final[dict[ClaimSpec, int]] = {}
         self._pods_by_claim: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
         self._claims_by_pod: Final[dict[PodUid, tuple[ClaimKey, ...]]] = {}
+        self.nominations: Final = Nominations()
         self._counted_on: Final[dict[PodUid, NodeName]] = {}
         self._counted_by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
         self.storage: Final = StorageObjects(self._counted_on, self.node_infos)
@@ -159,6 +161,8 @@ class Store:
         """Bring the pod's place in node sums in line with what is known of it."""
         pod = self.pods.get(uid)
         node = None if pod is None or pod.is_terminal else pod.node_name or self.assumed.get(uid)
+        if (pod is not None and pod.status.nominated_node_name) or self.nominations.concerns(uid):
+            self._nominate(uid, pod, is_waiting=node is None)
         counted = self._counted_on.get(uid)
         if counted is not None and counted != node:
             del self._counted_on[uid]
@@ -187,6 +191,13 @@ class Store:
             return
         info.add_pod(pod)
         self._touch(info)
+
+    def _nominate(self, uid: PodUid, pod: Pod | None, *, is_waiting: bool) -> None:
+        wanted = pod.status.nominated_node_name if pod is not None and is_waiting and not pod.is_terminal else ""
+        for name in self.nominations.set(uid, pod, wanted):
+            info = self.node_infos.get(name)
+            if info is not None:
+                self._touch(info)
 
     # Nodes
 

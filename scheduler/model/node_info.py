@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from allocator import NodeView
@@ -79,6 +79,16 @@ class NodeInfo:
         self.remove_pod(uid)
         self.pods[uid] = pod
         self._count(pod, 1)
+
+    def simulated(self, *, added: Iterable[Pod] = (), removed: Container[PodUid] = ()) -> NodeInfo:
+        """The node as it would be with some pods more and some less. Cost: O(pods on it)."""
+        info = NodeInfo(self.node)
+        for uid, pod in self.pods.items():
+            if uid not in removed:
+                info.add_pod(pod)
+        for pod in added:
+            info.add_pod(pod)
+        return info
 
     def remove_pod(self, uid: PodUid) -> Pod | None:
         """Take the pod's requests out again; None when it is not here. Does not touch `generation`."""

@@ -62,7 +62,7 @@ NOTICED = (AssertionError, KeyError, ValueError)  # unsafe, stuck, contradictory
 
 @dataclass(frozen=True)
 class Mutant:
-    """`apply` breaks the code for the duration of a monkeypatch. The world `seen_in` is tried first: it is a rare one."""
+    """`apply` breaks the code while a monkeypatch lasts. The world `seen_in` is tried first: few others notice it."""
 
     name: str
     apply: Callable[[pytest.MonkeyPatch], None]

@@ -1,0 +1,61 @@
+"""Pods that wait, each with a node that was named for it: others of lower priority must not take its place there.
+
+A pod is nominated by its `status.nominatedNodeName`, while it is neither bound nor assumed. Whoever is asked about that
+node and is not more important must fit beside it, too.
+
+Rules of this module
+  1. Nominations count whoever schedules the pod: where kube-scheduler runs beside us, its preemption is respected.
+
+Not here: filtering with them (`feasibility`); who nominates (PostFilter).
+
+Source: pkg/scheduler/backend/queue/nominator.go and RunFilterPluginsWithNominatedPods of
+pkg/scheduler/framework/runtime/framework.go v1.36.3. Differs on purpose: rule 1 (upstream: pods of its own profiles).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.objects import Pod
+
+
+class Nominations:
+    """All of them."""
+
+    def __init__(self) -> None:
+        self._node_of: Final[dict[PodUid, NodeName]] = {}
+        self._by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
+
+    def set(self, uid: PodUid, pod: Pod | None, node: str) -> Iterator[NodeName]:
+        """The pod is nominated for `node`, "" for none; yields the nodes for which that is another answer."""
+        before = self._node_of.pop(uid, "")
+        if before and before != node:
+            pods = self._by_node[NodeName(before)]
+            del pods[uid]
+            if not pods:
+                del self._by_node[NodeName(before)]
+            yield NodeName(before)
+        if node and pod is not None:
+            name = self._node_of[uid] = NodeName(node)
+            pods = self._by_node.setdefault(name, {})
+            is_new = pods.get(uid) is not pod
+            pods[uid] = pod
+            if is_new:
+                yield name
+
+    def concerns(self, uid: PodUid) -> bool:
+        return uid in self._node_of
+
+    def ahead_of(self, pod: Pod, node: NodeName) -> list[Pod]:
+        """The pods that `pod` must leave room for on `node`: nominated there, and at least as important."""
+        pods = self._by_node.get(node)
+        if not pods:
+            return []
+        priority = pod.spec.priority or 0
+        return [one for uid, one in pods.items() if uid != pod.uid and (one.spec.priority or 0) >= priority]
+
+    def at(self, node: NodeName) -> bool:
+        """Whether any pod is nominated for the node."""
+        return node in self._by_node

@@ -1,0 +1,98 @@
+"""Pods that are nominated for a node keep their place there from those that are not more important."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.core.nominations import Nominations
+from scheduler.model.keys import PodKey
+from scheduler.plugins import default_plugins
+from tests import builders
+from tests.core.rig import Rig
+
+NODE = {"cpu": "2", "memory": "8Gi", "pods": "10"}
+
+
+def rig_with(*nodes: str) -> Rig:
+    rig = Rig(*default_plugins())
+    for name in nodes:
+        rig.server.put_node(builders.node(name, allocatable=NODE))
+    rig.settle()
+    return rig
+
+
+def nominated(rig: Rig, node: str, priority: int, scheduler: str = "another") -> None:
+    """A pod of 2 CPUs, of another scheduler unless said, that waits for room on `node`."""
+    rig.add_pod("first", nominated=node, priority=priority, scheduler=scheduler, requests={"cpu": "2"})
+
+
+@pytest.mark.parametrize(("priority", "is_bound"), [(0, False), (10, False), (11, True)])
+def test_a_pod_leaves_room_for_those_nominated_that_are_no_less_important(priority, is_bound):
+    rig = rig_with("a")
+    nominated(rig, "a", 10)
+    rig.add_pod("second", priority=priority, requests={"cpu": "1"})
+    rig.settle()
+    assert (rig.node_of("second") == "a") is is_bound
+    if not is_bound:
+        assert "1 Insufficient cpu" in rig.condition_of("second")[1]
+
+
+def test_another_node_is_taken():
+    rig = rig_with("a", "b")
+    nominated(rig, "a", 10)
+    rig.add_pod("second", requests={"cpu": "1"})
+    rig.settle()
+    assert rig.node_of("second") == "b"
+
+
+def test_pods_of_one_shape_and_other_priorities_get_other_verdicts():
+    rig = rig_with("a")
+    nominated(rig, "a", 10)
+    for name, priority in (("low", 0), ("high", 20), ("low-2", 5)):
+        rig.add_pod(name, priority=priority, requests={"cpu": "1"})
+        rig.settle()
+    assert [rig.node_of(name) for name in ("low", "high", "low-2")] == [None, "a", None]
+
+
+@pytest.mark.parametrize("how", ["deleted", "nominated elsewhere", "not nominated any more"])
+def test_a_pod_is_woken_when_the_nomination_ends(how):
+    rig = rig_with("a")
+    nominated(rig, "a", 10)
+    rig.add_pod("second", requests={"cpu": "1"})
+    rig.settle()
+    assert rig.node_of("second") is None
+    if how == "deleted":
+        rig.server.delete_pod(PodKey("default", "first"))
+    else:
+        nominated(rig, "b" if how == "nominated elsewhere" else "", 10)
+    rig.settle()
+    rig.wait(20_000)
+    assert rig.node_of("second") == "a"
+
+
+def test_a_nominated_pod_takes_its_place_and_counts_once():
+    rig = rig_with("a")
+    nominated(rig, "a", 10, builders.SCHEDULER)
+    rig.settle()
+    assert rig.node_of("first") == "a"
+    assert not rig.machine.store.nominations.at("a")
+
+
+def test_a_node_that_comes_later_keeps_its_nominations():
+    rig = rig_with()
+    nominated(rig, "a", 10)
+    rig.add_pod("second", requests={"cpu": "1"})
+    rig.server.put_node(builders.node("a", allocatable=NODE))
+    rig.settle()
+    assert rig.node_of("second") is None
+
+
+def test_only_changes_are_passed_on():
+    nominations = Nominations()
+    pod = builders.pod("p", nominated="a")
+    assert list(nominations.set(pod.uid, pod, "a")) == ["a"]
+    assert list(nominations.set(pod.uid, pod, "a")) == []
+    assert list(nominations.set(pod.uid, pod, "b")) == ["a", "b"]
+    assert list(nominations.set(pod.uid, None, "")) == ["b"]
+    assert not nominations.at("a")
+    assert not nominations.at("b")
