@@ -25,6 +25,9 @@ def normalized_name(name: str) -> str:
 def asked_images(pod: Pod) -> tuple[str, ...]:
     """The images of init containers, containers and image volumes; one that is used twice is here twice."""
     spec = pod.spec
-    names = [one.image for one in (*(spec.init_containers or ()), *(spec.containers or ()))]
-    names += [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
-    return tuple([normalized_name(name) for name in names])
+    names = [normalized_name(one.image) for one in spec.containers or ()]
+    if spec.init_containers:
+        names += [normalized_name(one.image) for one in spec.init_containers]
+    if spec.volumes:
+        names += [normalized_name(one.image.reference) for one in spec.volumes if one.image is not None]
+    return tuple(names)

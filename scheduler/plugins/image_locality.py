@@ -14,6 +14,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
+
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
 from scheduler.framework.cycle import Cycle
 from scheduler.model.images import asked_images
@@ -28,6 +30,13 @@ _THRESHOLD_MIN: Final = 23 * _MIB
 _CONTAINER_THRESHOLD_MAX: Final = 1000 * _MIB
 
 
+class ImagesSlot(Struct, frozen=True):
+    """The images the pod asks for, one for each use, and the size from which more is not better."""
+
+    names: tuple[str, ...]
+    threshold_max: int
+
+
 @dataclass(frozen=True, slots=True)
 class ImageLocality:
     """Score 0..100 by the images a node has."""
@@ -37,21 +46,19 @@ class ImageLocality:
     wakes_on: tuple[tuple[Resource, Action], ...] = ()
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
-        spec = cycle.pod.spec
-        return asked_images(cycle.pod), len(spec.init_containers or ()) + len(spec.containers or ())
+        return _asked(cycle)
 
     def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:
         """The pod's images that are here, in its order."""
         here: list[str] = []
-        for name in asked_images(cycle.pod):
+        for name in _asked(cycle).names:
             image = view.image(name)
             if image is not None and node.name in image.nodes:
                 here.append(name)
         return tuple(here)
 
     def score_facts(self, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView) -> Mapping[Hashable, int]:
-        spec, nodes_count = cycle.pod.spec, len(view.node_infos)
-        largest = _CONTAINER_THRESHOLD_MAX * (len(spec.init_containers or ()) + len(spec.containers or ()))
+        largest, nodes_count = _asked(cycle).threshold_max, len(view.node_infos)
         scores: dict[Hashable, int] = {}
         for fact in facts:
             assert isinstance(fact, tuple)
@@ -67,3 +74,13 @@ class ImageLocality:
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         return Hint.SKIP  # it rejects no pod
+
+
+def _asked(cycle: Cycle) -> ImagesSlot:
+    slot = cycle.find(ImagesSlot)
+    if slot is None:
+        spec = cycle.pod.spec
+        containers_count = len(spec.init_containers or ()) + len(spec.containers or ())
+        slot = ImagesSlot(asked_images(cycle.pod), _CONTAINER_THRESHOLD_MAX * containers_count)
+        cycle.put(slot)
+    return slot

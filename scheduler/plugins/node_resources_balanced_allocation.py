@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
+from msgspec import Struct
+
 from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SKIP, SUCCESS, Status
@@ -26,9 +28,8 @@ from scheduler.validation.field_errors import FieldError, duplicate, invalid
 NAME: Final = "NodeResourcesBalancedAllocation"
 
 
-@dataclass(frozen=True, slots=True)
-class BalancedAllocationSlot:
-    """What the pod asks of each resource that counts, with the resource's name."""
+class BalancedAllocationSlot(Struct, frozen=True):
+    """What the pod asks of each resource that counts, with the resource's name; empty when it asks for none."""
 
     asked: tuple[tuple[str, int], ...]
 
@@ -47,20 +48,16 @@ class NodeResourcesBalancedAllocation:
     wakes_on: tuple[tuple[Resource, Action], ...] = ()
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
-        return self._asked(cycle.pod)
+        return self._asked(cycle)
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
-        asked = self._asked(cycle.pod)
-        if not any(amount for _, amount in asked):
-            return SKIP  # pods without requests would all go to one node (kubernetes#129138)
-        cycle.put(BalancedAllocationSlot(tuple(one for one in asked if one[1] or not is_scalar_resource(one[0]))))
-        return SUCCESS
+        return SUCCESS if self._asked(cycle) else SKIP  # all best-effort pods would go to one node (kubernetes#129138)
 
     def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
         allocatable, requested = node.allocatable, node.requested
         before: list[float] = []
         after: list[float] = []
-        for name, amount in cycle.get(BalancedAllocationSlot).asked:
+        for name, amount in self._asked(cycle):
             total = allocatable.get(name, 0)
             if total and name != PODS:
                 used = requested.get(name, 0)
@@ -72,9 +69,15 @@ class NodeResourcesBalancedAllocation:
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         return Hint.SKIP  # it rejects no pod
 
-    def _asked(self, pod: Pod) -> tuple[tuple[str, int], ...]:
-        requests = counted_amounts(pod).requests
-        return tuple([(one.name, requests.get(one.name, 0)) for one in self.resources])
+    def _asked(self, cycle: Cycle) -> tuple[tuple[str, int], ...]:
+        slot = cycle.find(BalancedAllocationSlot)
+        if slot is None:
+            requests = counted_amounts(cycle.pod).requests
+            asked = [(one.name, requests.get(one.name, 0)) for one in self.resources]
+            counted = [one for one in asked if one[1] or not is_scalar_resource(one[0])]
+            slot = BalancedAllocationSlot(tuple(counted) if any(amount for _, amount in asked) else ())
+            cycle.put(slot)
+        return slot.asked
 
 
 def _evenness(shares: Sequence[float]) -> int:

@@ -61,7 +61,7 @@ def test_a_name_has_a_tag(name, want) -> None:
 
 def test_init_containers_containers_and_volumes_count_each_time() -> None:
     one = running("a", "b:1", "a", volumes=["c"], init=["d"])
-    assert asked_images(one) == ("d:latest", "a:latest", "b:1", "a:latest", "c:latest")
+    assert asked_images(one) == ("a:latest", "b:1", "a:latest", "d:latest", "c:latest")
 
 
 LARGE, SMALL = image("large:1", 500), image("small:1", 20)
