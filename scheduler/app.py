@@ -21,6 +21,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+import orjson
+
 from scheduler import garbage_collector
 from scheduler.config import Config, ProfileConfig
 from scheduler.core.machine import Machine, kinds_read
@@ -149,6 +151,7 @@ class SchedulerApp:
                     problems_ready=self.problems,
                     notes_ready=self._notes_ready,
                     metrics=lambda: (self.metrics.text(), CONTENT_TYPE),
+                    configuration=self._configuration,
                 )
             )
             self.serves_health.set()
@@ -369,6 +372,10 @@ class SchedulerApp:
         log.info("caches filled in %.2f s: %s", self._loop.time() - begun_s, counts)
         if self.config.tune_gc:
             garbage_collector.settle()
+
+    def _configuration(self) -> bytes:
+        """The configuration with its defaults, under kube-scheduler's key."""
+        return orjson.dumps({"componentconfig": self.config.model_dump(by_alias=True, mode="json")})
 
     def _observed(self) -> Observed | None:
         """What `Metrics` reads when it is scraped."""

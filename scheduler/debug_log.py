@@ -4,6 +4,9 @@
     #7 WriteClaimStatus default/train-0-gpu at revision 812: allocates gpu.example.com/node-3/gpu-1, reserved for …
     #7 accepted
 
+A log in JSON has the keys to search for beside the message: `pod`, `claim`, `cycle` (the number of the scheduling cycle
+in which an attempt began) and `decision` (#7).
+
 Cost: nothing when off; the app has no `DebugLog` then, and the core takes no notes.
 """
 
@@ -14,6 +17,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from scheduler.core.inputs import Input, WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.outbox import Note
 from scheduler.framework.decisions import (
     BindPersistentVolume,
     BindPod,
@@ -33,28 +37,43 @@ log: Final = logging.getLogger(__name__)
 class DebugLog:
     """Writes the lines. Only made when they are wanted."""
 
-    def attempts(self, notes: list[str]) -> None:
+    def attempts(self, notes: list[Note]) -> None:
         """What the core noted; the list is emptied."""
         for note in notes:
-            log.debug("%s", note)
+            log.debug("pod %s: %s", note.pod, note.text, extra=fields(pod=str(note.pod), cycle=note.cycle))
         notes.clear()
 
     def decisions(self, decisions: Iterable[Decision]) -> None:
         for decision in decisions:
-            log.debug("%s", describe(decision))
+            log.debug("%s", describe(decision), extra=_about(decision))
 
     def answer(self, given: Input) -> None:
         match given:
             case WriteAccepted():
-                log.debug("#%d accepted", given.id)
+                said = "accepted"
             case WriteConflicted():
-                log.debug("#%d conflict: %s", given.id, given.message)
+                said = f"conflict: {given.message}"
             case WriteRejected():
-                log.debug("#%d rejected: %s %s: %s", given.id, given.code, given.reason, given.message)
+                said = f"rejected: {given.code} {given.reason}: {given.message}"
             case WriteOutcomeUnknown():
-                log.debug("#%d outcome unknown: %s", given.id, given.message)
+                said = f"outcome unknown: {given.message}"
             case _:
-                pass  # an observation
+                return  # an observation
+        log.debug("#%d %s", given.id, said, extra=fields(decision=given.id))
+
+
+def fields(**values: str | int) -> dict[str, object]:
+    """What a log in JSON has beside the message: pass it as `extra`."""
+    return {"fields": values}
+
+
+def _about(decision: Decision) -> dict[str, object]:
+    """Which pod or claim a decision is about, and its number, with which the answer comes."""
+    if isinstance(decision, RecordEvent):
+        name = f"{decision.namespace}/{decision.name}"
+        return fields(claim=name) if decision.kind == "ResourceClaim" else fields(pod=name)
+    about = {name: str(key) for name in ("pod", "claim") if (key := getattr(decision, name, None)) is not None}
+    return fields(decision=decision.id, **about)
 
 
 def describe(decision: Decision) -> str:

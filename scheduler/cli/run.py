@@ -329,7 +329,7 @@ def _end_overslept(app: SchedulerApp) -> None:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the traceback where there is one."""
+    """One JSON object a line: time, level, logger, message, what it is about, and the traceback where there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         import orjson
@@ -341,6 +341,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **getattr(record, "fields", {}),
         }
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)

@@ -18,6 +18,7 @@ import msgspec
 from scheduler.core.binding import BindingCycle
 from scheduler.core.claim_overlay import footprint
 from scheduler.core.ground import Ground
+from scheduler.core.outbox import Note
 from scheduler.core.pod_conditions import PodConditions, reason_of
 from scheduler.core.problems import Problems
 from scheduler.core.queued_pod import QueuedPod
@@ -67,7 +68,8 @@ class Aftermath:
         self._queue.failed(queued, self._timers.now_ms, delay_ms, steps=steps, is_rejection=status.is_rejection)
         if self._outbox.takes_notes:
             wait_ms = queued.ready_ms - self._timers.now_ms
-            self._outbox.notes.append(f"pod {queued.pod.key}: failed, again in {wait_ms} ms: {status.message}")
+            text = f"failed, again in {wait_ms} ms: {status.message}"
+            self._outbox.notes.append(Note(queued.pod.key, queued.cycle, text))
         self._conditions.report(queued.pod, reason_of(status))
 
     def leave(self, uid: PodUid) -> None:

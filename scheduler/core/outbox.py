@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,7 @@ from scheduler.framework.decisions import (
 )
 from scheduler.model.api_rules import cut_note
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import PodKey
 from scheduler.model.objects import Pod
 
 Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
@@ -42,6 +43,14 @@ Asked: TypeAlias = tuple[Answered, Waiter, str | None, int]
 one is made for each request."""
 
 
+class Note(NamedTuple):
+    """What became of an attempt, for a log; `cycle` is the number of the scheduling cycle in which it began."""
+
+    pod: PodKey
+    cycle: int
+    text: str
+
+
 class Outbox:
     """Collects the decisions of one `handle` and remembers the waiters of all unanswered ones."""
 
@@ -49,7 +58,7 @@ class Outbox:
         self._places: Final = places
         self._timers: Final = timers
         self.takes_notes: Final = takes_notes
-        self.notes: Final[list[str]] = []  # what became of attempts, when `takes_notes`
+        self.notes: Final[list[Note]] = []  # what became of attempts, when `takes_notes`
         self._decisions: list[Decision] = []
         self._asked: Final[dict[WriteId, Asked]] = {}
         self._next_id = 1

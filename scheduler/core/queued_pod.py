@@ -39,6 +39,7 @@ class QueuedPod(Struct, eq=False):
         waits_out: Its backoff is not cut short.
         is_flushed: It is tried because nothing has woken it for long.
         first_active_ms, begun_ms: When it could first be tried, and when its last attempt began.
+        cycle: The number of its last scheduling cycle, among those of all pods.
         rejecters: Names of the plugins that rejected the last attempt (or gate the pod).
         ready_ms: It is not tried before; meaningful in backoff and for a pod that is woken.
         since_ms: When it came to its place.
@@ -66,6 +67,7 @@ class QueuedPod(Struct, eq=False):
     is_flushed: bool = False
     first_active_ms: int = 0
     begun_ms: int = 0
+    cycle: int = 0
     group: ShapeGroup | None = None
     steps: int = 0
     cost: int = 0

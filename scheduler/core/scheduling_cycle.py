@@ -22,6 +22,7 @@ from scheduler.core.claim_writes import ClaimWrites, Settlement
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
 from scheduler.core.fit_error import NO_NODES, fit_error, not_named
 from scheduler.core.ground import Ground
+from scheduler.core.outbox import Note
 from scheduler.core.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.queued_pod import QueuedPod
 from scheduler.core.scheduling_queue import SchedulingQueue
@@ -39,7 +40,6 @@ from scheduler.framework.decisions import (
 from scheduler.framework.plan import PreFiltered, Shape
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
-from scheduler.model.objects import Pod
 
 UNFINISHED: Final = (
     "Looking for its devices takes long (selectors or constraints that cost much to decide) and is not finished: it "
@@ -160,9 +160,12 @@ class SchedulingCycles:
             return
         self._queue.assumed(queued, self._timers.now_ms, steps=self._taken())
         if self._outbox.takes_notes:
-            self._outbox.notes.append(_chosen(queued.pod, node, reserved.held, permit.status))
+            self._note(queued, _chosen(node, reserved.held, permit.status))
         self._bindings.start(queued.pod, node, cycle, runner, permit)
         self._bindings.reconsider_permits()
+
+    def _note(self, queued: QueuedPod, text: str) -> None:
+        self._outbox.notes.append(Note(queued.pod.key, queued.cycle, text))
 
     def _taken(self) -> int:
         """Steps of this cycle so far."""
@@ -172,7 +175,7 @@ class SchedulingCycles:
         """The attempt goes on later; when that is not soon, say so."""
         rest_ms = self._queue.postponed(queued, self._timers.now_ms, steps=self._taken())
         if self._outbox.takes_notes:
-            self._outbox.notes.append(f"pod {queued.pod.key}: the search goes on after others, in {rest_ms} ms")
+            self._note(queued, f"the search goes on after others, in {rest_ms} ms")
         if rest_ms:
             message = f"{self._message('', reasons)} {UNFINISHED.format(_seconds(rest_ms))}"
             self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, message))
@@ -223,7 +226,7 @@ class SchedulingCycles:
             message = f"{message} {COSTLY.format(_seconds(rest_ms))}"
         if self._outbox.takes_notes:
             by = ", ".join(sorted(rejecters))
-            self._outbox.notes.append(f"pod {queued.pod.key}: unschedulable, waits for a change ({by}): {message}")
+            self._note(queued, f"unschedulable, waits for a change ({by}): {message}")
         if nominated_node is None and self._waits_for_own_write(queued.uid):
             at_ms = self._timers.now_ms + self._settings.gated_ms_silent
             self._timers.at(at_ms, partial(self._report_later, queued, queued.ticket, message))
@@ -274,11 +277,11 @@ class SchedulingCycles:
                 raise TypeError(f"plugin returned {type(decision).__name__} where only claim writes and events may be")
 
 
-def _chosen(pod: Pod, node: NodeName, held: Iterable[Held], permit: Status) -> str:
+def _chosen(node: NodeName, held: Iterable[Held], permit: Status) -> str:
     devices = "".join(
         f", devices {', '.join(map(str, one.allocation.device_ids()))} for claim {one.claim}" for one in held
     )
-    return f"pod {pod.key}: node {node}{devices}{', waits for permit' if permit.code is Code.WAIT else ''}"
+    return f"node {node}{devices}{', waits for permit' if permit.code is Code.WAIT else ''}"
 
 
 def _settled(settlement: Settlement) -> None:

@@ -158,7 +158,7 @@ class SchedulingQueue:
     def _fly(self, queued: QueuedPod, now_ms: int) -> None:
         self._displace(queued)
         queued.attempts += 1
-        self.tallies.cycles += 1
+        queued.cycle = self.tallies.cycles = self.tallies.cycles + 1
         if not queued.steps:
             queued.begun_ms = now_ms
 

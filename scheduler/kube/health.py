@@ -1,4 +1,4 @@
-"""/livez, /readyz and /metrics over HTTP, answered on the scheduler's own event loop.
+"""/livez, /readyz, /metrics and /configz over HTTP, answered on the scheduler's own event loop.
 
 Live: the loop answers, inputs do not wait for long, the machine has not failed, and the API server was heard of within
 minutes. Ready: all caches are filled and fresh, and no permission is missing. The bodies have a line for each problem,
@@ -63,6 +63,7 @@ class HealthServer:
         problems_alive, problems_ready: What is wrong now; empty when all is well.
         notes_ready: Lines after the verdict, for people; they do not change it.
         metrics: The exposition and its content type.
+        configuration: What is in force, as JSON.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class HealthServer:
         problems_ready: Callable[[], Sequence[str]],
         notes_ready: Callable[[], Sequence[str]] = tuple,
         metrics: Callable[[], tuple[bytes, str]],
+        configuration: Callable[[], bytes],
         limits: HealthLimits = DEFAULT_LIMITS,
     ) -> None:
         self.port = port
@@ -85,6 +87,7 @@ class HealthServer:
             "/livez": alive,
             "/healthz": alive,
             "/readyz": ready,
+            "/configz": _Paced(lambda: _Answer(200, configuration(), "application/json"), limits.metrics_gap_s),
             "/metrics": _Paced(lambda: _Answer(200, *metrics()), limits.metrics_gap_s),
         }
         self._runner: web.ServerRunner | None = None

@@ -267,6 +267,9 @@ async def test_health_and_metrics():
             for path in ("/livez", "/healthz", "/readyz"):
                 async with session.get(url + path) as response:
                     assert (response.status, await response.text()) == (200, "ok\n")
+            async with session.get(url + "/configz") as response:
+                shown = (await response.json())["componentconfig"]
+                assert [one["schedulerName"] for one in shown["profiles"]] == list(app.config.scheduler_names)
             app.reports.refused("create pods/binding", "no")
             async with session.get(url + "/readyz") as response:
                 assert response.status == 503

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
+from scheduler.cli.run import JsonFormatter
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.debug_log import DebugLog, describe
 from scheduler.framework.decisions import BindPod, PatchPodStatus, ReadClaim, RecordEvent, WriteClaimStatus, WriteId
@@ -45,6 +47,38 @@ def test_decisions_in_a_line():
     ]
 
 
+def test_a_log_in_json_says_which_pod_claim_and_cycle_it_is_about():
+    rig = Rig(TinyDevices(count=1), takes_notes=True)
+    rig.add_nodes("a")
+    for name in ("p", "q"):
+        rig.server.put_claim(builders.claim(name, finalizers=(FINALIZER,)))
+        rig.add_pod(name, claims=(name,))
+    rig.settle()
+    lines = []
+    handler = logging.Handler(logging.DEBUG)
+    handler.emit = lambda record: lines.append(json.loads(JsonFormatter().format(record)))
+    logger = logging.getLogger("scheduler.debug_log")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        debug_log = DebugLog()
+        debug_log.attempts(rig.machine.outbox.notes)
+        debug_log.decisions([BindPod(POD, PodUid("u"), NodeName("n"), id=WriteId(6)), ReadClaim(CLAIM, ClaimUid("u"))])
+        debug_log.answer(WriteAccepted(WriteId(6)))
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    about = [{name: line[name] for name in ("pod", "claim", "cycle", "decision") if name in line} for line in lines]
+    assert about == [
+        {"pod": "default/p", "cycle": 1},
+        {"pod": "default/q", "cycle": 2},
+        {"pod": "default/p", "decision": 6},
+        {"claim": "default/c", "decision": 0},
+        {"decision": 6},
+    ]
+
+
 def test_answers_in_a_line(caplog):
     caplog.set_level(logging.DEBUG)
     for answer in (
@@ -71,7 +105,7 @@ def attempts(**settings) -> list[str]:
     rig.settle()
     rig.add_pod("r", claims=("missing",))
     rig.settle()
-    return rig.machine.outbox.notes
+    return [f"pod {note.pod}: {note.text}" for note in rig.machine.outbox.notes]
 
 
 def test_the_core_notes_attempts_when_asked():

@@ -36,6 +36,7 @@ async def serving(address="127.0.0.1", *, alive=(), ready=(), notes=(), metrics=
         problems_ready=lambda: ready,
         notes_ready=lambda: notes,
         metrics=metrics or Metrics(),
+        configuration=lambda: b'{"componentconfig": {}}',
         limits=HealthLimits(**limits),
     )
     async with server:
@@ -77,6 +78,11 @@ async def test_verdicts_and_their_reasons():
         assert await ask(server, "/livez") == (200, "ok\n")
     async with serving(ready=["Pod: not listed yet"], notes=["binding Pod a/b fails"]) as server:
         assert await ask(server, "/readyz") == (503, "Pod: not listed yet\nbinding Pod a/b fails\n")
+
+
+async def test_the_configuration_in_force_is_served():
+    async with serving() as server:
+        assert await ask(server, "/configz") == (200, '{"componentconfig": {}}')
 
 
 async def test_only_reading_is_allowed():
@@ -230,7 +236,7 @@ async def test_a_port_that_is_taken_is_said_and_not_passed_over():
     async with serving("::") as server:
         with pytest.raises(OSError, match="in use"):
             async with HealthServer(
-                "::", server.port, problems_alive=list, problems_ready=list, metrics=Metrics(), limits=HealthLimits()
+                "::", server.port, problems_alive=list, problems_ready=list, metrics=Metrics(), configuration=bytes
             ):
                 raise AssertionError("not reached")
 
