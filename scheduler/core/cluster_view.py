@@ -8,11 +8,11 @@ from typing import Final
 from allocator import Features, InUse, Inventory
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.store import Store
+from scheduler.framework.pod_counts_view import PodCountsView
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.keys import ClaimUid, NodeName, PodGroupKey, PodUid
-from scheduler.model.label_selectors import LabelSelector
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Namespace, Pod
+from scheduler.model.objects import LabelSelector, Namespace, Pod
 from scheduler.model.pod_group import PodGroup
 
 
@@ -30,6 +30,7 @@ class CoreView:
         self.in_use: Final[InUse] = overlay.in_use
         self.node_infos: Final[Mapping[NodeName, NodeInfo]] = store.node_infos
         self.storage: Final[StorageView] = store.storage
+        self.pod_counts: Final[PodCountsView] = store.pod_counts
         self.claim = store.claim
         self.image = store.images.find
         self.users_of = store.users_of

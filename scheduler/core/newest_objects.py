@@ -33,14 +33,17 @@ class NewestObjects(dict[Name, Object]):
 
     def __init__(self, *, may_return: bool = False) -> None:
         self._versions: Final[Versions[Name]] = Versions(may_return=may_return)
+        self.changes = 0
 
     def observe(self, name: Name, revision: int, new: Object) -> None:
         if self._versions.observe(name, revision):
             self[name] = new
+            self.changes += 1
 
     def delete(self, name: Name, revision: int) -> None:
         if self._versions.delete(name, revision):
             del self[name]
+            self.changes += 1
 
 
 class Keyed(Protocol[Key_co]):

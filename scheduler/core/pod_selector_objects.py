@@ -13,8 +13,7 @@ from typing import Final
 
 from scheduler.core.versions import Versions
 from scheduler.model.keys import ObjectKey
-from scheduler.model.label_selectors import LabelSelector
-from scheduler.model.objects import Pod
+from scheduler.model.objects import LabelSelector, Pod
 from scheduler.model.pod_selectors import SERVICE, PodSelector, merged, owner_of
 
 

@@ -26,6 +26,7 @@ from scheduler.core.change_log import ChangeLog
 from scheduler.core.newest_objects import UNCHANGED, NewestObjects, ObjectsByUid, Unchanged
 from scheduler.core.node_images import NodeImages
 from scheduler.core.nominations import Nominations
+from scheduler.core.pod_counts import PodCounts
 from scheduler.core.pod_selector_objects import PodSelectorObjects
 from scheduler.core.storage_objects import StorageObjects
 from scheduler.core.tainted_slices import Put, TaintedSlices
@@ -49,11 +50,14 @@ class Store:
         self.inventory: Final = Inventory()
         self.tainted: Final = TaintedSlices(self.inventory)
         self.changes: Final = ChangeLog()
+        # The part of it that changes what pods and labels there are.
+        self.population: Final = ChangeLog()
         self.node_infos: Final[dict[NodeName, NodeInfo]] = {}
         self.pods: Final[ObjectsByUid[PodUid, Pod]] = ObjectsByUid()
         self.claims: Final[ObjectsByUid[ClaimUid, ResourceClaim]] = ObjectsByUid()
         self.claim: Final[Callable[[ClaimKey], ResourceClaim | None]] = self.claims.by_key
         self.namespaces: Final[NewestObjects[str, Namespace]] = NewestObjects()
+        self.pod_counts: Final = PodCounts(self.node_infos, self.population, self.namespaces)
         self.pod_groups: Final[NewestObjects[PodGroupKey, PodGroup]] = NewestObjects(may_return=True)
         self.assumed: Final[dict[PodUid, NodeName]] = {}
         # What the claims of assumed pods take of their nodes, for those that take anything.
@@ -173,7 +177,7 @@ class Store:
             info = self.node_infos.get(counted)
             if info is not None:
                 info.remove_pod(uid)
-                self._touch(info)
+                self._repopulate(info)
         if node is None:
             return
         assert pod is not None
@@ -190,7 +194,7 @@ class Store:
             info.pods[uid] = pod
             return
         info.add_pod(pod)
-        self._touch(info)
+        self._repopulate(info)
 
     def _nominate(self, uid: PodUid, pod: Pod | None, *, is_waiting: bool) -> None:
         wanted = pod.status.nominated_node_name if pod is not None and is_waiting and not pod.is_terminal else ""
@@ -223,7 +227,7 @@ class Store:
             self._node_order_now = None
             for pod in self._counted_by_node.get(name, {}).values():
                 info.add_pod(pod)
-            self._touch(info)
+            self._repopulate(info)
             return None
         old, info.node = info.node, node
         before, after = old.metadata, node.metadata
@@ -236,7 +240,7 @@ class Store:
             and before.uid == after.uid
         ):
             return UNCHANGED
-        self._touch(info)
+        self._repopulate(info)
         return old
 
     def delete_node(self, name: NodeName, revision: int) -> Node | None:
@@ -248,7 +252,13 @@ class Store:
         del self._node_order[bisect_left(self._node_order, name)]
         self._node_order_now = None
         self.changes.note(name)
+        self.population.note(name)
         return node
+
+    def _repopulate(self, info: NodeInfo) -> None:
+        """Note that the node itself or its pods changed."""
+        self.population.note(info.name)
+        self._touch(info)
 
     def _touch(self, info: NodeInfo) -> None:
         self._generation += 1

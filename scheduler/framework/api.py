@@ -33,14 +33,14 @@ from msgspec import Struct
 from allocator import Allocation, Features, InUse, Inventory
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
+from scheduler.framework.pod_counts_view import PodCountsView
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.images import ImageState
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
-from scheduler.model.label_selectors import LabelSelector
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Namespace, NodeAllocatableClaim, Pod
+from scheduler.model.objects import LabelSelector, Namespace, NodeAllocatableClaim, Pod
 from scheduler.model.pod_group import PodGroup
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -83,6 +83,11 @@ class ClusterView(Protocol):
     @property
     def storage(self) -> StorageView:
         """Volumes, claims for them, classes and CSI objects."""
+        ...
+
+    @property
+    def pod_counts(self) -> PodCountsView:
+        """Pods on all nodes, counted by what plugins ask."""
         ...
 
     def selectors_of(self, pod: Pod) -> LabelSelector | None:

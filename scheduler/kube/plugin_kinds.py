@@ -27,8 +27,7 @@ from scheduler.kube.api_versions import ServedAs
 from scheduler.kube.profiling import Observe
 from scheduler.kube.watched_kind import WatchedKind, checked
 from scheduler.model.keys import ObjectKey
-from scheduler.model.label_selectors import LabelSelector
-from scheduler.model.objects import PodMeta, Record
+from scheduler.model.objects import LabelSelector, PodMeta, Record
 from scheduler.model.pod_selectors import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET, PodSelector
 from scheduler.model.storage import AnyStorageObject
 

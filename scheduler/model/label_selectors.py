@@ -20,7 +20,7 @@ from typing import Final
 import allocator
 from allocator.names import is_label_key, is_label_value
 from allocator.node_match import Requirement, compile_term, parse_int64
-from scheduler.model.objects import NodeSelectorRequirement, Record
+from scheduler.model.objects import LabelSelector
 
 _ORDER: Final = {">": "Gt", "<": "Lt"}
 _NAME: Final = "at most 63 characters of letters, digits, '-', '_' or '.', first and last a letter or digit"
@@ -73,21 +73,50 @@ def selects_slice(selector: TextSelector, slice_: allocator.ResourceSlice) -> bo
     return selector.matches({"driver": slice_.driver, "pool": slice_.pool})
 
 
-class LabelSelector(Record, frozen=True):
-    """metav1.LabelSelector: all of `match_labels` and all of `match_expressions` must hold."""
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A selector of an object, checked. Equal ones are equal however they were written.
 
-    match_labels: dict[str, str] | None = None
-    match_expressions: tuple[NodeSelectorRequirement, ...] | None = None
+    Attributes:
+        requirements: All must hold; None: it matches nothing, as it is absent or cannot be read.
+    """
+
+    requirements: tuple[Requirement, ...] | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it matches everything because it demands nothing."""
+        return self.requirements == ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether all requirements hold; also where there are none. Never where one of them cannot be read."""
-        requirements = [allocator.NodeSelectorRequirement(k, "In", (v,)) for k, v in (self.match_labels or {}).items()]
-        for one in self.match_expressions or ():
-            if one.operator in _ORDER.values():
-                return False  # for nodes only
-            requirements.append(allocator.NodeSelectorRequirement(one.key, one.operator, one.values or ()))
-        term = allocator.NodeSelectorTerm(tuple(requirements), ())
-        return not requirements or compile_term(term).matches("", labels)
+        return self.requirements is not None and all(one.matches(labels) for one in self.requirements)
+
+    def and_labels(self, labels: Mapping[str, str]) -> Selector:
+        """The selector that demands these labels, too."""
+        if self.requirements is None or not labels:
+            return self
+        more = tuple(Requirement(key, "In", frozenset({value})) for key, value in sorted(labels.items()))
+        return Selector((*more, *self.requirements))
+
+
+NOTHING: Final = Selector(None)
+EVERYTHING: Final = Selector(())
+
+
+def compile_label_selector(selector: LabelSelector | None) -> Selector:
+    """Check and prepare a selector; never raises."""
+    if selector is None:
+        return NOTHING
+    requirements = [
+        allocator.NodeSelectorRequirement(key, "In", (value,))
+        for key, value in sorted((selector.match_labels or {}).items())
+    ]
+    for one in selector.match_expressions or ():
+        if one.operator in _ORDER.values():
+            return NOTHING  # for nodes only
+        requirements.append(allocator.NodeSelectorRequirement(one.key, one.operator, one.values or ()))
+    compiled = compile_term(allocator.NodeSelectorTerm(tuple(requirements), ()))
+    return NOTHING if compiled.problems else Selector(compiled.requirements)
 
 
 def _parse(text: str) -> TextSelector:

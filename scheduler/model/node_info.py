@@ -8,7 +8,9 @@ from typing import Final, TypeVar
 from allocator import NodeView
 from scheduler.model.host_ports import host_ports
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
+from scheduler.model.likeness import Likeness, likeness_of
 from scheduler.model.objects import Node, Pod
+from scheduler.model.pod_terms import PodTerm, pod_terms
 from scheduler.model.resources import PODS, counted_amounts, node_allocatable
 
 Name = TypeVar("Name", bound=Hashable)
@@ -30,8 +32,10 @@ class NodeInfo:
         "_host_of",
         "claim_users",
         "generation",
+        "likenesses",
         "name",
         "node",
+        "pod_terms",
         "pods",
         "requested",
         "scoring_requested",
@@ -50,6 +54,9 @@ class NodeInfo:
         self.scoring_requested: dict[str, int] = {}
         # How many pods here use an address, by protocol and host port.
         self.used_ports: dict[tuple[str, int], dict[str, int]] = {}
+        # How many pods here look alike to selectors, and how many have a term of pod affinity or anti-affinity.
+        self.likenesses: dict[Likeness, int] = {}
+        self.pod_terms: dict[PodTerm, int] = {}
         # How many pods here have a claim that takes of the node's own resources.
         self.claim_users: dict[ClaimKey, int] = {}
         self._allocatable: dict[str, int] = {}
@@ -102,6 +109,10 @@ class NodeInfo:
         _change(self.requested, amounts.requests, sign)
         _change(self.requested, _ONE_POD, sign)
         _change(self.scoring_requested, amounts.scoring, sign)
+        _change(self.likenesses, {likeness_of(pod): 1}, sign)
+        if pod.spec.affinity is not None:
+            for term in pod_terms(pod):
+                _change(self.pod_terms, {term: 1}, sign)
         for port in host_ports(pod):
             key = (port.protocol, port.port)
             addresses = self.used_ports.setdefault(key, {})

@@ -98,11 +98,35 @@ class Present(Record, frozen=True):
     """An object of which nobody reads a field, only that it exists (see `model.unsupported_fields`)."""
 
 
-class PodAffinity(Record, frozen=True):
-    """Of pod affinity and anti-affinity only the existence of required terms."""
+class LabelSelector(Record, frozen=True):
+    """metav1.LabelSelector: all of `match_labels` and all of `match_expressions` must hold (`label_selectors`)."""
 
-    required: tuple[Present, ...] | None = msgspec.field(
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[NodeSelectorRequirement, ...] | None = None
+
+
+class PodAffinityTerm(Record, frozen=True):
+    """Its `matchLabelKeys` and `mismatchLabelKeys` are in the selector already: the API server merges them."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: LabelSelector | None = None
+
+
+class WeightedPodAffinityTerm(Record, frozen=True):
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Record, frozen=True):
+    """Of pod affinity or anti-affinity."""
+
+    required: tuple[PodAffinityTerm, ...] | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[WeightedPodAffinityTerm, ...] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
@@ -113,7 +137,14 @@ class Affinity(Record, frozen=True):
 
 
 class TopologySpreadConstraint(Record, frozen=True):
+    max_skew: int = 1
+    topology_key: str = ""
     when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] | None = None
 
 
 class ClaimVolume(Record, frozen=True):

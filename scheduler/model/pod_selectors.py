@@ -16,8 +16,7 @@ from typing import Final
 import msgspec
 
 from scheduler.model.keys import ObjectKey
-from scheduler.model.label_selectors import LabelSelector
-from scheduler.model.objects import NodeSelectorRequirement, Pod
+from scheduler.model.objects import LabelSelector, NodeSelectorRequirement, Pod
 
 SERVICE: Final = "Service"
 REPLICATION_CONTROLLER: Final = "ReplicationController"

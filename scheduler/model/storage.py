@@ -17,12 +17,12 @@ from typing import Final, TypeAlias
 import msgspec
 
 from scheduler.model.keys import ObjectKey, VolumeClaimKey
-from scheduler.model.label_selectors import LabelSelector
 from scheduler.model.objects import (
     AwsElasticBlockStore,
     AzureDisk,
     CinderVolume,
     GcePersistentDisk,
+    LabelSelector,
     NodeSelector,
     Pod,
     PodMeta,

@@ -11,7 +11,7 @@ Rules of this module
 Not here: refusing the pod (`plugins.unsupported_fields`). docs/guide.md lists what else is not supported and is no
 field of the pod (other pods' anti-affinity, preemption, …).
 
-Source: what decides in pkg/scheduler/framework/plugins/{interpodaffinity,podtopologyspread,volumebinding,volumezone,
+Source: what decides in pkg/scheduler/framework/plugins/{interpodaffinity,volumebinding,volumezone,
 volumerestrictions,nodevolumelimits} v1.36.3, csi-translation-lib translate.go v0.36.3
 (volumes that are attached by CSI drivers today).
 """
@@ -29,7 +29,6 @@ _ATTACHED: Final = "NodeVolumeLimits, VolumeRestrictions"
 FIELDS: Final[Mapping[str, str]] = {
     "podAffinity": "InterPodAffinity",
     "podAntiAffinity": "InterPodAffinity",
-    "topologySpreadConstraints": "PodTopologySpread",
     "persistentVolumeClaim": "VolumeBinding, VolumeZone, VolumeRestrictions, NodeVolumeLimits",
     "ephemeral": "VolumeBinding, NodeVolumeLimits",
     "awsElasticBlockStore": _ATTACHED,
@@ -59,7 +58,7 @@ class FieldUse(NamedTuple):
 def unsupported_fields(pod: Pod) -> tuple[FieldUse, ...]:
     """The fields of `FIELDS` that this pod has, each once, in the order of `FIELDS`; empty for nearly all pods."""
     spec = pod.spec
-    if not (spec.affinity or spec.topology_spread_constraints or spec.volumes):
+    if not (spec.affinity or spec.volumes):
         return ()  # nearly all pods, and each is asked for with every attempt
     uses = list(_uses(spec))
     if not uses:
@@ -76,9 +75,6 @@ def _uses(spec: PodSpec) -> Iterator[FieldUse]:
         for name, part in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
             if part is not None and part.required:
                 yield FieldUse(name, f"spec.affinity.{name}.{_REQUIRED}")
-    for index, constraint in enumerate(spec.topology_spread_constraints or ()):
-        if constraint.when_unsatisfiable != "ScheduleAnyway":
-            yield FieldUse("topologySpreadConstraints", f"spec.topologySpreadConstraints[{index}].whenUnsatisfiable")
     for index, volume in enumerate(spec.volumes or ()):
         if volume != _HARMLESS:
             for attribute, name in _SOURCES:

@@ -63,7 +63,7 @@ class Cases:
 
     def __init__(self) -> None:
         codec = self._codec = Codec()
-        self._kinds: Final = {kind.name: kind for kind in codec.kinds}
+        self._kinds: Final = {**{kind.name: kind for kind in codec.kinds}, **codec.for_plugins}
         self._runners: Final[dict[bytes, Runner]] = {}
 
     def answer(self, case: Any) -> dict[str, Any]:

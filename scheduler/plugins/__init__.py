@@ -26,6 +26,7 @@ from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBa
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.own_nodes import OwnNodes
+from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
 from scheduler.plugins.unsupported_fields import UnsupportedFields
@@ -66,7 +67,7 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
     Row("NodeVolumeLimits", "preFilter filter"),
     Row("VolumeBinding", "preFilter filter reserve preBind preScore score", weight=1),
     Row("VolumeZone", "preFilter filter"),
-    Row("PodTopologySpread", "preFilter filter preScore score", weight=2),
+    Row("PodTopologySpread", "preFilter filter preScore score", PodTopologySpread, weight=2),
     Row("InterPodAffinity", "preFilter filter preScore score", weight=2),
     Row(
         "DynamicResources",

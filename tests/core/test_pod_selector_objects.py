@@ -7,8 +7,8 @@ import pytest
 
 from scheduler.core.pod_selector_objects import PodSelectorObjects
 from scheduler.model.keys import ObjectKey
-from scheduler.model.label_selectors import LabelSelector
-from scheduler.model.objects import NodeSelectorRequirement, Pod
+from scheduler.model.label_selectors import compile_label_selector
+from scheduler.model.objects import LabelSelector, NodeSelectorRequirement, Pod
 from scheduler.model.pod_selectors import PodSelector
 from tests import builders
 
@@ -75,7 +75,7 @@ def test_what_contradicts_a_service_is_demanded_too(objects):
     objects.observe(selector("ReplicationController", "rc", ("app", "old")), 3)
     both = objects.of(pod(owner=("apps/v1", "ReplicaSet", "rs")))
     assert both == LabelSelector({"app": "web"}, (NodeSelectorRequirement("app", "In", ("old",)), exists))
-    assert not both.matches({"app": "web", "zone": "a"})
+    assert not compile_label_selector(both).matches({"app": "web", "zone": "a"})
     assert objects.of(pod(owner=("v1", "ReplicationController", "rc"))) == LabelSelector({"app": "old"})
 
 

@@ -36,7 +36,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
         required("podAntiAffinity"),
         "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
     ),
-    "spread": (spread("DoNotSchedule"), "spec.topologySpreadConstraints[0].whenUnsatisfiable"),
     "claimed": (
         volume(persistentVolumeClaim={"claimName": "data"}),
         "spec.volumes[1].persistentVolumeClaim",

@@ -44,6 +44,7 @@ def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> Non
         ("NodeAffinity", 2),
         ("NodePorts", None),
         ("NodeResourcesFit", 1),
+        ("PodTopologySpread", 2),
         ("DynamicResources", 2),
         ("NodeResourcesBalancedAllocation", 1),
         ("ImageLocality", 1),

@@ -34,15 +34,6 @@ def volumes(*sources):
 USED = {
     "required-affinity": ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, "podAffinity"),
     "required-anti-affinity": ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, "podAntiAffinity"),
-    "hard-spread-after-a-soft-one": (
-        {
-            "topologySpreadConstraints": [
-                {"whenUnsatisfiable": "ScheduleAnyway"},
-                {"whenUnsatisfiable": "DoNotSchedule"},
-            ]
-        },
-        "topologySpreadConstraints",
-    ),
     **{
         source: (volumes({"emptyDir": {}}, {source: {"claimName": "x"}}), source)
         for source in (
@@ -58,10 +49,10 @@ UNUSED = {
     "preferred-anti-affinity": {"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": TERM}]}}},
     "empty-lists": {
         "affinity": {"podAffinity": {REQUIRED: []}, "podAntiAffinity": {REQUIRED: None}},
-        **{"topologySpreadConstraints": [], "volumes": [], "containers": [{"name": "c", "ports": None}]},
+        **{"volumes": [], "containers": [{"name": "c", "ports": None}]},
     },
-    "nulls": {"affinity": {"podAffinity": None}, "topologySpreadConstraints": None, "volumes": None},
-    "soft-spread": {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
+    "nulls": {"affinity": {"podAffinity": None}, "volumes": None},
+    "spread": {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
     "volumes-of-the-node-or-the-api": volumes(
         {"emptyDir": {}}, {"configMap": {"name": "a"}}, {"secret": {"secretName": "a"}}, {"projected": {"sources": []}},
         {"hostPath": {"path": "/x"}}, {"downwardAPI": {}}, {"nfs": {"path": "/"}}, {"csi": {"driver": "s.example.com"}},

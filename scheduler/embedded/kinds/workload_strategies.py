@@ -11,7 +11,8 @@ import msgspec
 
 from scheduler.embedded.kinds.pods import default_pod_spec, validate_pod_spec
 from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, check_immutable, set_default
-from scheduler.model.label_selectors import LabelSelector
+from scheduler.model.label_selectors import compile_label_selector
+from scheduler.model.objects import LabelSelector
 from scheduler.validation.field_errors import FieldError, Json, invalid, not_supported, required
 
 
@@ -29,7 +30,7 @@ def _validate_template(spec: Mapping[str, Json]) -> list[FieldError]:
         errors.append(required("spec.selector"))
     else:
         labels = spec["template"].get("metadata", {}).get("labels") or {}
-        if not msgspec.convert(selector, LabelSelector).matches(labels):
+        if not compile_label_selector(msgspec.convert(selector, LabelSelector)).matches(labels):
             errors.append(
                 invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
             )

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from scheduler.framework.status import Status
 from scheduler.model.csi_translation import TranslationError, in_tree_plugin, translated_affinity
+from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.node_selectors import compile_selector
 from scheduler.model.objects import Node, NodeSelector
 from scheduler.model.storage import (
@@ -135,7 +136,7 @@ def _find_volume(
             and (best is None or volume.capacity_nano < best.capacity_nano)
             and _is_large_enough(volume, claim)
             and set(claim.spec.access_modes or ()).issubset(volume.spec.access_modes or ())
-            and (claim.spec.selector is None or claim.spec.selector.matches(volume.labels))
+            and (claim.spec.selector is None or compile_label_selector(claim.spec.selector).matches(volume.labels))
             and _is_matched(required_affinity(volume), labels)
         ):
             best = volume
@@ -164,7 +165,7 @@ def _is_allowed(terms: tuple[TopologyTerm, ...] | None, labels: Mapping[str, str
 def _has_room(capacities: CapacitiesOfClass, size_nano: int | None, labels: Mapping[str, str]) -> bool:
     """Whether a driver has room for one volume of that size, where the node can reach it."""
     return size_nano is None or any(
-        limit >= size_nano and one.node_topology.matches(labels)
+        limit >= size_nano and compile_label_selector(one.node_topology).matches(labels)
         for one in capacities.capacities
         if (limit := one.largest_nano) is not None and one.node_topology is not None
     )

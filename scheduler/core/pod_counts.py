@@ -1,0 +1,295 @@
+"""Pods on all nodes, counted by what questions ask: by selector and topology value, and by the terms they have.
+
+Rules of this module
+  1. An answer reads, before it is used, what changed since it was used last (`Store.population`), and recounts these
+     nodes. Answers equal a recount of all nodes (`invariants`).
+  2. Pods that look alike to selectors are asked about once (`model.likeness`).
+  3. What is kept is bounded: answers unused longest are forgotten.
+
+Not here: what counts mean for a pod (the plugins).
+
+Cost: a known question O(nodes that changed * likenesses on them); a new one O(nodes * likenesses on them). Memory:
+about 200 bytes for each node of a question.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final
+from weakref import WeakValueDictionary
+
+from scheduler.core.change_log import ChangeLog
+from scheduler.core.newest_objects import NewestObjects
+from scheduler.framework.pod_counts_view import PodQuestion
+from scheduler.model.keys import NodeName
+from scheduler.model.label_selectors import Selector
+from scheduler.model.likeness import Likeness
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Namespace
+from scheduler.model.pod_terms import PodTerm
+
+_NODES_KEPT_MAX: Final = 1_000_000
+_LIKENESSES_MAX: Final = 50_000
+_MEANT_MAX: Final = 20_000
+_NAMESPACE_SELECTORS_MAX: Final = 1_000
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+class PodCount:
+    """The answer to one question; satisfies `framework.pod_counts_view.PodCount`."""
+
+    def __init__(self, question: PodQuestion) -> None:
+        self.question: Final = question
+        self.position = -1
+        self.total = 0
+        self.by_node: dict[NodeName, tuple[str, int]] = {}
+        self._pods: dict[str, int] = {}
+        self._nodes: dict[str, int] = {}
+        self._values: dict[int, int] = {}  # by number of pods, so that the smallest is found among few
+        self._is_meant: Final[dict[Likeness, bool]] = {}
+
+    @property
+    def domains(self) -> int:
+        return len(self._pods)
+
+    @property
+    def minimum(self) -> int | None:
+        return min(self._values, default=None)
+
+    def of_value(self, value: str) -> int:
+        return self._pods.get(value, 0)
+
+    def on_node(self, info: NodeInfo) -> int:
+        number, known = 0, self._is_meant
+        for likeness, pods in info.likenesses.items():
+            is_meant = known.get(likeness)
+            if is_meant is None:
+                if len(known) >= _LIKENESSES_MAX:
+                    known.clear()
+                is_meant = known[likeness] = self.question.matches(likeness)
+            if is_meant:
+                number += pods
+        return number
+
+    def start_over(self) -> None:
+        self.total = 0
+        self.by_node, self._pods, self._nodes, self._values = {}, {}, {}, {}
+
+    def recount(self, name: NodeName, info: NodeInfo | None) -> None:
+        """Count a node as it is now; None: it is gone."""
+        old = self.by_node.pop(name, None)
+        value = self.question.value_on(info.node) if info is not None else None
+        new = (value, self.on_node(info)) if info is not None and value is not None else None
+        if new is not None:
+            self.by_node[name] = new
+        if old == new:
+            return
+        if old is not None:
+            self._add(old[0], -old[1], -1)
+        if new is not None:
+            self._add(*new, 1)
+
+    def _add(self, value: str, pods: int, nodes: int) -> None:
+        self.total += pods
+        before = self._pods.get(value)
+        if before is not None:
+            self._note(before, -1)
+        left = self._nodes.get(value, 0) + nodes
+        if not left:
+            del self._nodes[value], self._pods[value]
+            return
+        self._nodes[value] = left
+        now = self._pods[value] = (before or 0) + pods
+        self._note(now, 1)
+
+    def _note(self, pods: int, values: int) -> None:
+        left = self._values.get(pods, 0) + values
+        if left:
+            self._values[pods] = left
+        else:
+            del self._values[pods]
+
+
+class TermCount:
+    """How many pods have each term, by value of its topology key."""
+
+    def __init__(self) -> None:
+        self.position = -1
+        self.by_node: dict[NodeName, tuple[tuple[PodTerm, str, int], ...]] = {}
+        self.counts: dict[PodTerm, dict[str, int]] = {}
+        self.came: list[PodTerm] = []
+        """Terms in the order in which they came; those of `counts`, and some that have gone."""
+        self.era = 0
+        self.went = 0
+        """Grows when a term goes."""
+
+    def start_over(self) -> None:
+        self.by_node, self.counts, self.came = {}, {}, []
+        self.era += 1
+
+    def recount(self, name: NodeName, info: NodeInfo | None) -> None:
+        old = self.by_node.pop(name, ())
+        new: tuple[tuple[PodTerm, str, int], ...] = ()
+        if info is not None and info.pod_terms:
+            labels = info.node.labels
+            new = tuple(
+                (term, value, pods)
+                for term, pods in info.pod_terms.items()
+                if (value := labels.get(term.topology_key)) is not None
+            )
+            if new:
+                self.by_node[name] = new
+        if old == new:
+            return
+        for term, value, pods in new:
+            values = self.counts.get(term)
+            if values is None:
+                values = self.counts[term] = {}
+                self.came.append(term)
+            values[value] = values.get(value, 0) + pods
+        for term, value, pods in old:
+            values = self.counts[term]
+            values[value] -= pods
+            if not values[value]:
+                del values[value]
+                if not values:
+                    del self.counts[term]
+                    self.went += 1
+        if len(self.came) > 2 * len(self.counts) + 1_000:
+            self.came = list(self.counts)
+            self.era += 1
+
+
+class MatchingTerms:
+    """Terms that mean a pod; one object for equal sets."""
+
+    __slots__ = ("__weakref__", "terms")
+
+    def __init__(self, terms: tuple[PodTerm, ...]) -> None:
+        self.terms: Final = terms
+
+
+class _Meant:
+    """Which terms mean pods of some labels, as far as the terms have been read."""
+
+    __slots__ = ("era", "found", "read", "terms", "went")
+
+    def __init__(self, terms: MatchingTerms) -> None:
+        self.era = self.went = -1
+        self.read = 0
+        self.found: list[PodTerm] = []
+        self.terms = terms
+
+
+class PodCounts:
+    """All answers; satisfies `framework.pod_counts_view.PodCountsView`."""
+
+    def __init__(
+        self,
+        node_infos: Mapping[NodeName, NodeInfo],
+        population: ChangeLog,
+        namespaces: NewestObjects[str, Namespace],
+    ) -> None:
+        self._node_infos: Final = node_infos
+        self._population: Final = population
+        self._namespaces: Final = namespaces
+        self._answers: Final[OrderedDict[PodQuestion, PodCount]] = OrderedDict()
+        self._kept = 0
+        self._terms: Final = TermCount()
+        self._meant: Final[OrderedDict[tuple[object, ...], _Meant]] = OrderedDict()
+        self._none: Final = MatchingTerms(())
+        self._sets: Final[WeakValueDictionary[tuple[PodTerm, ...], MatchingTerms]] = WeakValueDictionary()
+        self._namespaces_by_selector: Final[dict[Selector, frozenset[str]]] = {}
+        self._namespaces_read = -1
+        self.steps = 0
+
+    def answers(self) -> tuple[PodCount, ...]:
+        """For `invariants`: every answer, up to date."""
+        return tuple(self.count(question) for question in list(self._answers))
+
+    def count(self, question: PodQuestion) -> PodCount:
+        found = self._answers.get(question)
+        if found is None:
+            found = self._answers[question] = PodCount(question)
+        elif found.position == self._population.position:
+            return found
+        self._answers.move_to_end(question)
+        kept = len(found.by_node)
+        self._bring(found)
+        self._kept += len(found.by_node) - kept
+        while self._kept > _NODES_KEPT_MAX and len(self._answers) > 1:
+            _, dropped = self._answers.popitem(last=False)
+            self._kept -= len(dropped.by_node)
+        return found
+
+    def is_unique(self, key: str) -> bool:
+        values = self.count(PodQuestion((), key))
+        return values.domains == len(values.by_node)
+
+    def having_term(self, term: PodTerm, value: str) -> int:
+        return self.terms().counts.get(term, {}).get(value, 0)
+
+    def terms(self) -> TermCount:
+        """All terms, up to date."""
+        if self._terms.position != self._population.position:
+            self._bring(self._terms)
+        return self._terms
+
+    def terms_meaning(self, namespace: str, labels: Mapping[str, str]) -> MatchingTerms:
+        terms = self.terms()
+        if not terms.counts:
+            return self._none
+        known = self._namespaces.get(namespace)
+        of_namespace = (known.metadata.labels if known is not None else None) or _NO_LABELS
+        key = (namespace, frozenset(labels.items()), frozenset(of_namespace.items()))
+        meant = self._meant.get(key)
+        if meant is None:
+            while len(self._meant) >= _MEANT_MAX:
+                self._meant.popitem(last=False)
+            meant = self._meant[key] = _Meant(self._none)
+        if meant.era == terms.era and meant.read == len(terms.came) and meant.went == terms.went:
+            return meant.terms
+        if meant.era != terms.era:
+            meant.era, meant.read, meant.found = terms.era, 0, []
+        new = terms.came[meant.read :]
+        self.steps += len(new)
+        meant.found += [term for term in new if term.matches(namespace, labels, of_namespace)]
+        meant.found = list(dict.fromkeys(term for term in meant.found if term in terms.counts))
+        meant.read, meant.went = len(terms.came), terms.went
+        meant.terms = self._set(tuple(meant.found))
+        return meant.terms
+
+    def _set(self, terms: tuple[PodTerm, ...]) -> MatchingTerms:
+        if not terms:
+            return self._none
+        found = self._sets.get(terms)
+        if found is None:
+            found = self._sets[terms] = MatchingTerms(terms)
+        return found
+
+    def namespaces_matching(self, selector: Selector) -> frozenset[str]:
+        if self._namespaces_read != self._namespaces.changes:
+            self._namespaces_read = self._namespaces.changes
+            self._namespaces_by_selector.clear()
+        names = self._namespaces_by_selector.get(selector)
+        if names is None:
+            if len(self._namespaces_by_selector) >= _NAMESPACE_SELECTORS_MAX:
+                self._namespaces_by_selector.clear()
+            self.steps += len(self._namespaces)
+            names = frozenset(
+                name for name, one in self._namespaces.items() if selector.matches(one.metadata.labels or _NO_LABELS)
+            )
+            self._namespaces_by_selector[selector] = names
+        return names
+
+    def _bring(self, answer: PodCount | TermCount) -> None:
+        """Read what changed since the answer was used last."""
+        names = self._population.since(answer.position) if answer.position >= 0 else None
+        if names is None:
+            answer.start_over()
+            names = self._node_infos
+        answer.position = self._population.position
+        for name in names:
+            self.steps += 1
+            answer.recount(name, self._node_infos.get(name))

@@ -1,0 +1,143 @@
+"""What plugins may ask about pods on all nodes: `ClusterView.pod_counts`.
+
+Answers are kept up to date from what changed, so that a question that is known costs what changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from scheduler.model.label_selectors import Selector
+from scheduler.model.likeness import Likeness
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.node_selectors import RequiredNodeAffinity
+from scheduler.model.objects import Node, Toleration
+from scheduler.model.pod_terms import PodTerm
+from scheduler.model.taints import REPELLING_EFFECTS, is_tolerated
+
+PodClause: TypeAlias = tuple[frozenset[str] | None, Selector]
+"""Namespaces, None for all, and a selector."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodQuestion:
+    """How many pods that match all `clauses` are on the nodes of each value of the label `key`?
+
+    Args:
+        skips_terminating: Pods with a deletionTimestamp do not count.
+        needed_keys: Nodes without one of these labels do not count.
+        affinity: Nor do nodes that this does not match.
+        tolerations: Nor do nodes with a NoSchedule or NoExecute taint that these do not tolerate; None: any taint.
+        counts_keyless: Nodes without `key` count under the value "".
+    """
+
+    clauses: tuple[PodClause, ...]
+    key: str
+    skips_terminating: bool = False
+    needed_keys: tuple[str, ...] = ()
+    affinity: RequiredNodeAffinity | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    counts_keyless: bool = False
+    _parts: tuple[object, ...] = field(init=False)
+    _hash: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = (self.clauses, self.key, self.skips_terminating, self.needed_keys, self.affinity, self.tolerations)
+        object.__setattr__(self, "_parts", (*parts, self.counts_keyless))
+        object.__setattr__(self, "_hash", hash(self._parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, PodQuestion) and self._hash == other._hash and self._parts == other._parts
+        )
+
+    def matches(self, likeness: Likeness) -> bool:
+        """Whether pods like this count."""
+        if self.skips_terminating and likeness.is_terminating:
+            return False
+        return all(
+            (namespaces is None or likeness.namespace in namespaces) and selector.matches(likeness.labels)
+            for namespaces, selector in self.clauses
+        )
+
+    def value_on(self, node: Node) -> str | None:
+        """The value under which pods on `node` count; None where they do not."""
+        labels = node.labels
+        value = labels.get(self.key)
+        if value is None:
+            if not self.counts_keyless:
+                return None
+            value = ""
+        for key in self.needed_keys:
+            if key not in labels:
+                return None
+        if self.affinity is not None and not self.affinity.matches(node):
+            return None
+        if self.tolerations is not None and any(
+            taint.effect in REPELLING_EFFECTS and not is_tolerated(taint, self.tolerations)
+            for taint in node.spec.taints or ()
+        ):
+            return None
+        return value
+
+
+class PodCount(Protocol):
+    """The answer to a `PodQuestion`."""
+
+    @property
+    def total(self) -> int:
+        """On all nodes that count."""
+        ...
+
+    @property
+    def domains(self) -> int:
+        """How many values there are on nodes that count, with pods or without."""
+        ...
+
+    @property
+    def minimum(self) -> int | None:
+        """The smallest number of pods of a value; None without values."""
+        ...
+
+    def of_value(self, value: str) -> int: ...
+    def on_node(self, info: NodeInfo) -> int:
+        """How many pods on this node match, whether the node counts or not."""
+        ...
+
+
+class MatchingTerms(Protocol):
+    """The terms of pods on nodes that mean a pod. One object for equal sets, so it may be part of a shape."""
+
+    @property
+    def terms(self) -> Sequence[PodTerm]: ...
+
+
+class PodCountsView(Protocol):
+    """Pods on all nodes, counted."""
+
+    def count(self, question: PodQuestion) -> PodCount: ...
+    def terms_meaning(self, namespace: str, labels: Mapping[str, str]) -> MatchingTerms:
+        """The distinct terms of pods on nodes with the term's topology key that mean pods of these labels."""
+        ...
+
+    def having_term(self, term: PodTerm, value: str) -> int:
+        """How many pods have this term, on the nodes of a value of its topology key."""
+        ...
+
+    def is_unique(self, key: str) -> bool:
+        """Whether no two nodes have the same value of the label `key`: then a value stands for a node."""
+        ...
+
+    def namespaces_matching(self, selector: Selector) -> frozenset[str]:
+        """Names of the known namespaces whose labels match."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Nodes recounted so far, over all questions: what an answer took is the difference."""
+        ...

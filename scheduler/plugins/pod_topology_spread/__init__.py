@@ -1,0 +1,5 @@
+"""PodTopologySpread: the plugin, and the constraints it judges by."""
+
+from scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
+
+__all__ = ["PodTopologySpread"]
