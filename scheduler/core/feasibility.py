@@ -254,9 +254,12 @@ class Feasibility:
         """Ask the filters about a node, and file what they say; one that fits goes to `found` to be scored."""
         runner, cycle, plan, view, name = asked.runner, asked.cycle, asked.plan, self._view, info.name
         facts: Facts | Status | None = record.reopen(name) if plan.fact_filters else None
-        status = self._beside_nominated(asked, record, info) if self._store.nominations.at(name) else SUCCESS
-        if status is not SUCCESS:
-            facts = status
+        status = SUCCESS
+        if self._store.nominations.at(name):
+            record.nominated.append(name)
+            status = self._store.nominations.verdict(runner, cycle, plan, info, view)
+            if status is not SUCCESS:
+                facts = status
         if facts is None:
             status = runner.filter(plan.filters, cycle, info, view)
             if status is SUCCESS:
@@ -280,14 +283,6 @@ class Feasibility:
         else:
             record.reject_late(name, facts, status)
         return status
-
-    def _beside_nominated(self, asked: Question, record: ShapeRecord, info: NodeInfo) -> Status:
-        """Whether the pod fits beside the pods that are nominated for the node and no less important."""
-        record.nominated.append(info.name)
-        pods = self._store.nominations.ahead_of(asked.cycle.pod, info.name)
-        if not pods:
-            return SUCCESS
-        return asked.runner.verdict(asked.plan, asked.cycle, info.simulated(added=pods), self._view)
 
     def _score(self, asked: Question, record: ShapeRecord, found: dict[NodeName, tuple[NodeInfo, Facts]]) -> None:
         if not found:

@@ -27,7 +27,7 @@ from scheduler.core.machine import Machine
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Facts, Plan, PreFiltered
 from scheduler.framework.runner import Runner
-from scheduler.framework.status import Code, Status
+from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
 
@@ -136,7 +136,9 @@ class EveryNode:
         for name in store.node_order:
             is_asked = filtered.node_names is None or name in filtered.node_names
             if is_asked or name == cycle.pod.status.nominated_node_name:
-                verdicts[name] = runner.verdict(plan, cycle, store.node_infos[name], self.view)
+                info = store.node_infos[name]
+                beside = store.nominations.verdict(runner, cycle, plan, info, self.view)
+                verdicts[name] = beside if beside is not SUCCESS else runner.verdict(plan, cycle, info, self.view)
             else:
                 verdicts[name] = elsewhere
         return verdicts
