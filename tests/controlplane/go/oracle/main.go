@@ -66,7 +66,9 @@ func answer(line []byte) (reply map[string]any) {
 		return answerCEL(line)
 	case "scheduler-verdicts":
 		return answerVerdicts(line)
+	case "scheduler-config":
+		return answerSchedulerConfig(line)
 	default:
-		return map[string]any{"protocol_error": fmt.Sprintf("kind %q: want \"allocate\", \"cel\" or \"scheduler-verdicts\"", header.Kind)}
+		return map[string]any{"protocol_error": fmt.Sprintf("kind %q: tests/oracle/README.md has the kinds", header.Kind)}
 	}
 }
