@@ -403,11 +403,10 @@ def _new_uid() -> str:
 
 def profile_recipe(profile: ProfileConfig, config: Config) -> ProfileRecipe:
     """What a configuration says of one scheduler name."""
-    args = profile.dynamic_resources
+    percentage = {"percentageOfNodesToScore": config.percentage_of_nodes_to_score}
+    written = profile.model_dump(by_alias=True, exclude_unset=True, mode="json")
     return ProfileRecipe(
-        profile.scheduler_name,
-        budget_steps=args.search_steps,
-        binding_timeout_ms=int(args.binding_timeout * 1000),
+        {**percentage, **written, "schedulerName": profile.scheduler_name},
         nodes=config.nodes,
         slices=config.slices,
         ignored_fields=config.ignored_pod_fields,

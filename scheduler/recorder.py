@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -25,17 +25,17 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from allocator import Features
+from scheduler.config.profiles import profile_plugins
 from scheduler.core.machine import Machine
 from scheduler.core.recording import Entry, Recording, RecordingError, Replay, decode_entry
 from scheduler.core.settings import CoreSettings
 from scheduler.framework.api import Profile
 from scheduler.model.label_selectors import SelectorTextError, parse_label_selector, parse_slice_selector
-from scheduler.plugins import default_plugins
 
 log: Final = logging.getLogger(__name__)
 
 NAME: Final = "dra-scheduler"
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the format. A program reads its own only: fields are named as the program names them."""
 
 _FIRST_LINE_MAX: Final = 1 << 20
@@ -44,24 +44,21 @@ _BUFFER: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ProfileRecipe:
-    """One scheduler name and the arguments of its plugins; selectors as text."""
+    """One scheduler name and its plugins, as a KubeSchedulerProfile; selectors as text."""
 
-    scheduler_name: str
-    budget_steps: int
-    binding_timeout_ms: int
+    written: Mapping[str, Any]
     nodes: str | None = None
     slices: str | None = None
     ignored_fields: tuple[str, ...] = ()
 
     def profile(self) -> Profile:
-        plugins = default_plugins(
-            budget_steps=self.budget_steps,
-            binding_timeout_ms=self.binding_timeout_ms,
+        """The profile, ready to run. Raises ValueError."""
+        return profile_plugins(
+            self.written,
             nodes=parse_label_selector(self.nodes) if self.nodes is not None else None,
             slices=parse_slice_selector(self.slices) if self.slices is not None else None,
             ignored_fields=self.ignored_fields,
         )
-        return Profile(self.scheduler_name, plugins)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import click
 
 if TYPE_CHECKING:
     from scheduler.app import SchedulerApp
-    from scheduler.config import Config
+    from scheduler.config import Config, ProfileConfig
     from scheduler.kube.credentials import Connection
     from scheduler.kube.profiling import Stages
     from scheduler.recorder import Recorder
@@ -162,7 +162,7 @@ def run(
         elects = config.leader_election.model_copy(update={"leader_elect": leader_elect})
         config = config.model_copy(update={"leader_election": elects})
     try:
-        connection = Connection.find(kubeconfig, context)
+        connection = Connection.find(kubeconfig or config.client_connection.kubeconfig or None, context)
     except CredentialsError as error:
         raise click.UsageError(str(error)) from error
     with _calls_profiled(calls_path), _recorded(record_path) as recorder:
@@ -214,10 +214,15 @@ def find_configuration(path: Path | None, given: dict[str, Any], scheduler_names
     """The file's settings, those given on the command line over them."""
     from pydantic import ValidationError
 
-    from scheduler.config import Config, ConfigError, load_config
+    from scheduler.config import Config, ConfigError, read_config
 
     try:
-        base = load_config(path) if path is not None else Config()
+        base = Config()
+        if path is not None:
+            found = read_config(path)
+            base = found.config
+            for line in found.words:
+                log.warning("%s", line)
         settings = {name: getattr(base, name) for name in base.model_fields_set}
         named = {"profiles": _named_profiles(base, scheduler_names)} if scheduler_names else {}
         return Config(**(settings | {"tune_gc": True} | given | named))
@@ -225,23 +230,30 @@ def find_configuration(path: Path | None, given: dict[str, Any], scheduler_names
         raise click.UsageError(str(error)) from error
     except ValidationError as error:
         # click has checked the others: what is left are scheduler names.
-        texts = [f"{one['input']!r}: {one['msg']}" if one["loc"] else one["msg"] for one in error.errors()]
+        texts = [
+            f"{one['input']!r}: {one['msg']}" if one["loc"] else one["msg"].removeprefix("Value error, ")
+            for one in error.errors()
+        ]
         raise click.BadParameter("\n".join(texts), param_hint="--scheduler-name") from error
 
 
 def _named_profiles(base: Config, names: Sequence[str]) -> tuple[dict[str, Any], ...]:
-    """The profiles of these names, each with the plugin arguments the file gives it.
+    """The profiles of these names, each with the plugins the file gives it.
 
     A file with one profile gives them to whatever name is asked for; with several, each name must be among them.
     """
-    by_name = {profile.scheduler_name: profile.plugin_config for profile in base.profiles}
+    by_name = {profile.scheduler_name: profile for profile in base.profiles}
     unknown = [name for name in names if name not in by_name]
     if unknown and len(by_name) > 1:
         raise click.BadParameter(
             f"{', '.join(unknown)}: the file's profiles are {', '.join(by_name)}", param_hint="--scheduler-name"
         )
     only = next(iter(by_name.values()))
-    return tuple({"scheduler_name": name, "plugin_config": by_name.get(name, only)} for name in names)
+    return tuple({**_written(by_name.get(name, only)), "scheduler_name": name} for name in names)
+
+
+def _written(profile: ProfileConfig) -> dict[str, Any]:
+    return {name: getattr(profile, name) for name in profile.model_fields_set}
 
 
 def _run(

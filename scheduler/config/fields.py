@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationInfo
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from allocator.names import is_dns_subdomain
 from scheduler.model.label_selectors import SelectorTextError, TextSelector, parse_label_selector, parse_slice_selector
 from scheduler.model.unsupported_fields import FIELDS
+from scheduler.validation.field_errors import FieldError
 
 _NANOSECONDS_BY_UNIT: Final = {
     "ns": 1,
@@ -30,6 +31,18 @@ _NANOSECONDS_BY_UNIT: Final = {
 }
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+")
 _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
+
+
+UPSTREAM: Final = "upstream"
+"""In the context of a validation: the file is one that kube-scheduler reads too, so kinds are as strict as there."""
+
+
+class FieldsError(ValueError):
+    """Fields that break a rule across fields, by paths relative to the section."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("\n".join(map(str, errors)))
+        self.errors: Final = tuple(errors)
 
 
 class Section(BaseModel):
@@ -46,18 +59,27 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f'; did you mean "{near[0]}"?' if near else f"; known are: {', '.join(sorted(known))}"
 
 
-def parse_duration_s(value: object) -> float:
-    """Seconds of a Go duration such as "15s" or "2m30s"; numbers are taken as seconds.
+def parse_duration_s(value: object, info: ValidationInfo) -> float:
+    """Seconds of a Go duration such as "15s" or "2m30s"; numbers are seconds where the file is not kube-scheduler's.
 
     Raises:
         PydanticCustomError: It is neither.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and not (info.context or {}).get(UPSTREAM):
+        return float(value)  # type: ignore[arg-type]
     if isinstance(value, str) and _DURATION.fullmatch(value):
         parts = _DURATION_PART.findall(value)
         return sum(float(number) * _NANOSECONDS_BY_UNIT[unit] for number, unit in parts) / 10**9
     raise PydanticCustomError("duration", 'a duration is needed, such as "15s" or "2m30s"')
+
+
+def duration_text(seconds: float) -> str:
+    """As Go writes it: `10m0s`, `1.5s`."""
+    whole, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(whole), 60)
+    tail = f"{rest:.9f}".rstrip("0").rstrip(".") + "s"
+    return f"{hours}h{minutes}m{tail}" if hours else f"{minutes}m{tail}" if minutes else tail
 
 
 def _check_name(value: str) -> str:
@@ -85,7 +107,7 @@ def _unsupported_field(name: str) -> str:
     return name
 
 
-Seconds = Annotated[float, BeforeValidator(parse_duration_s)]
+Seconds = Annotated[float, BeforeValidator(parse_duration_s), PlainSerializer(duration_text, when_used="json")]
 SchedulerName = Annotated[str, AfterValidator(_check_name)]
 NodeSelectorText = Annotated[str, _selector(parse_label_selector)]
 SliceSelectorText = Annotated[str, _selector(parse_slice_selector)]

@@ -162,22 +162,39 @@ ARGS_BY_PLUGIN: Final[Mapping[str, type[PluginArgs]]] = {
 """Those that take arguments."""
 
 
+_DEFAULT_RESOURCES: Final = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
+
+
+def with_defaults(args: PluginArgs) -> dict[str, Any]:
+    """The arguments as JSON, with all defaults; what has none is left out."""
+    values: dict[str, Any] = args.model_dump(
+        by_alias=True, exclude_none=True, exclude={"api_version", "kind"}, mode="json"
+    )
+    if isinstance(args, NodeResourcesBalancedAllocationArgs):
+        values["resources"] = _weighted(values["resources"])
+    if isinstance(args, NodeResourcesFitArgs):
+        strategy = values.setdefault("scoringStrategy", {"type": "LeastAllocated", "resources": []})
+        strategy["resources"] = _weighted(strategy["resources"])
+    if isinstance(args, PodTopologySpreadArgs):
+        values["defaultingType"] = values["defaultingType"] or "System"
+    return values
+
+
+def _weighted(resources: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**one, "weight": one["weight"] or 1} for one in resources or _DEFAULT_RESOURCES]
+
+
 def plugin_fields(name: str, args: PluginArgs) -> dict[str, Any]:
-    """What `args` says, as fields of the plugin's dataclass; what it does not say is left out."""
+    """What `args` says, as fields of the plugin's dataclass."""
     build = ROW_BY_NAME[name].build
     if build is None:
         return {}
     if isinstance(args, DynamicResourcesArgs):
         return {"budget_steps": args.search_steps, "binding_timeout_ms": int(args.binding_timeout * 1000)}
-    written = args.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, mode="json")
-    types = get_type_hints(build)
+    values, types = with_defaults(args), get_type_hints(build)
+    aliases = {field: str(info.alias) for field, info in type(args).model_fields.items()}
     return {
-        field: msgspec.convert(written[alias], types[field])
-        for field, alias in _aliases(args).items()
-        if alias in written and field in types
+        field: msgspec.convert(values[alias], types[field])
+        for field, alias in aliases.items()
+        if alias in values and field in types
     }
-
-
-def _aliases(args: PluginArgs) -> dict[str, str]:
-    known = type(args).model_fields.items()
-    return {field: info.alias or field for field, info in known if field not in PluginArgs.model_fields}

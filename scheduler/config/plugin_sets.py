@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scheduler.config.fields import suggestion
+from scheduler.model.gone_plugins import INSTEAD_OF
 from scheduler.plugins import DEFAULT_PROFILE
 from scheduler.validation.field_errors import FieldError, duplicate, invalid
 
@@ -98,7 +100,7 @@ def expand(sets: Mapping[str, PluginSet], path: str) -> Expanded | list[FieldErr
     Args:
         path: Of the profile's `plugins`, for errors that concern no single entry.
     """
-    errors = [*_unknown(sets), *_twice(sets)]
+    errors = [*_unknown(sets), *_twice(sets), *_negative(sets)]
     if errors:
         return errors
     by_point = {point: _expanded(sets[point], sets[MULTI_POINT], point) for point in POINTS}
@@ -128,11 +130,23 @@ def _unknown(sets: Mapping[str, PluginSet]) -> Iterator[FieldError]:
     for point, entry in _entries(sets):
         points = POINTS_OF.get(entry.name)
         if points is None:
-            yield invalid(f"{entry.path}.name", entry.name, "there is no such plugin")
+            yield invalid(f"{entry.path}.name", entry.name, f"there is no such plugin{_instead_of(entry.name)}")
         elif point not in (MULTI_POINT, *points):
             yield invalid(
                 f"{entry.path}.name", entry.name, f"does not extend {point}; its extension points: {', '.join(points)}"
             )
+
+
+def _instead_of(name: str) -> str:
+    if name in INSTEAD_OF:
+        return f" any more; instead: {INSTEAD_OF[name]}"
+    return suggestion(name, POINTS_OF)
+
+
+def _negative(sets: Mapping[str, PluginSet]) -> Iterator[FieldError]:
+    for _, entry in _entries(sets):
+        if entry.weight < 0:
+            yield invalid(f"{entry.path}.weight", entry.weight, "must not be negative; 0 counts as 1")
 
 
 def _twice(sets: Mapping[str, PluginSet]) -> Iterator[FieldError]:

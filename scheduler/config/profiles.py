@@ -9,27 +9,28 @@ Source: k8s.io/kube-scheduler v0.36.3 config/v1/types.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from scheduler.config.fields import SchedulerName, Section
-from scheduler.config.plugin_args import ARGS_BY_PLUGIN, DynamicResourcesArgs, Int32, PluginArgs, plugin_fields
-from scheduler.config.plugin_sets import POINTS_OF, Expanded, expand, merged
+from scheduler.config.argument_rules import argument_errors
+from scheduler.config.fields import FieldsError, SchedulerName, Section
+from scheduler.config.plugin_args import (
+    ARGS_BY_PLUGIN,
+    DynamicResourcesArgs,
+    Int32,
+    PluginArgs,
+    plugin_fields,
+)
+from scheduler.config.plugin_sets import POINTS_OF, Expanded, PluginSet, expand, merged
 from scheduler.framework.api import Plugin, Profile
 from scheduler.framework.profiles import extension_points
+from scheduler.model.gone_plugins import INSTEAD_OF, REMOVED
 from scheduler.model.label_selectors import TextSelector
 from scheduler.plugins import build_plugins
-from scheduler.validation.field_errors import FieldError
-
-
-class PluginsError(ValueError):
-    """The plugins of a profile cannot work together."""
-
-    def __init__(self, errors: Sequence[FieldError]) -> None:
-        super().__init__("\n".join(map(str, errors)))
-        self.errors = tuple(errors)
+from scheduler.validation.field_errors import FieldError, duplicate, invalid
 
 
 class PluginEntry(Section):
@@ -78,7 +79,10 @@ class PluginConfig(Section):
         kind = ARGS_BY_PLUGIN.get(info.data.get("name", ""))
         if kind is None or isinstance(value, PluginArgs):
             return value
-        return kind.model_validate({} if value is None else value)
+        args = kind.model_validate({} if value is None else value, context=info.context)
+        if args.kind not in (None, f"{info.data['name']}Args"):
+            raise FieldsError([invalid("kind", args.kind, f"must be {info.data['name']}Args")])
+        return args
 
 
 class ProfileConfig(Section):
@@ -97,12 +101,41 @@ class ProfileConfig(Section):
     def args_by_plugin(self) -> dict[str, PluginArgs]:
         return {one.name: one.args for one in self.plugin_config if isinstance(one.args, PluginArgs)}
 
-    def expanded(self, path: str = "plugins") -> Expanded:
-        """The plugins that are on. Raises PluginsError."""
+    @model_validator(mode="after")
+    def _check_across_fields(self) -> ProfileConfig:
+        found = expand(self.plugin_sets(), "plugins")
+        errors = [*(found if isinstance(found, list) else ()), *self._argument_errors()]
+        if errors:
+            raise FieldsError(errors)
+        return self
+
+    def _argument_errors(self) -> Iterator[FieldError]:
+        seen = set()
+        for index, one in enumerate(self.plugin_config):
+            path = f"pluginConfig[{index}]"
+            if one.name in seen:
+                yield duplicate(path, one.name)
+            seen.add(one.name)
+            if one.name in REMOVED:
+                yield invalid(path, one.name, f"there is no such plugin any more; instead: {INSTEAD_OF[one.name]}")
+            if isinstance(one.args, PluginArgs):
+                for error in argument_errors(one.name, one.args):
+                    yield replace(error, field=f"{path}.args.{error.field}")
+
+    def plugin_sets(self) -> dict[str, PluginSet]:
+        """What is written, merged with the default profile."""
         written = self.plugins.model_dump(by_alias=True, exclude_none=True) if self.plugins is not None else {}
-        found = expand(merged(written, path), path)
-        if isinstance(found, list):
-            raise PluginsError(found)
+        return merged(written, "plugins")
+
+    def queue_sort(self) -> tuple[str, ...]:
+        """What is written of that extension point, which all profiles share."""
+        own = self.plugins.queue_sort if self.plugins is not None else None
+        return tuple(entry.name for entry in (*own.enabled, *own.disabled)) if own is not None else ()
+
+    def expanded(self) -> Expanded:
+        """The plugins that are on."""
+        found = expand(self.plugin_sets(), "plugins")
+        assert not isinstance(found, list)  # checked when this was made
         return found
 
     def profile(
@@ -112,7 +145,7 @@ class ProfileConfig(Section):
         slices: TextSelector | None = None,
         ignored_fields: Iterable[str] = (),
     ) -> Profile:
-        """The profile, ready to run; arguments as for `build_plugins`. Raises PluginsError."""
+        """The profile, ready to run; arguments as for `build_plugins`."""
         expanded = self.expanded()
         fields = {name: plugin_fields(name, args) for name, args in self.args_by_plugin().items()}
         for name, weight in expanded.weights.items():
@@ -132,11 +165,17 @@ def _order(expanded: Expanded, plugins: Sequence[Plugin]) -> dict[str, tuple[str
     return order
 
 
-def profile_plugins(profile: Mapping[str, Any], *, ignored_fields: Iterable[str] = ()) -> Profile:
-    """The profile that a KubeSchedulerProfile (as JSON) makes, ready to run.
+def profile_plugins(
+    profile: Mapping[str, Any],
+    *,
+    nodes: TextSelector | None = None,
+    slices: TextSelector | None = None,
+    ignored_fields: Iterable[str] = (),
+) -> Profile:
+    """The profile that a KubeSchedulerProfile (as JSON) makes, ready to run; arguments as for `build_plugins`.
 
     Raises:
-        pydantic.ValidationError: A field is unknown or of a wrong kind.
-        PluginsError: The plugins cannot work together.
+        pydantic.ValidationError: A field is unknown or of a wrong kind, or the plugins cannot work together.
     """
-    return ProfileConfig.model_validate(profile).profile(ignored_fields=ignored_fields)
+    config = ProfileConfig.model_validate(profile)
+    return config.profile(nodes=nodes, slices=slices, ignored_fields=ignored_fields)

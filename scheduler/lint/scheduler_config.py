@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from scheduler.lint.findings import NEVER_VALID, FieldPath
 from scheduler.lint.view import View, mapping, mappings, text
+from scheduler.model.gone_plugins import INSTEAD_OF
 
 CONFIG_GROUP: Final = "kubescheduler.config.k8s.io"
-_SERVED: Final[Mapping[str, str]] = {
+SERVED: Final[Mapping[str, str]] = {
     "v1alpha1": "up to 1.19",
     "v1alpha2": "1.18 to 1.19",
     "v1beta1": "1.19 to 1.22",
@@ -53,23 +54,13 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "hardPodAffinitySymmetricWeight": 1,
     "algorithmSource": {"provider": "DefaultProvider"},
 }
-_GONE_PLUGINS: Final[Mapping[str, str]] = {
-    "NodeLabel": "NodeAffinity, with pluginConfig addedAffinity",
-    "ServiceAffinity": "InterPodAffinity, in the pods",
-    "NodePreferAvoidPods": "taints of the nodes",
-    "SelectorSpread": "PodTopologySpread",
-    "DefaultPodTopologySpread": "PodTopologySpread",
-    "NodeResourcesLeastAllocated": "NodeResourcesFit, with args.scoringStrategy.type: LeastAllocated",
-    "NodeResourcesMostAllocated": "NodeResourcesFit, with args.scoringStrategy.type: MostAllocated",
-    "RequestedToCapacityRatio": "NodeResourcesFit, with args.scoringStrategy.type: RequestedToCapacityRatio",
-}
 
 
 def modernize_config(view: View) -> None:
     """Bring a KubeSchedulerConfiguration to v1, and report what kube-scheduler refuses in it."""
     if view.kind != "KubeSchedulerConfiguration":
         return
-    served = _SERVED.get(view.version)
+    served = SERVED.get(view.version)
     if served is not None:
         view.obj["apiVersion"] = f"{CONFIG_GROUP}/v1"
         view.error(
@@ -168,7 +159,7 @@ def _plugins(view: View, path: FieldPath, plugins: dict[str, Any]) -> None:
             (*path, "unreserve"),
             "plugins of reserve undo what they reserved; unreserve is no extension point",
             "leave it out",
-            served=_SERVED["v1alpha2"],
+            served=SERVED["v1alpha2"],
             converted="left out",
             key=True,
         )
@@ -177,7 +168,7 @@ def _plugins(view: View, path: FieldPath, plugins: dict[str, Any]) -> None:
             kept = []
             for index, entry in mappings(mapping(sets).get(which)):
                 name = text(entry.get("name"))
-                if name not in _GONE_PLUGINS:
+                if name not in INSTEAD_OF:
                     kept.append(entry)
                     continue
                 if which == "enabled":
@@ -186,7 +177,7 @@ def _plugins(view: View, path: FieldPath, plugins: dict[str, Any]) -> None:
                     "old-scheduler-config",
                     (*path, point, which, index, "name"),
                     f"there is no plugin {name} any more",
-                    f"instead: {_GONE_PLUGINS[name]}" if which == "enabled" else "leave it out",
+                    f"instead: {INSTEAD_OF[name]}" if which == "enabled" else "leave it out",
                     served="up to 1.22 to 1.28",
                     converted="" if which == "enabled" else "left out",
                 )
@@ -198,6 +189,8 @@ def _plugin_config(view: View, path: FieldPath, profile: dict[str, Any]) -> None
     entries = profile.get("pluginConfig")
     emptied = []
     for number, entry in mappings(entries):
+        if "apiVersion" in mapping(entry.get("args")):
+            entry["args"]["apiVersion"] = f"{CONFIG_GROUP}/v1"  # kinds of arguments came and went with the versions
         if entry.get("name") != "DynamicResources":
             continue
         args = mapping(entry.get("args"))

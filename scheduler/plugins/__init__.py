@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from scheduler.framework.api import Plugin
 from scheduler.model.label_selectors import TextSelector
+from scheduler.plugins import node_affinity
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.node_affinity import NodeAffinity
@@ -30,6 +31,7 @@ from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
 from scheduler.plugins.unsupported_fields import UnsupportedFields
+from scheduler.validation.field_errors import FieldError
 
 __all__ = ["DEFAULT_PROFILE", "ROW_BY_NAME", "Row", "build_plugins", "default_plugins"]
 
@@ -45,12 +47,14 @@ class Row:
         build: Makes the plugin of its arguments, which are fields of its dataclass; None: the core does its work, or it
             does not exist here yet.
         weight: Of its scores, 0 where it has none.
+        argument_errors: What is wrong with the arguments of a built plugin, by paths within them.
     """
 
     name: str
     points: str
     build: Callable[..., Plugin] | None = None
     weight: int = 0
+    argument_errors: Callable[[Any], list[FieldError]] | None = None
 
 
 # A plugin is one row. tests/plugins/test_registry.py compares the methods of each row with its extension points.
@@ -60,7 +64,7 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
     Row("NodeUnschedulable", "filter", NodeUnschedulable),
     Row("NodeName", "filter", NodeNamePlugin),
     Row("TaintToleration", "filter preScore score", TaintToleration, weight=3),
-    Row("NodeAffinity", "preFilter filter preScore score", NodeAffinity, weight=2),
+    Row("NodeAffinity", "preFilter filter preScore score", NodeAffinity, 2, node_affinity.argument_errors),
     Row("NodePorts", "preFilter filter", NodePorts),
     Row("NodeResourcesFit", "preFilter filter preScore score placementScore", NodeResourcesFit, weight=1),
     Row("VolumeRestrictions", "preFilter filter"),

@@ -21,7 +21,9 @@ from scheduler.recorder import VERSION, LineError, ProfileRecipe, Recipe, Record
 from tests import builders
 
 START_MS = 1_800_000_000_000
-RECIPE = Recipe((ProfileRecipe(builders.SCHEDULER, budget_steps=1_000, binding_timeout_ms=5_000),))
+ARGS = {"searchSteps": 1_000, "bindingTimeout": "5s"}
+PROFILE = {"schedulerName": builders.SCHEDULER, "pluginConfig": [{"name": "DynamicResources", "args": ARGS}]}
+RECIPE = Recipe((ProfileRecipe(PROFILE),))
 
 
 def record(path: Path, recipe: Recipe = RECIPE, *, pods: int = 2, handle: Callable[..., object] | None = None) -> None:
@@ -70,7 +72,7 @@ def test_only_its_owner_may_read_it(path: Path) -> None:
 def test_the_settings_are_those_that_were_recorded(path: Path) -> None:
     """One pod in a tick: with the defaults both would be bound in it."""
     recipe = Recipe(
-        (ProfileRecipe(builders.SCHEDULER, 1_000, 5_000, "pool=gpu", "driver=gpu.example.com", ("rbd",)),),
+        (ProfileRecipe(PROFILE, "pool=gpu", "driver=gpu.example.com", ("rbd",)),),
         Features(admin_access=False, kubernetes="1.37"),
         CoreSettings(cycles_per_tick=1, takes_notes=True),
     )

@@ -149,22 +149,22 @@ def test_python_names_serve_in_code():
         ),
         pytest.param(
             HEAD + "leaderElection: {leaseDuration: 10s}\n",
-            "config.yaml:3:1: leaderElection: leaseDuration must be greater than renewDeadline",
+            'config.yaml:3:18: leaderElection.leaseDuration: Invalid value: "10s": must be greater than',
             id="lease-ends-before-its-holder",
         ),
         pytest.param(
             HEAD + "leaderElection: {renewDeadline: 2400ms}\n",
-            "config.yaml:3:1: leaderElection: renewDeadline must be greater than retryPeriod * 1.2",
+            'config.yaml:3:18: leaderElection.renewDeadline: Invalid value: "2.4s": must be greater than retry',
             id="no-time-to-try-again",
         ),
         pytest.param(
             HEAD + "leaderElection: {leaseDuration: 15500ms}\n",
-            "config.yaml:3:1: leaderElection: leaseDuration must be whole seconds",
+            'config.yaml:3:18: leaderElection.leaseDuration: Invalid value: "15.5s": must be whole seconds',
             id="lease-of-half-a-second",
         ),
         pytest.param(
             HEAD + "leaderElection: {retryPeriod: 0s}\n",
-            "config.yaml:3:18: leaderElection.retryPeriod: input should be greater than 0",
+            'config.yaml:3:18: leaderElection.retryPeriod: Invalid value: "0s": must be greater than zero',
             id="no-retry-period",
         ),
         pytest.param(
@@ -179,17 +179,17 @@ def test_python_names_serve_in_code():
         ),
         pytest.param(
             HEAD + "podInitialBackoffSeconds: 30\n",
-            "config.yaml:1:1: podMaxBackoffSeconds must not be less than podInitialBackoffSeconds",
+            "config.yaml:3:1: podMaxBackoffSeconds: Invalid value: 10: must not be less than",
             id="across-fields",
         ),
         pytest.param(
             HEAD + "featureGates: {DRAConsumableCapacit: true}\n",
-            "config.yaml:1:1: featureGates: unknown gate 'DRAConsumableCapacit'; did you mean",
+            'config.yaml:3:16: featureGates.DRAConsumableCapacit: Invalid value: "DRAConsumableCapacit": unknown',
             id="unknown-gate",
         ),
         pytest.param(
             HEAD + "profiles: [{schedulerName: a}, {schedulerName: a}]\n",
-            "config.yaml:1:1: profiles: each schedulerName may occur once, got a, a",
+            'config.yaml:3:33: profiles[1].schedulerName: Duplicate value: "a"',
             id="name-twice",
         ),
         pytest.param(
@@ -198,19 +198,31 @@ def test_python_names_serve_in_code():
             id="not-a-dns-name",
         ),
         pytest.param(
-            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n",
-            "config.yaml:1:1: apiVersion: input should be 'dra-scheduler/v1alpha1'\n"
-            "config.yaml:2:1: kind: input should be 'DraSchedulerConfiguration'",
-            id="upstreams-kind",
+            "apiVersion: v1\nkind: DraSchedulerConfiguraton\n",
+            'config.yaml:2:1: kind: no configuration of a scheduler; did you mean "DraSchedulerConfiguration"?',
+            id="misspelt-kind",
+        ),
+        pytest.param(
+            "apiVersion: dra-scheduler/v1\nkind: DraSchedulerConfiguration\n",
+            "config.yaml:1:1: apiVersion: input should be 'dra-scheduler/v1alpha1'",
+            id="another-version",
         ),
         pytest.param(
             "writesInFlight: 3\n",
-            "config.yaml:1:1: apiVersion: dra-scheduler/v1alpha1 and kind: DraSchedulerConfiguration must be given",
+            "config.yaml:1:1: a mapping is needed that begins with apiVersion: dra-scheduler/v1alpha1, kind: ",
             id="without-a-kind",
         ),
-        pytest.param(HEAD + "profiles: []\n", "config.yaml:1:1: profiles: at least one is needed", id="no-profile"),
+        pytest.param(
+            HEAD + "profiles: []\n",
+            "config.yaml:3:1: profiles: Required value: at least",
+            id="no-profile",
+        ),
         pytest.param("- a\n", "config.yaml:1:1: a mapping is needed that begins with apiVersion", id="a-list"),
-        pytest.param(HEAD + "profiles: [\n", "config.yaml:4:1: did not find expected node content", id="no-yaml"),
+        pytest.param(
+            HEAD + "profiles: [\n",
+            "config.yaml:4:1: no valid YAML: while parsing a flow node",
+            id="no-yaml",
+        ),
         pytest.param(HEAD + "nodes: pool=gpu,\n", "config.yaml:3:1: nodes: cannot read 'the end' at", id="nodes"),
         pytest.param(HEAD + "slices: zone=a\n", "config.yaml:3:1: slices: unknown key 'zone': slices", id="slices"),
     ],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
-from scheduler.config.profiles import PluginsError, ProfileConfig, profile_plugins
+from scheduler.config.profiles import ProfileConfig, profile_plugins
 from scheduler.framework.runner import Runner
 from scheduler.plugins import DEFAULT_PROFILE, default_plugins
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -134,10 +135,10 @@ def test_no_weight_is_one(weight):
     ],
 )
 def test_what_cannot_work_is_named(plugins, error):
-    with pytest.raises(PluginsError) as raised:
+    with pytest.raises(ValidationError) as raised:
         expanded(**plugins)
 
-    assert str(raised.value).startswith(error)
+    assert str(raised.value.errors()[0]["ctx"]["error"]).startswith(error)
 
 
 def test_the_runner_calls_what_is_on_in_the_order_of_each_point():

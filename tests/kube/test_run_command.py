@@ -72,7 +72,7 @@ def kubeconfig(folder: Path, server: str) -> str:
         ),
         pytest.param(["--nodes", "pool=gpu,"], "Invalid value for '--nodes': 'pool=gpu,': cannot read", id="bad-nodes"),
         pytest.param(["--slices", "node=a"], "unknown key 'node': slices are selected by driver", id="bad-slices"),
-        pytest.param(["--scheduler-name=a"] * 2, "each schedulerName may occur once, got a, a", id="name-twice"),
+        pytest.param(["--scheduler-name=a"] * 2, 'profiles[1].schedulerName: Duplicate value: "a"', id="name-twice"),
     ],
 )
 async def test_wrong_use_is_exit_code_2(arguments, complaint):

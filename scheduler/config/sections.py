@@ -1,0 +1,125 @@
+"""Sections that kube-scheduler's configuration has besides profiles: leader election, connection, extenders.
+
+Source: k8s.io/kube-scheduler v0.36.3 config/v1/types.go; k8s.io/component-base v0.36.3 config.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final
+
+from pydantic import Field, model_validator
+
+from scheduler.config.fields import FieldsError, SchedulerName, Seconds, Section, duration_text
+from scheduler.config.plugin_args import Int32, Int64
+from scheduler.model.resources import is_extended_resource
+from scheduler.validation.field_errors import FieldError, invalid
+from scheduler.validation.names import label_key
+
+_JITTER_FACTOR: Final = 1.2  # client-go's
+
+
+class LeaderElection(Section):
+    """Who of several processes schedules; see `kube.lease`. Upstream's fields and defaults, but for the names.
+
+    Attributes:
+        lease_duration: How long others wait after the last renewal that they saw.
+        renew_deadline: How long after its last renewal the holder goes on.
+        retry_period: Between two attempts to take or renew it.
+        resource_name: The Lease's name; None: one for each scheduler name, called like it.
+        resource_namespace: None: that of the pod we run in, elsewhere kube-system.
+    """
+
+    leader_elect: bool = True
+    lease_duration: Seconds = 15.0
+    renew_deadline: Seconds = 10.0
+    retry_period: Seconds = 2.0
+    resource_lock: str = "leases"
+    resource_name: SchedulerName | None = None
+    resource_namespace: SchedulerName | None = None
+
+    @model_validator(mode="after")
+    def _check_across_fields(self) -> LeaderElection:
+        if self.leader_elect and (errors := list(self._errors())):
+            raise FieldsError(errors)
+        return self
+
+    def _errors(self) -> Iterator[FieldError]:
+        times = {"renewDeadline": self.renew_deadline, "retryPeriod": self.retry_period}
+        for field, seconds in times.items():
+            if seconds <= 0:
+                yield invalid(field, duration_text(seconds), "must be greater than zero")
+        lease = duration_text(self.lease_duration)
+        if self.lease_duration != int(self.lease_duration) or self.lease_duration < 1:
+            yield invalid("leaseDuration", lease, "must be whole seconds: that is what the Lease object holds")
+        elif self.lease_duration <= self.renew_deadline:
+            yield invalid("leaseDuration", lease, "must be greater than `RenewDeadline`")
+        if 0 < self.renew_deadline <= self.retry_period * _JITTER_FACTOR:
+            text = f"must be greater than retryPeriod * {_JITTER_FACTOR}"
+            yield invalid("renewDeadline", duration_text(self.renew_deadline), text)
+        if self.resource_lock != "leases":
+            yield invalid("resourceLock", self.resource_lock, 'resourceLock value must be "leases"')
+
+
+class ClientConnection(Section):
+    """How to reach the API server. Only `kubeconfig` means something here, where no option names another."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = ""
+    qps: Annotated[float, Field(strict=False)] = 0.0
+    burst: Annotated[Int32, Field(ge=0)] = 0
+
+
+class ExtenderResource(Section):
+    name: str = ""
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderTls(Section):
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = Field(default="", alias="caFile")
+    cert_data: str = ""
+    key_data: str = ""
+    ca_data: str = Field(default="", alias="caData")
+
+
+class Extender(Section):
+    """A web hook of kube-scheduler. Read, so that files with one are accepted; never called."""
+
+    url_prefix: str = Field(default="", alias="urlPrefix")
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: Int64 = 0
+    bind_verb: str = ""
+    enable_https: bool = Field(default=False, alias="enableHTTPS")
+    tls_config: ExtenderTls | None = Field(default=None, alias="tlsConfig")
+    http_timeout: Seconds = Field(default=5.0, alias="httpTimeout")
+    node_cache_capable: bool = False
+    managed_resources: tuple[ExtenderResource, ...] = Field(default=(), strict=False)
+    ignorable: bool = False
+
+
+def extender_errors(extenders: Sequence[Extender]) -> Iterator[FieldError]:
+    """What kube-scheduler refuses of them."""
+    managed = set()
+    for index, one in enumerate(extenders):
+        if one.prioritize_verb and one.weight <= 0:
+            yield invalid(f"extenders[{index}].weight", one.weight, "must have a positive weight applied to it")
+        for at, resource in enumerate(one.managed_resources):
+            path = f"extenders[{index}].managedResources[{at}].name"
+            if problems := label_key(resource.name):
+                yield from (invalid(path, resource.name, problem) for problem in problems)
+            elif not is_extended_resource(resource.name):
+                yield invalid(path, resource.name, "is an invalid extended resource name")
+            if resource.name in managed:
+                yield invalid(path, resource.name, "duplicate extender managed resource name")
+            managed.add(resource.name)
+    if (binders := sum(bool(one.bind_verb) for one in extenders)) > 1:
+        yield invalid(
+            "extenders", f"found {binders} extenders implementing bind", "only one extender can implement bind"
+        )

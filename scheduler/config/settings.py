@@ -1,0 +1,170 @@
+"""All settings of the live scheduler, with their defaults.
+
+Rules of this module
+  1. What kube-scheduler's configuration has too has its name, shape, default and rules.
+
+Not here: reading them from a file (`file`), what is said about fields without effect (`words`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, model_validator
+
+from allocator import Features
+from scheduler.config.fields import (
+    FieldName,
+    FieldsError,
+    NodeSelectorText,
+    Seconds,
+    Section,
+    SliceSelectorText,
+    suggestion,
+)
+from scheduler.config.profiles import ProfileConfig
+from scheduler.config.sections import ClientConnection, Extender, LeaderElection, extender_errors
+from scheduler.core.settings import CoreSettings
+from scheduler.model.api_rules import FIELD_BY_GATE
+from scheduler.model.label_selectors import TextSelector, parse_label_selector, parse_slice_selector
+from scheduler.validation.field_errors import FieldError, duplicate, invalid, required
+
+API_VERSION: Final = "dra-scheduler/v1alpha1"
+KIND: Final = "DraSchedulerConfiguration"
+
+
+class Config(Section):
+    """All settings of the live scheduler.
+
+    Attributes:
+        profiles: The scheduler names we answer to, each with its plugins.
+        percentage_of_nodes_to_score: When to stop looking for nodes that fit, in percent of all; 0 or None: as soon as
+            `CoreSettings.feasible_nodes_enough` are known.
+        leader_election: Which process of this scheduler name may write.
+        client_connection: Where no option says how to connect.
+        parallelism, enable_profiling, enable_contention_profiling, delay_cache_until_active, extenders: Of
+            kube-scheduler; they have no effect here (`words`).
+        nodes: Label selector of the nodes this scheduler may use, None for all.
+        slices: Selector, by `driver` and `pool`, of the ResourceSlices it may allocate from, None for all.
+        health_port: Port of /livez, /readyz and /metrics; 0 takes a free one, None serves nothing.
+        health_address: None: all addresses in a pod, loopback elsewhere.
+        writes_in_flight: Requests sent at once, at most three quarters of them for one namespace (upstream's
+            `parallelism` has no counterpart: deciding has one thread).
+        request_timeout: After it the outcome of a write is unknown.
+        watch_inactivity: A watch silent for so long is cut; servers send bookmarks every minute.
+        not_ready_after: /readyz fails when some kind has not been heard of for so long; None: 20 s after its watch was
+            cut for silence.
+        not_alive_after: /livez fails when the API server has not been heard of at all for so long; None: never.
+        events_per_second, events_burst: What is beyond is delayed, then dropped.
+        ignored_pod_fields: Names of `model.unsupported_fields.FIELDS` that refuse no pod, "*" for all.
+        kubernetes: Whose verdicts to match where 1.37 changed them.
+        feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
+        tune_gc: Adapt the process's garbage collector to a large cache; for processes that are ours alone.
+        preflight: Check server version, API and permissions at the start.
+    """
+
+    api_version: Literal["dra-scheduler/v1alpha1"] = "dra-scheduler/v1alpha1"
+    kind: Literal["DraSchedulerConfiguration"] = "DraSchedulerConfiguration"
+    profiles: Annotated[tuple[ProfileConfig, ...], Field(strict=False)] = (ProfileConfig(),)
+    percentage_of_nodes_to_score: Annotated[int, Field(ge=0, le=100)] | None = None
+    leader_election: LeaderElection = LeaderElection()
+    client_connection: ClientConnection = ClientConnection()
+    parallelism: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    enable_profiling: bool | None = None
+    enable_contention_profiling: bool | None = None
+    delay_cache_until_active: bool = False
+    extenders: Annotated[tuple[Extender, ...], Field(strict=False)] = ()
+    nodes: NodeSelectorText | None = None
+    slices: SliceSelectorText | None = None
+    health_port: Annotated[int, Field(ge=0, le=65535)] | None = 10259
+    health_address: str | None = None
+    writes_in_flight: Annotated[int, Field(ge=1, le=1000)] = 64
+    request_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 15.0
+    watch_inactivity: Annotated[Seconds, Field(ge=1, le=3600)] = 70.0
+    not_ready_after: Annotated[Seconds, Field(ge=1)] | None = None
+    not_alive_after: Annotated[Seconds, Field(ge=1)] | None = 600.0
+    events_per_second: Annotated[float, Field(gt=0, le=10_000, strict=False)] = 200.0
+    events_burst: Annotated[int, Field(ge=1, le=100_000)] = 500
+    pod_initial_backoff_seconds: Annotated[int, Field(ge=1)] = 1
+    pod_max_backoff_seconds: Annotated[int, Field(ge=1)] = 10
+    pod_max_in_unschedulable_pods_duration: Annotated[Seconds, Field(ge=1)] = 300.0
+    ignored_pod_fields: Annotated[tuple[FieldName, ...], Field(strict=False)] = ()
+    kubernetes: Literal["1.36", "1.37"] = "1.36"
+    feature_gates: dict[str, bool] = Field(default_factory=dict)
+    is_paranoid: bool = Field(default=False, alias="paranoid")
+    checks_invariants: bool = False
+    tune_gc: bool = False
+    preflight: bool = True
+
+    @model_validator(mode="after")
+    def _check_across_fields(self) -> Config:
+        if errors := list(self._errors()):
+            raise FieldsError(errors)
+        return self
+
+    def _errors(self) -> Iterator[FieldError]:
+        least = self.pod_initial_backoff_seconds
+        if self.pod_max_backoff_seconds < least:
+            text = f"must not be less than podInitialBackoffSeconds, {least}"
+            yield invalid("podMaxBackoffSeconds", self.pod_max_backoff_seconds, text)
+        if not self.profiles:
+            yield required("profiles", "at least one is needed")
+        seen = set()
+        for index, profile in enumerate(self.profiles):
+            path = f"profiles[{index}].schedulerName"
+            if len(self.profiles) > 1 and "scheduler_name" not in profile.model_fields_set:
+                yield required(path, "of several profiles each has its own")
+            elif profile.scheduler_name in seen:
+                yield duplicate(path, profile.scheduler_name)
+            seen.add(profile.scheduler_name)
+            if profile.queue_sort() != self.profiles[0].queue_sort():
+                yield invalid(f"profiles[{index}].plugins.queueSort", None, "must be the same for all profiles")
+        for gate in self.feature_gates:
+            if gate not in FIELD_BY_GATE:
+                yield invalid(f"featureGates.{gate}", gate, f"unknown gate{suggestion(gate, FIELD_BY_GATE)}")
+        yield from extender_errors(self.extenders)
+
+    @property
+    def scheduler_names(self) -> tuple[str, ...]:
+        return tuple(profile.scheduler_name for profile in self.profiles)
+
+    @property
+    def lease_names(self) -> tuple[str, ...]:
+        """The leases to be held: processes that have one scheduler name in common exclude each other."""
+        return (self.leader_election.resource_name,) if self.leader_election.resource_name else self.scheduler_names
+
+    @property
+    def ready_silence_s(self) -> float:
+        """For how long a kind may be silent before /readyz fails; at least until its watch is cut for that."""
+        if self.not_ready_after is None:
+            return self.watch_inactivity + 20.0
+        return max(self.not_ready_after, self.watch_inactivity)
+
+    @property
+    def alive_silence_s(self) -> float | None:
+        """The same of the API server as a whole and /livez, which does not fail before /readyz."""
+        return None if self.not_alive_after is None else max(self.not_alive_after, self.ready_silence_s)
+
+    @property
+    def node_selector(self) -> TextSelector | None:
+        return parse_label_selector(self.nodes) if self.nodes is not None else None
+
+    @property
+    def slice_selector(self) -> TextSelector | None:
+        return parse_slice_selector(self.slices) if self.slices is not None else None
+
+    def features(self) -> Features:
+        """The allocator's code paths."""
+        gates = {FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items()}
+        return Features(**gates, kubernetes=self.kubernetes)
+
+    def core_settings(self) -> CoreSettings:
+        """The machine's settings, in its units."""
+        return CoreSettings(
+            backoff_ms_initial=self.pod_initial_backoff_seconds * 1000,
+            backoff_ms_max=self.pod_max_backoff_seconds * 1000,
+            unschedulable_ms_max=int(self.pod_max_in_unschedulable_pods_duration * 1000),
+            is_paranoid=self.is_paranoid,
+            checks_invariants=self.checks_invariants,
+        )
