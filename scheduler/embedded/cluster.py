@@ -30,6 +30,7 @@ from scheduler.embedded.controllers.claim_process import ClaimProcess
 from scheduler.embedded.controllers.kubelet import Kubelet
 from scheduler.embedded.controllers.ownership import GarbageCollector, NamespaceEnd
 from scheduler.embedded.controllers.reactors import Reactors
+from scheduler.embedded.controllers.volumes import Volumes
 from scheduler.embedded.controllers.workloads import Workloads
 from scheduler.embedded.kinds.catalog import default_registry
 from scheduler.embedded.loading import apply_object, restore_object
@@ -125,7 +126,8 @@ class EmbeddedCluster:
             self._folder = None
 
     async def _start_controllers(self) -> None:
-        reactors = (self._kubelet, Workloads(self.api), GarbageCollector(self.api), NamespaceEnd(self.api))
+        workloads, volumes = Workloads(self.api), Volumes(self.api)
+        reactors = (self._kubelet, workloads, volumes, GarbageCollector(self.api), NamespaceEnd(self.api))
         self._reactors = Reactors(self.api, reactors)
         self._reactors.start()
         assert self._folder is not None

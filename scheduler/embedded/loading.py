@@ -29,10 +29,12 @@ _RESTORED_KINDS: Final = frozenset(
     {
         *("Namespace", "Node", "Pod", "PriorityClass"),
         *("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
+        *("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity"),
+        *("VolumeAttachment", "Service"),
     }
 )
 # The same shape in all versions that were ever served.
-_WITHOUT_SPEC: Final = "PriorityClass"
+_WITHOUT_SPEC: Final = frozenset({"PriorityClass", "StorageClass", "CSIStorageCapacity"})
 _TAINT_RULE: Final = "DeviceTaintRule"
 _TAINT_RULE_VERSION: Final = "resource.k8s.io/v1beta2"
 _RESOURCE_GROUP: Final = "resource.k8s.io/"
@@ -113,7 +115,7 @@ def restore_object(api: Api, given: Mapping[str, Json]) -> tuple[ServedKind, Sto
     namespace = metadata["namespace"] if kind.is_namespaced else ""
     if kind.has_status:
         rest.setdefault("status", {})
-    if kind.kind != _WITHOUT_SPEC:
+    if kind.kind not in _WITHOUT_SPEC:
         rest["spec"] = rest.get("spec") or {}
     # A private copy, metadata first: see ServedKind.prefix.
     obj: Object = copy.deepcopy({"metadata": metadata, **rest})

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from scheduler.embedded.controllers.reactors import ObjectKey
+from scheduler.embedded.controllers.reactors import ObjectKey, Reactor
+from scheduler.embedded.controllers.volumes import Volumes
 from scheduler.embedded.controllers.workloads import Workloads
 from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, POD, default_registry
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
@@ -41,6 +42,7 @@ Obj = Mapping[str, Any]
 _FIRST: Final = (
     *("Namespace", "PriorityClass", "DeviceClass", "Node", "ResourceSlice", "DeviceTaintRule"),
     *("ResourceClaimTemplate", "ResourceClaim"),
+    *("StorageClass", "CSIDriver", "CSINode", "PersistentVolume", "PersistentVolumeClaim"),
 )
 _NOT_RUN: Final = ("CronJob", "ReplicationController")
 _WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
@@ -104,7 +106,8 @@ class OfflineCluster:
         self.loaded: Final = Loaded()
         self._server: Final = Routes(self.api, bookmark_interval_s=60.0)
         self._workloads: Final = Workloads(self.api, waits_for_ready=False)
-        self._due: OrderedDict[ObjectKey, None] = OrderedDict()
+        self._volumes: Final = Volumes(self.api)
+        self._due: OrderedDict[tuple[Reactor, ObjectKey], None] = OrderedDict()
         self._order: dict[str, int] = {}
         self.api.store.listen(self._notice)
         seed_objects(self.api)
@@ -116,7 +119,8 @@ class OfflineCluster:
         self.changes.append((kind_id, change))
         if kind_id == POD.kind_id:
             self._order.setdefault(change.current.uid, len(self._order))
-        self._due.update(dict.fromkeys(self._workloads.notice(kind_id, change)))
+        for controller in (self._workloads, self._volumes):
+            self._due.update(dict.fromkeys((controller, key) for key in controller.notice(kind_id, change)))
 
     def send(self, method: str, path: str, body: bytes | None, content_type: str) -> tuple[int, bytes]:
         """A request's code and body."""
@@ -137,7 +141,7 @@ class OfflineCluster:
                 self._store(given, described)
             except ApiError as error:
                 self._refused(given, error)
-        self._run_workloads()
+        self.run_controllers()
         self.make_claims()
         return self.loaded
 
@@ -190,14 +194,14 @@ class OfflineCluster:
 
     # -- controllers -------------------------------------------------------------------------------
 
-    def _run_workloads(self) -> None:
-        """Let the workload controllers look until nothing is due."""
+    def run_controllers(self) -> None:
+        """Let the controllers of workloads and volumes look until nothing is due."""
         for _ in range(_LOOKS_MAX):
             if not self._due:
                 return
-            key, _ = self._due.popitem(last=False)
+            (controller, key), _ = self._due.popitem(last=False)
             try:
-                self._workloads.look(key)
+                controller.look(key)
             except ApiError as error:
                 name = f"{key.kind_id.partition('.')[0]} {key.namespace}/{key.name}"
                 problem = Problem("its controller", name, error.message)

@@ -31,6 +31,7 @@ from scheduler.core.inputs import (
 from scheduler.core.machine import KINDS, Machine
 from scheduler.core.settings import CoreSettings
 from scheduler.embedded.kinds.catalog import CLAIM, DEVICE_CLASS, NAMESPACE, NODE, POD, SLICE, TAINT_RULE
+from scheduler.embedded.server.statuses import qualified
 from scheduler.embedded.server.store import ChangeType, Stored
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import (
@@ -39,6 +40,7 @@ from scheduler.framework.decisions import (
 )
 from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import answer_of, encode_decision
+from scheduler.kube.plugin_kinds import PLUGIN_KINDS
 from scheduler.kube.requests import classify
 from scheduler.kube.watched_kind import Broken, WatchedKind
 from scheduler.model.keys import ObjectKey
@@ -160,7 +162,7 @@ class _Run:
         self.answers = answers
         self._asked = asked
         self._machine = answers.machine
-        codec = self._codec = Codec()
+        codec = self._codec = Codec(reads=KINDS)
         self._kinds: Mapping[str, WatchedKind] = {
             # Pods last: none waits for its claims, so they are tried in their own order.
             NODE.kind_id: codec.nodes,
@@ -169,6 +171,7 @@ class _Run:
             DEVICE_CLASS.kind_id: codec.classes,
             TAINT_RULE.kind_id: codec.taint_rules,
             CLAIM.kind_id: codec.claims,
+            **{qualified(kind.group, kind.plural): codec.for_plugins[kind.name] for kind in PLUGIN_KINDS},
             POD.kind_id: codec.pods,
         }
         self._inbox: deque[Input] = deque()
@@ -221,6 +224,7 @@ class _Run:
                 continue
             request = encode_decision(decision, now_ms=self._cluster.now_ms)
             code, body = self._cluster.send(request.method, request.path, request.body, request.content_type)
+            self._cluster.run_controllers()
             changes, self._cluster.changes = self._cluster.changes, []
             for kind_id, change in changes:
                 kind = self._kinds.get(kind_id)

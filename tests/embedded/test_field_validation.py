@@ -17,6 +17,7 @@ from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.store import ObjectStore
 from tests.embedded.rest_client import RestClient
+from tests.storage_builders import volume_claim_object, volume_object
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = default_registry()
@@ -27,6 +28,8 @@ TEMPLATED: dict[str, Any] = {
     "template": {"metadata": {"labels": {"a": "b"}}, "spec": POD_SPEC},
 }
 SPECS: dict[str, dict[str, Any]] = {
+    "PersistentVolume": volume_object("x")["spec"],
+    "PersistentVolumeClaim": volume_claim_object("x")["spec"],
     "Pod": POD_SPEC,
     "Deployment": TEMPLATED,
     "ReplicaSet": TEMPLATED,
@@ -145,6 +148,8 @@ def test_an_object_that_loses_its_spec_is_refused_or_stored_and_breaks_nothing(k
         obj["spec"] = copy.deepcopy(SPECS[kind.kind])
     if kind.kind == "Event":
         obj |= {"type": "Normal", "involvedObject": {}}
+    if kind.kind == "StorageClass":
+        obj |= {"provisioner": "csi.example.com"}
     if kind.storage:
         return  # a view of another kind
     api.create(kind, namespace, obj)

@@ -17,6 +17,11 @@ from scheduler.embedded.kinds.events import CoreEventStrategy, EventStrategy, to
 from scheduler.embedded.kinds.pods import PodStrategy
 from scheduler.embedded.kinds.slices import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
 from scheduler.embedded.kinds.sub_resources import bind_pod, evict_pod, finalize_namespace
+from scheduler.embedded.kinds.volume_strategies import (
+    PersistentVolumeClaimStrategy,
+    PersistentVolumeStrategy,
+    StorageClassStrategy,
+)
 from scheduler.embedded.kinds.workload_strategies import (
     DaemonSetStrategy,
     DeploymentStrategy,
@@ -171,6 +176,31 @@ TAINT_RULE: Final = ServedKind(
     bookmark={"spec": {"taint": {"key": "", "effect": ""}}, "status": {}},
 )
 LEASE: Final = ServedKind("coordination.k8s.io/v1", "Lease", LeaseStrategy(), bookmark={"spec": {}})
+VOLUME: Final = ServedKind(
+    "v1",
+    "PersistentVolume",
+    PersistentVolumeStrategy(),
+    is_namespaced=False,
+    short_names=("pv",),
+    has_status=True,
+    bookmark={"spec": {}, "status": {}},
+)
+VOLUME_CLAIM: Final = ServedKind(
+    "v1",
+    "PersistentVolumeClaim",
+    PersistentVolumeClaimStrategy(),
+    short_names=("pvc",),
+    has_status=True,
+    bookmark={"spec": {"resources": {}}, "status": {}},
+)
+STORAGE_CLASS: Final = ServedKind(
+    "storage.k8s.io/v1",
+    "StorageClass",
+    StorageClassStrategy(),
+    is_namespaced=False,
+    short_names=("sc",),
+    bookmark={"provisioner": ""},
+)
 
 KINDS: Final = (
     NAMESPACE,
@@ -189,8 +219,8 @@ KINDS: Final = (
     ),
     ServedKind("v1", "ServiceAccount", short_names=("sa",)),
     ServedKind("v1", "ReplicationController", short_names=("rc",), has_status=True),
-    ServedKind("v1", "PersistentVolume", is_namespaced=False, short_names=("pv",), has_status=True),
-    ServedKind("v1", "PersistentVolumeClaim", short_names=("pvc",), has_status=True),
+    VOLUME,
+    VOLUME_CLAIM,
     DEPLOYMENT,
     REPLICA_SET,
     STATEFUL_SET,
@@ -237,11 +267,17 @@ KINDS: Final = (
         short_names=("pc",),
         bookmark={"value": 0},
     ),
-    ServedKind("storage.k8s.io/v1", "StorageClass", is_namespaced=False, short_names=("sc",)),
-    ServedKind("storage.k8s.io/v1", "CSINode", is_namespaced=False),
-    ServedKind("storage.k8s.io/v1", "CSIDriver", is_namespaced=False),
-    ServedKind("storage.k8s.io/v1", "CSIStorageCapacity"),
-    ServedKind("storage.k8s.io/v1", "VolumeAttachment", is_namespaced=False, has_status=True),
+    STORAGE_CLASS,
+    ServedKind("storage.k8s.io/v1", "CSINode", is_namespaced=False, bookmark={"spec": {"drivers": None}}),
+    ServedKind("storage.k8s.io/v1", "CSIDriver", is_namespaced=False, bookmark={"spec": {}}),
+    ServedKind("storage.k8s.io/v1", "CSIStorageCapacity", bookmark={"storageClassName": ""}),
+    ServedKind(
+        "storage.k8s.io/v1",
+        "VolumeAttachment",
+        is_namespaced=False,
+        has_status=True,
+        bookmark={"spec": {"attacher": "", "source": {}, "nodeName": ""}, "status": {"attached": False}},
+    ),
 )
 
 

@@ -21,6 +21,7 @@ Cell = Callable[[Mapping[str, Json], datetime], Json]
 
 _NONE: Final = "<none>"
 _UNKNOWN: Final = "<unknown>"
+_UNSET: Final = "<unset>"
 _ROLE_PREFIX: Final = "node-role.kubernetes.io/"
 
 
@@ -233,6 +234,36 @@ def _taint_added(obj: Mapping[str, Json], now: datetime) -> str:
     return _since(obj["spec"].get("taint", {}).get("timeAdded"), now)
 
 
+# -- volumes ---------------------------------------------------------------------------------------
+
+_MODES: Final = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+
+
+def _access_modes(obj: Mapping[str, Json], now: datetime) -> str:
+    """Of a claim those of its volume, once it has one."""
+    is_claim = "namespace" in obj["metadata"]
+    holder = (obj.get("status") or {}) if is_claim else obj["spec"]
+    modes = holder.get("accessModes") or () if not is_claim or obj["spec"].get("volumeName") else ()
+    return ",".join(short for mode, short in _MODES.items() if mode in modes)
+
+
+def _claim_capacity(obj: Mapping[str, Json], now: datetime) -> Json:
+    return read_path(obj, "status.capacity.storage") or "" if obj["spec"].get("volumeName") else ""
+
+
+def _volume_phase(obj: Mapping[str, Json], now: datetime) -> Json:
+    return "Terminating" if obj["metadata"].get("deletionTimestamp") else (obj.get("status") or {}).get("phase", "")
+
+
+def _claim_of_volume(obj: Mapping[str, Json], now: datetime) -> str:
+    reference = obj["spec"].get("claimRef")
+    return f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference else ""
+
+
+def _driver_count(obj: Mapping[str, Json], now: datetime) -> int:
+    return len((obj.get("spec") or {}).get("drivers") or ())
+
+
 _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
     "Pod": (
         NAME,
@@ -298,6 +329,47 @@ _BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
         Column("Value", _at("spec.taint.value")),
         Column("Effect", _at("spec.taint.effect")),
         Column("TimeAdded", _taint_added),
+        AGE,
+    ),
+    "PersistentVolume": (
+        NAME,
+        Column("Capacity", _at("spec.capacity.storage")),
+        Column("Access Modes", _access_modes),
+        Column("Reclaim Policy", _at("spec.persistentVolumeReclaimPolicy")),
+        Column("Status", _volume_phase),
+        Column("Claim", _claim_of_volume),
+        Column("StorageClass", _at("spec.storageClassName")),
+        Column("VolumeAttributesClass", _at("spec.volumeAttributesClassName", default=_UNSET)),
+        Column("Reason", _at("status.reason")),
+        AGE,
+        Column("VolumeMode", _at("spec.volumeMode", default=_UNSET), priority=1),
+    ),
+    "PersistentVolumeClaim": (
+        NAME,
+        Column("Status", _volume_phase),
+        Column("Volume", _at("spec.volumeName")),
+        Column("Capacity", _claim_capacity),
+        Column("Access Modes", _access_modes),
+        Column("StorageClass", _at("spec.storageClassName")),
+        Column("VolumeAttributesClass", _at("spec.volumeAttributesClassName", default=_UNSET)),
+        AGE,
+        Column("VolumeMode", _at("spec.volumeMode", default=_UNSET), priority=1),
+    ),
+    "StorageClass": (
+        NAME,
+        Column("Provisioner", _at("provisioner")),
+        Column("ReclaimPolicy", _at("reclaimPolicy")),
+        Column("VolumeBindingMode", _at("volumeBindingMode")),
+        Column("AllowVolumeExpansion", _at("allowVolumeExpansion", default=False)),
+        AGE,
+    ),
+    "CSINode": (NAME, Column("Drivers", _driver_count, type="integer"), AGE),
+    "VolumeAttachment": (
+        NAME,
+        Column("Attacher", _at("spec.attacher"), format="name"),
+        Column("PV", _at("spec.source.persistentVolumeName")),
+        Column("Node", _at("spec.nodeName")),
+        Column("Attached", _at("status.attached", default=False), type="boolean"),
         AGE,
     ),
     "Lease": (NAME, Column("Holder", _at("spec.holderIdentity")), AGE),
