@@ -22,7 +22,7 @@ from scheduler.embedded.kinds.catalog import NODE, POD, STORAGE_CLASS, VOLUME, V
 from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
 from scheduler.embedded.server.store import Change, Stored
 from scheduler.embedded.server.strategy import Object
-from scheduler.model.label_selectors import LabelSelector
+from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.storage import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
@@ -145,7 +145,7 @@ class Volumes:
             and one.capacity_nano >= (claim.requested_nano or 0)
             and (one.spec.volume_mode or "Filesystem") == (wanted.volume_mode or "Filesystem")
             and set(wanted.access_modes or ()) <= set(one.spec.access_modes or ())
-            and (wanted.selector or LabelSelector()).matches(one.labels)
+            and (wanted.selector is None or compile_label_selector(wanted.selector).matches(one.labels))
         ]
         return min(found, key=lambda one: (one.capacity_nano, one.name), default=None)
 
