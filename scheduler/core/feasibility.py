@@ -36,6 +36,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from scheduler.core.beside_nominated import beside_nominated
 from scheduler.core.fact_verdicts import FactVerdicts, NodeVerdicts, PluginFailedError
 from scheduler.core.ground import Ground
 from scheduler.core.ranking import Best, RememberedVerdictError, best_node
@@ -257,7 +258,7 @@ class Feasibility:
         status = SUCCESS
         if self._store.nominations.at(name):
             record.nominated.append(name)
-            status = self._store.nominations.verdict(runner, cycle, plan, info, view)
+            status = beside_nominated(runner, cycle, info, self._store, view)
             if status is not SUCCESS:
                 facts = status
         if facts is None:

@@ -6,7 +6,7 @@ node and is not more important must fit beside it, too.
 Rules of this module
   1. Nominations count whoever schedules the pod: where kube-scheduler runs beside us, its preemption is respected.
 
-Not here: for how long a verdict holds (`feasibility`); who nominates (PostFilter).
+Not here: what plugins say of a node with them (`beside_nominated`); who nominates (PostFilter).
 
 Source: pkg/scheduler/backend/queue/nominator.go and RunFilterPluginsWithNominatedPods of
 pkg/scheduler/framework/runtime/framework.go v1.36.3. Differs on purpose: rule 1 (upstream: pods of its own profiles).
@@ -17,13 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler.framework.api import ClusterView
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.plan import Plan
-from scheduler.framework.runner import Runner
-from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName, PodUid
-from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 
 
@@ -65,8 +59,3 @@ class Nominations:
     def at(self, node: NodeName) -> bool:
         """Whether any pod is nominated for the node."""
         return node in self._by_node
-
-    def verdict(self, runner: Runner, cycle: Cycle, plan: Plan, node: NodeInfo, view: ClusterView) -> Status:
-        """What the plugins say of `node` as if the pods were there that the cycle's pod must leave room for."""
-        pods = self.ahead_of(cycle.pod, node.name)
-        return runner.verdict(plan, cycle, node.simulated(added=pods), view) if pods else SUCCESS

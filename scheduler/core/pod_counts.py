@@ -5,6 +5,7 @@ Rules of this module
      nodes. Answers equal a recount of all nodes (`invariants`).
   2. Pods that look alike to selectors are asked about once (`model.likeness`).
   3. What is kept is bounded: answers unused longest are forgotten.
+  4. A node can be supposed to be another for a while (`as_if`): with pods more or less.
 
 Not here: what counts mean for a pod (the plugins).
 
@@ -15,7 +16,8 @@ about 200 bytes for each node of a question.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -202,7 +204,26 @@ class PodCounts:
         self._sets: Final[WeakValueDictionary[tuple[PodTerm, ...], MatchingTerms]] = WeakValueDictionary()
         self._namespaces_by_selector: Final[dict[Selector, frozenset[str]]] = {}
         self._namespaces_read = -1
+        self._instead: NodeInfo | None = None
+        self._supposing: Final[list[PodCount | TermCount]] = []
         self.steps = 0
+
+    @contextmanager
+    def as_if(self, node: NodeInfo) -> Iterator[None]:
+        """While it lasts, `node` is what all answers count in the place of the node of that name."""
+        self._instead = node
+        try:
+            yield
+        finally:
+            self._instead = None
+            for answer in self._supposing:
+                answer.recount(node.name, self._node_infos.get(node.name))
+            self._supposing.clear()
+
+    def _suppose(self, answer: PodCount | TermCount) -> None:
+        if self._instead is not None and not any(one is answer for one in self._supposing):
+            answer.recount(self._instead.name, self._instead)
+            self._supposing.append(answer)
 
     def answers(self) -> tuple[PodCount, ...]:
         """For `invariants`: every answer, up to date."""
@@ -213,6 +234,8 @@ class PodCounts:
         if found is None:
             found = self._answers[question] = PodCount(question)
         elif found.position == self._population.position:
+            if self._instead is not None:
+                self._suppose(found)
             return found
         self._answers.move_to_end(question)
         kept = len(found.by_node)
@@ -221,6 +244,7 @@ class PodCounts:
         while self._kept > _NODES_KEPT_MAX and len(self._answers) > 1:
             _, dropped = self._answers.popitem(last=False)
             self._kept -= len(dropped.by_node)
+        self._suppose(found)
         return found
 
     def is_unique(self, key: str) -> bool:
@@ -234,6 +258,7 @@ class PodCounts:
         """All terms, up to date."""
         if self._terms.position != self._population.position:
             self._bring(self._terms)
+        self._suppose(self._terms)
         return self._terms
 
     def terms_meaning(self, namespace: str, labels: Mapping[str, str]) -> MatchingTerms:

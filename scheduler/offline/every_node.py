@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from scheduler.core.beside_nominated import beside_nominated
 from scheduler.core.cluster_view import CoreView
 from scheduler.core.fit_error import NO_NODES, count_reasons, fit_error, not_named
 from scheduler.core.machine import Machine
@@ -137,7 +138,7 @@ class EveryNode:
             is_asked = filtered.node_names is None or name in filtered.node_names
             if is_asked or name == cycle.pod.status.nominated_node_name:
                 info = store.node_infos[name]
-                beside = store.nominations.verdict(runner, cycle, plan, info, self.view)
+                beside = beside_nominated(runner, cycle, info, store, self.view)
                 verdicts[name] = beside if beside is not SUCCESS else runner.verdict(plan, cycle, info, self.view)
             else:
                 verdicts[name] = elsewhere

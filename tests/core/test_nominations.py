@@ -87,6 +87,31 @@ def test_a_node_that_comes_later_keeps_its_nominations():
     assert rig.node_of("second") is None
 
 
+SPREAD = {
+    "topologySpreadConstraints": [
+        {
+            "topologyKey": "zone",
+            "maxSkew": 1,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize(("label", "node"), [("web", "b"), ("other", "a")])
+def test_a_nominated_pod_counts_in_its_zone(label, node):
+    rig = Rig(*default_plugins())
+    rig.add_nodes("a", labels={"zone": "x"})
+    rig.add_nodes("b", labels={"zone": "y"}, taints=({"key": "slow", "effect": "PreferNoSchedule"},))
+    rig.add_pod("there", node="b", labels={"app": "web"})
+    rig.add_pod("here", node="a", labels={"app": "web"})
+    rig.add_pod("first", nominated="a", priority=10, scheduler="another", labels={"app": label})
+    rig.add_pod("second", labels={"app": "web"}, **SPREAD)  # beside a nominated one x would have three, y has one
+    rig.settle()
+    assert rig.node_of("second") == node
+
+
 def test_only_changes_are_passed_on():
     nominations = Nominations()
     pod = builders.pod("p", nominated="a")
