@@ -11,7 +11,7 @@ Rules of this module
 Not here: refusing the pod (`plugins.unsupported_fields`). docs/guide.md lists what else is not supported and is no
 field of the pod (other pods' anti-affinity, preemption, …).
 
-Source: what decides in pkg/scheduler/framework/plugins/{interpodaffinity,volumebinding,volumezone,
+Source: what decides in pkg/scheduler/framework/plugins/{volumebinding,volumezone,
 volumerestrictions,nodevolumelimits} v1.36.3, csi-translation-lib translate.go v0.36.3
 (volumes that are attached by CSI drivers today).
 """
@@ -27,8 +27,6 @@ from scheduler.model.objects import Pod, PodSpec, Volume
 
 _ATTACHED: Final = "NodeVolumeLimits, VolumeRestrictions"
 FIELDS: Final[Mapping[str, str]] = {
-    "podAffinity": "InterPodAffinity",
-    "podAntiAffinity": "InterPodAffinity",
     "persistentVolumeClaim": "VolumeBinding, VolumeZone, VolumeRestrictions, NodeVolumeLimits",
     "ephemeral": "VolumeBinding, NodeVolumeLimits",
     "awsElasticBlockStore": _ATTACHED,
@@ -43,7 +41,6 @@ FIELDS: Final[Mapping[str, str]] = {
 }
 """By name: the plugins of kube-scheduler that look at it."""
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _HARMLESS: Final = Volume()
 _SOURCES: Final = tuple((field.name, field.encode_name) for field in fields(Volume))
 
@@ -58,7 +55,7 @@ class FieldUse(NamedTuple):
 def unsupported_fields(pod: Pod) -> tuple[FieldUse, ...]:
     """The fields of `FIELDS` that this pod has, each once, in the order of `FIELDS`; empty for nearly all pods."""
     spec = pod.spec
-    if not (spec.affinity or spec.volumes):
+    if not spec.volumes:
         return ()  # nearly all pods, and each is asked for with every attempt
     uses = list(_uses(spec))
     if not uses:
@@ -70,11 +67,6 @@ def unsupported_fields(pod: Pod) -> tuple[FieldUse, ...]:
 
 
 def _uses(spec: PodSpec) -> Iterator[FieldUse]:
-    affinity = spec.affinity
-    if affinity is not None:
-        for name, part in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
-            if part is not None and part.required:
-                yield FieldUse(name, f"spec.affinity.{name}.{_REQUIRED}")
     for index, volume in enumerate(spec.volumes or ()):
         if volume != _HARMLESS:
             for attribute, name in _SOURCES:

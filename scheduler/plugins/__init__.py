@@ -19,6 +19,7 @@ from scheduler.model.label_selectors import TextSelector
 from scheduler.plugins import node_affinity
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.image_locality import ImageLocality
+from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeNamePlugin
@@ -72,7 +73,7 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
     Row("VolumeBinding", "preFilter filter reserve preBind preScore score", weight=1),
     Row("VolumeZone", "preFilter filter"),
     Row("PodTopologySpread", "preFilter filter preScore score", PodTopologySpread, weight=2),
-    Row("InterPodAffinity", "preFilter filter preScore score", weight=2),
+    Row("InterPodAffinity", "preFilter filter preScore score", InterPodAffinity, weight=2),
     Row(
         "DynamicResources",
         "preEnqueue preFilter filter postFilter score reserve preBind",

@@ -31,11 +31,6 @@ def volume(**source: Object) -> Object:
 
 STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 REFUSED: dict[str, tuple[Object, str]] = {
-    "affine": (required("podAffinity"), "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution"),
-    "anti": (
-        required("podAntiAffinity"),
-        "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
-    ),
     "claimed": (
         volume(persistentVolumeClaim={"claimName": "data"}),
         "spec.volumes[1].persistentVolumeClaim",
@@ -45,8 +40,8 @@ REFUSED: dict[str, tuple[Object, str]] = {
 }
 LIKED = {
     "likes": preferred("podAffinity"),
-    "dislikes": preferred("podAntiAffinity"),
-    "spreads": spread("ScheduleAnyway"),
+    "anti": required("podAntiAffinity"),
+    "spreads": spread("DoNotSchedule"),
     "inline": volume(csi={"driver": "secrets.example.com"}),
 }
 
@@ -78,8 +73,8 @@ async def test_a_setting_lifts_it_field_by_field(world: World) -> None:
     config.write_text(f"{config.read_text()}ignoredPodFields: [persistentVolumeClaim, gcePersistentDisk]\n")
     await world.add_nodes(1)
     await world.start_scheduler(f"--config={config}")
-    for name in ("claimed", "disk", "anti"):
+    for name in ("claimed", "disk", "scratch"):
         await world.add_pod(name, **REFUSED[name][0])
 
     await world.wait_bound("claimed", "disk")
-    assert REFUSED["anti"][1] in (await world.wait_unschedulable("anti"))["message"]
+    assert REFUSED["scratch"][1] in (await world.wait_unschedulable("scratch"))["message"]

@@ -11,7 +11,6 @@ from tests.plugins.recorded_cases import PARTS, differences, recorded
 
 _ALL = " ".join(PARTS)
 UNEQUAL: dict[str, tuple[str, str]] = {
-    "interpod": (_ALL, "InterPodAffinity"),
     "binding": (_ALL, "VolumeBinding"),
     "restrictions": (_ALL, "VolumeRestrictions"),
     "zone": (_ALL, "VolumeZone"),

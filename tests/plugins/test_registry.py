@@ -45,6 +45,7 @@ def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> Non
         ("NodePorts", None),
         ("NodeResourcesFit", 1),
         ("PodTopologySpread", 2),
+        ("InterPodAffinity", 2),
         ("DynamicResources", 2),
         ("NodeResourcesBalancedAllocation", 1),
         ("ImageLocality", 1),

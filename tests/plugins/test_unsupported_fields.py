@@ -24,7 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 VIEW = Cluster()
 TERM = {"topologyKey": "kubernetes.io/hostname"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def volumes(*sources):
@@ -32,8 +31,6 @@ def volumes(*sources):
 
 
 USED = {
-    "required-affinity": ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, "podAffinity"),
-    "required-anti-affinity": ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, "podAntiAffinity"),
     **{
         source: (volumes({"emptyDir": {}}, {source: {"claimName": "x"}}), source)
         for source in (
@@ -45,10 +42,8 @@ USED = {
 UNUSED = {
     "nothing": {},
     "node-affinity": {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}},
-    "preferred-affinity": {"affinity": {"podAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": TERM}]}}},
-    "preferred-anti-affinity": {"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": TERM}]}}},
+    "pod-affinity": {"affinity": {"podAffinity": {REQUIRED: [TERM]}, "podAntiAffinity": {REQUIRED: [TERM]}}},
     "empty-lists": {
-        "affinity": {"podAffinity": {REQUIRED: []}, "podAntiAffinity": {REQUIRED: None}},
         **{"volumes": [], "containers": [{"name": "c", "ports": None}]},
     },
     "nulls": {"affinity": {"podAffinity": None}, "volumes": None},
@@ -85,33 +80,33 @@ def test_every_volume_source_of_the_model_is_one_of_the_table() -> None:
 
 
 def test_each_field_is_named_once_where_it_first_is() -> None:
-    spec = {**USED["required-anti-affinity"][0], **volumes({"emptyDir": {}}, *[{"persistentVolumeClaim": {}}] * 3)}
+    spec = volumes({"rbd": {}}, *[{"persistentVolumeClaim": {}}] * 3)
 
     assert unsupported_fields(pod(**spec)) == (
-        FieldUse("podAntiAffinity", f"spec.affinity.podAntiAffinity.{REQUIRED}"),
         FieldUse("persistentVolumeClaim", "spec.volumes[1].persistentVolumeClaim"),
+        FieldUse("rbd", "spec.volumes[0].rbd"),
     )
 
 
 def test_the_verdict_names_each_field_and_what_to_do() -> None:
-    spec = {**USED["rbd"][0], **USED["required-affinity"][0]}
+    spec = volumes({"rbd": {}}, {"iscsi": {}})
     status = UnsupportedFields().pre_filter(cycle_of(pod(**spec)), VIEW).status
 
     assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert status.message == (
-        f"spec.affinity.podAffinity.{REQUIRED} and spec.volumes[1].rbd are not looked at by this "
-        "scheduler; name another schedulerName, or have its configuration say ignoredPodFields: [podAffinity, rbd]"
+        "spec.volumes[1].iscsi and spec.volumes[0].rbd are not looked at by this scheduler; name another "
+        "schedulerName, or have its configuration say ignoredPodFields: [iscsi, rbd]"
     )
 
 
 def test_ignored_fields_are_not_in_the_verdict() -> None:
-    spec = {**USED["rbd"][0], **USED["required-affinity"][0]}
+    spec = volumes({"rbd": {}}, {"iscsi": {}})
 
     def message(*ignored):
         return UnsupportedFields(ignored=frozenset(ignored)).pre_filter(cycle_of(pod(**spec)), VIEW).status.message
 
-    assert message("rbd").startswith(f"spec.affinity.podAffinity.{REQUIRED} is not looked at by this scheduler;")
-    assert message("rbd", "podAffinity") == ""
+    assert message("rbd").startswith("spec.volumes[1].iscsi is not looked at by this scheduler;")
+    assert message("rbd", "iscsi") == ""
     assert message("*") == ""
 
 
@@ -125,7 +120,7 @@ def test_only_the_pods_own_change_wakes_it_and_only_when_nothing_is_left() -> No
 def test_a_refused_pod_is_told_at_once_and_waits_whatever_happens() -> None:
     rig = Rig(*default_plugins())
     rig.add_nodes("n1")
-    rig.add_pod("web", **USED["required-anti-affinity"][0])
+    rig.add_pod("web", **USED["rbd"][0])
     rig.settle()
     reason, message = rig.condition_of("web")
     told = list(rig.events)
@@ -133,7 +128,7 @@ def test_a_refused_pod_is_told_at_once_and_waits_whatever_happens() -> None:
     rig.wait(60_000)
 
     assert reason == "Unschedulable"
-    assert message.startswith(f"0/1 nodes are available: spec.affinity.podAntiAffinity.{REQUIRED} is")
+    assert message.startswith("0/1 nodes are available: spec.volumes[1].rbd is")
     assert rig.node_of("web") is None
     assert told == [f"FailedScheduling: {message}"] == rig.events
 

@@ -1,0 +1,352 @@
+"""InterPodAffinity: near which pods a pod must or would rather be, and which it or they keep away.
+
+Extension points: PreFilter, Filter, Score, NormalizeScore, RequeueHints.
+Reads: affinity of the pod and of pods on nodes, labels of pods, nodes and namespaces.  Writes: nothing.
+Upstream: pkg/scheduler/framework/plugins/interpodaffinity (same verdicts, scores, reasons; hints see more, below).
+
+A node's fact is its values of the labels that terms name. Of a label whose values no two nodes share it is what pods on
+the node itself answer: so with the host's name there are few facts, and not one for each node.
+
+Hints differ on purpose, where upstream 1.36.3 leaves pods waiting: one anti-affinity term suffices, not all (#139161);
+a deletion may make the pod the first of its kind (#141354); `namespaceSelector` is looked at; and running pods' terms
+are asked about a new or relabelled node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from scheduler.framework.api import (
+    PRE_FILTER_SKIPPED,
+    PRE_FILTERED,
+    Action,
+    ClusterEvent,
+    ClusterView,
+    Hint,
+    PreFilterResult,
+    Resource,
+)
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.pod_counts_view import PodClause, PodQuestion
+from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Node, Pod
+from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
+from scheduler.plugins.normalize import NODE_SCORE_MAX
+from scheduler.validation.field_errors import FieldError, invalid
+
+NAME: Final = "InterPodAffinity"
+REASON_AFFINITY: Final = "node(s) didn't match pod affinity rules"
+REASON_ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
+REASON_EXISTING: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTerm:
+    """A term of the pod: its weight, 0 for required ones, and the question that counts the pods it means."""
+
+    weight: int
+    question: PodQuestion
+
+
+@dataclass(frozen=True, slots=True)
+class AffinitySlot:
+    """Everything that decides about the pod.
+
+    Attributes:
+        affinity: Required; each question counts pods that all of these terms mean.
+        is_first: Whether the pod matches all of `affinity` itself.
+        anti, preferred: The pod's other terms.
+        existing_anti, existing_scored: Terms of pods on nodes that mean this pod: required anti-affinity; and what
+            gives a score, with its weight.
+        unique: Those of all their labels of which no two nodes share a value.
+        shared: The other labels.
+    """
+
+    affinity: tuple[OwnTerm, ...]
+    is_first: bool
+    anti: tuple[OwnTerm, ...]
+    preferred: tuple[OwnTerm, ...]
+    existing_anti: tuple[PodTerm, ...]
+    existing_scored: tuple[tuple[PodTerm, int], ...]
+    unique: frozenset[str]
+    shared: tuple[str, ...]
+
+
+class Fact(NamedTuple):
+    """Of a node.
+
+    Args:
+        values: Of the shared labels, in their order.
+        has_labels: Whether it has all labels of required affinity.
+        has_near: Whether a pod on it satisfies required affinity as far as labels are unique; None: there is no such.
+        has_far, has_refusing: Whether a pod on it is one that the pod keeps away from, or that keeps the pod away, by
+            unique labels.
+        score: What pods on it add by unique labels.
+    """
+
+    values: tuple[str | None, ...]
+    has_labels: bool
+    has_near: bool | None
+    has_far: bool
+    has_refusing: bool
+    score: int
+
+
+@dataclass(frozen=True, slots=True)
+class InterPodAffinity:
+    """Reject nodes by required terms of the pod and of pods on nodes; score by all others.
+
+    Args:
+        hard_pod_affinity_weight: What a running pod's required affinity to the pod adds to its domain's score, 0..100.
+        ignore_preferred_terms_of_existing_pods: Pods without preferred terms of their own are not scored.
+    """
+
+    weight: int = 2
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+    name: str = NAME
+    wakes_on: tuple[tuple[Resource, Action], ...] = (
+        (Resource.ASSIGNED_POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE),
+        (Resource.POD, Action.UPDATE_POD_LABEL),
+        (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+    )
+
+    def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
+        counts, pod = view.pod_counts, cycle.pod
+        before = counts.steps
+        meta = pod.metadata
+        meaning = counts.terms_meaning(meta.namespace, meta.labels or _NO_LABELS).terms
+        own = pod_terms(pod)
+        if not own and not meaning:
+            return PRE_FILTER_SKIPPED
+        slot = self._slot(pod, own, meaning, view)
+        for term in (*slot.affinity, *slot.anti, *slot.preferred):
+            counts.count(term.question)
+        cycle.steps_left -= counts.steps - before
+        if not (own or slot.existing_anti or slot.existing_scored):
+            return PRE_FILTER_SKIPPED
+        cycle.put(slot)
+        return PRE_FILTERED
+
+    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        return cycle.get(AffinitySlot)
+
+    def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:
+        slot, labels, counts = cycle.get(AffinitySlot), node.node.labels, view.pod_counts
+        unique = slot.unique
+
+        def here(term: OwnTerm) -> int:
+            """Pods on this node, where they stand for all with its value of a unique label."""
+            key = term.question.key
+            return counts.count(term.question).on_node(node) if key in unique and key in labels else 0
+
+        def is_alone(term: PodTerm) -> bool:
+            return term.topology_key in unique and term.topology_key in labels
+
+        near = [here(one) > 0 for one in slot.affinity if one.question.key in unique]
+        with_terms = node.pod_terms if unique and node.pod_terms else {}
+        return Fact(
+            tuple(labels.get(key) for key in slot.shared),
+            all(one.question.key in labels for one in slot.affinity),
+            all(near) if near else None,
+            any(here(one) for one in slot.anti),
+            any(
+                one.topology_key in unique and one.topology_key in labels
+                for one in slot.existing_anti
+                if one in with_terms
+            ),
+            sum(one.weight * here(one) for one in slot.preferred)
+            + sum(
+                weight * with_terms[one] for one, weight in slot.existing_scored if one in with_terms and is_alone(one)
+            ),
+        )
+
+    def filter_fact(self, cycle: Cycle, fact: Hashable, view: ClusterView) -> Status:
+        assert isinstance(fact, Fact)
+        slot, counts = cycle.get(AffinitySlot), view.pod_counts
+        values = dict(zip(slot.shared, fact.values, strict=True))
+
+        def are_there(term: OwnTerm) -> bool:
+            value = values.get(term.question.key)
+            return value is not None and counts.count(term.question).of_value(value) > 0
+
+        if slot.affinity:
+            if not fact.has_labels:
+                return Status.unresolvable(REASON_AFFINITY)
+            is_near = fact.has_near is not False and all(
+                are_there(one) for one in slot.affinity if one.question.key not in slot.unique
+            )
+            # The first of a series that wants to be together is let in where there is none of them anywhere.
+            if not is_near and not (
+                slot.is_first and not any(counts.count(one.question).total for one in slot.affinity)
+            ):
+                return Status.unresolvable(REASON_AFFINITY)
+        if fact.has_far or any(are_there(one) for one in slot.anti if one.question.key in values):
+            return Status.unschedulable(REASON_ANTI_AFFINITY)
+        if fact.has_refusing or any(
+            counts.having_term(one, value)
+            for one in slot.existing_anti
+            if (value := values.get(one.topology_key)) is not None
+        ):
+            return Status.unschedulable(REASON_EXISTING)
+        return SUCCESS
+
+    def score_facts(self, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView) -> Mapping[Hashable, int]:
+        slot = cycle.get(AffinitySlot)
+        if not slot.preferred and not slot.existing_scored:
+            return {}
+        raw = {fact: fact.score + _shared_score(slot, fact, view) for fact in facts if isinstance(fact, Fact)}
+        smallest, largest = min(raw.values()), max(raw.values())
+        if smallest == largest:
+            return {}
+        # In floating point, as upstream divides.
+        return {
+            fact: int(float(NODE_SCORE_MAX) * (float(score - smallest) / float(largest - smallest)))
+            for fact, score in raw.items()
+        }
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        """Wake `pod` when a pod came that it must be near, one went that keeps away, or a node came or moved."""
+        own = pod_terms(pod)
+        required = terms_of(own, Role.REQUIRED_AFFINITY), terms_of(own, Role.REQUIRED_ANTI_AFFINITY)
+        if isinstance(change.old or change.new, Node):
+            is_helped = _node_helps(pod, *required, change, view)
+        else:
+            is_helped = _pod_helps(pod, *required, change, view)
+        return Hint.QUEUE if is_helped else Hint.SKIP
+
+    def _slot(self, pod: Pod, own: Sequence[PodTerm], meaning: Sequence[PodTerm], view: ClusterView) -> AffinitySlot:
+        near = terms_of(own, Role.REQUIRED_AFFINITY)
+        together = tuple(_clause(term, view) for term in near)
+        affinity = tuple(OwnTerm(0, PodQuestion(together, term.topology_key)) for term in near)
+        anti, preferred = (
+            tuple(
+                OwnTerm(one.weight, PodQuestion((_clause(one, view),), one.topology_key)) for one in terms_of(own, role)
+            )
+            for role in (Role.REQUIRED_ANTI_AFFINITY, Role.PREFERRED)
+        )
+        existing_anti = terms_of(meaning, Role.REQUIRED_ANTI_AFFINITY)
+        scored: tuple[tuple[PodTerm, int], ...] = ()
+        if preferred or not self.ignore_preferred_terms_of_existing_pods:
+            scored = tuple((one, weight) for one in meaning if (weight := self._weight(one)))
+        keys = {one.question.key for one in (*affinity, *anti, *preferred)}
+        keys.update(one.topology_key for one in (*existing_anti, *(one for one, _ in scored)))
+        unique = frozenset(key for key in keys if view.pod_counts.is_unique(key))
+        labels = pod.metadata.labels or _NO_LABELS
+        return AffinitySlot(
+            affinity=affinity,
+            is_first=bool(near) and all(_means(clause, pod.metadata.namespace, labels) for clause in together),
+            anti=anti,
+            preferred=preferred,
+            existing_anti=existing_anti,
+            existing_scored=scored,
+            unique=unique,
+            shared=tuple(sorted(keys - unique)),
+        )
+
+    def _weight(self, term: PodTerm) -> int:
+        """What a pod with this term, which means the pod, adds to its domain."""
+        return self.hard_pod_affinity_weight if term.role is Role.REQUIRED_AFFINITY else term.weight
+
+
+def _clause(term: PodTerm, view: ClusterView) -> PodClause:
+    """The pods that a term of the pod itself means, with namespaces by name.
+
+    A `namespaceSelector` that matches no labels at all matches every namespace, as upstream's does (it resolves the
+    selector to names in a copy, and asks the selector again without labels): `{}` on purpose, one of `NotIn` and
+    `DoesNotExist` alone by mistake.
+    """
+    selector = term.namespace_selector
+    if selector.matches(_NO_LABELS):
+        return None, term.selector
+    if selector.requirements is None:
+        return term.namespaces, term.selector
+    return term.namespaces | view.pod_counts.namespaces_matching(selector), term.selector
+
+
+def _means(clause: PodClause, namespace: str, labels: Mapping[str, str]) -> bool:
+    namespaces, selector = clause
+    return (namespaces is None or namespace in namespaces) and selector.matches(labels)
+
+
+def _shared_score(slot: AffinitySlot, fact: Fact, view: ClusterView) -> int:
+    counts = view.pod_counts
+    values = dict(zip(slot.shared, fact.values, strict=True))
+    score = 0
+    for own in slot.preferred:
+        value = values.get(own.question.key)
+        if value is not None:
+            score += own.weight * counts.count(own.question).of_value(value)
+    for term, weight in slot.existing_scored:
+        value = values.get(term.topology_key)
+        if value is not None:
+            score += weight * counts.having_term(term, value)
+    return score
+
+
+def _means_pod(term: PodTerm, pod: Pod, view: ClusterView) -> bool:
+    meta = pod.metadata
+    namespace = view.namespace(meta.namespace)
+    of_namespace = (namespace.metadata.labels if namespace is not None else None) or _NO_LABELS
+    return term.matches(meta.namespace, meta.labels or _NO_LABELS, of_namespace)
+
+
+def _pod_helps(
+    pod: Pod, near: Sequence[PodTerm], far: Sequence[PodTerm], change: ClusterEvent, view: ClusterView
+) -> bool:
+    old, new = change.old, change.new
+    if isinstance(new, Pod) and new.uid == pod.uid:
+        return True  # its labels: other pods may keep away from it no more
+
+    def is_near(other: object) -> bool:
+        return isinstance(other, Pod) and bool(near) and all(_means_pod(term, other, view) for term in near)
+
+    def is_far(other: object, term: PodTerm) -> bool:
+        return isinstance(other, Pod) and _means_pod(term, other, view)
+
+    if is_near(new) and not is_near(old):
+        return True
+    if any(is_far(old, term) and not is_far(new, term) for term in far):
+        return True
+    if new is not None or not isinstance(old, Pod):
+        return False
+    # With the last pod of its kind gone, the pod may be the first.
+    if is_near(old) and all(_means_pod(term, pod, view) for term in near):
+        return True
+    refusing = terms_of(pod_terms(old), Role.REQUIRED_ANTI_AFFINITY)
+    return any(_means_pod(term, pod, view) for term in refusing)
+
+
+def _node_helps(
+    pod: Pod, near: Sequence[PodTerm], far: Sequence[PodTerm], change: ClusterEvent, view: ClusterView
+) -> bool:
+    old, new = change.old, change.new
+    if not isinstance(new, Node):
+        return False
+    meaning = view.pod_counts.terms_meaning(pod.metadata.namespace, pod.metadata.labels or _NO_LABELS).terms
+    info = view.node_infos.get(new.name)
+    # A term whose label is gone from all nodes is still that of the pods on this one.
+    on_node = [term for term in info.pod_terms if _means_pod(term, pod, view)] if info is not None else []
+    refusing = terms_of((*meaning, *on_node), Role.REQUIRED_ANTI_AFFINITY)
+    keeping_away = {term.topology_key for term in (*far, *refusing)}
+    if not isinstance(old, Node):
+        return any(term.topology_key in new.labels for term in near) or not near or bool(far)
+    before, after = old.labels, new.labels
+    if any(after.get(term.topology_key) not in (None, before.get(term.topology_key)) for term in near):
+        return True
+    return any(before.get(key) not in (None, after.get(key)) for key in keeping_away)
+
+
+def check_arguments(hard_pod_affinity_weight: int, path: str) -> list[FieldError]:
+    """What is wrong with the arguments; `path` is that of the plugin's args, or "".
+
+    Source: ValidateInterPodAffinityArgs of pkg/scheduler/apis/config/validation v1.36.3.
+    """
+    if 0 <= hard_pod_affinity_weight <= 100:
+        return []
+    at = f"{path}.hardPodAffinityWeight" if path else "hardPodAffinityWeight"
+    return [invalid(at, hard_pod_affinity_weight, "not in valid range [0, 100]")]
