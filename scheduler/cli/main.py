@@ -26,6 +26,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "scheduler.cli.verdicts:verdicts",
         "Say what each plugin says about a pod on each node, and the scores.",
     ),
+    "config": ("scheduler.cli.config:config", "Check a configuration file, or show all settings."),
     "lint": ("scheduler.cli.lint:lint", "Find what is old or wrong in manifests, with line and field."),
     "convert": ("scheduler.cli.convert:convert", "Rewrite old manifests in resource.k8s.io/v1."),
     "cel": ("scheduler.cli.cel:cel", "Check and evaluate CEL device selectors."),

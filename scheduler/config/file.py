@@ -22,19 +22,13 @@ from pydantic_core import ErrorDetails
 from scheduler.config.fields import UPSTREAM, FieldsError, Section, suggestion
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, PluginArgs
 from scheduler.config.profiles import PluginConfig
-from scheduler.config.settings import API_VERSION, KIND, Config
+from scheduler.config.settings import API_VERSION, KIND, UPSTREAM_API_VERSION, UPSTREAM_FIELDS, UPSTREAM_KIND, Config
 from scheduler.config.words import parts_of, words
 from scheduler.lint.documents import Document, ManifestError, parse_documents
 from scheduler.lint.findings import Place
 from scheduler.lint.scheduler_config import CONFIG_GROUP, SERVED, modernize_config
 from scheduler.lint.view import View
 
-UPSTREAM_KIND: Final = "KubeSchedulerConfiguration"
-_UPSTREAM_FIELDS: Final = (
-    *("parallelism", "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling"),
-    *("percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds", "profiles", "extenders"),
-    "delayCacheUntilActive",
-)
 _HEAD: Final = ("apiVersion", "kind")
 _ZERO_DURATIONS: Final = ("0", "0s", "0m", "0h", "")
 
@@ -81,7 +75,7 @@ def parse_config(text: str, name: str) -> ConfigFile:
     except ManifestError as error:
         if "no Kubernetes object" not in error.problem:
             raise ConfigError(str(error)) from error
-        heads = ((API_VERSION, KIND), (f"{CONFIG_GROUP}/v1", UPSTREAM_KIND))
+        heads = ((API_VERSION, KIND), (UPSTREAM_API_VERSION, UPSTREAM_KIND))
         wanted = " or ".join(f"apiVersion: {version}, kind: {kind}" for version, kind in heads)
         raise ConfigError(f"{error.place}: a mapping is needed that begins with {wanted}") from error
     return _File(name).read(documents)
@@ -127,13 +121,13 @@ class _File:
         if document.kind == UPSTREAM_KIND and group == CONFIG_GROUP:
             if version != "v1" and version not in SERVED:
                 known = suggestion(
-                    document.api_version, [f"{CONFIG_GROUP}/v1", *(f"{CONFIG_GROUP}/{v}" for v in SERVED)]
+                    document.api_version, [UPSTREAM_API_VERSION, *(f"{CONFIG_GROUP}/{v}" for v in SERVED)]
                 )
                 self._problem(document.place(("apiVersion",), key=True), f"apiVersion: unknown version{known}")
         elif document.kind == KIND and document.api_version == API_VERSION:
             pass
         elif document.kind in (KIND, UPSTREAM_KIND):
-            wanted = API_VERSION if document.kind == KIND else f"{CONFIG_GROUP}/v1"
+            wanted = API_VERSION if document.kind == KIND else UPSTREAM_API_VERSION
             self._problem(document.place(("apiVersion",), key=True), f"apiVersion: input should be '{wanted}'")
         else:
             known = suggestion(document.kind, (KIND, UPSTREAM_KIND))
@@ -154,7 +148,7 @@ class _File:
     def _in_v1(self, document: Document) -> dict[str, Any]:
         """The fields of a KubeSchedulerConfiguration of any version, as v1 has them."""
         view = self._view = View(document)
-        if document.api_version != f"{CONFIG_GROUP}/v1":
+        if document.api_version != UPSTREAM_API_VERSION:
             modernize_config(view)
             for finding in view.findings:
                 advice = finding.converted or finding.fix
@@ -162,9 +156,9 @@ class _File:
                 lines = self._words if finding.converted else self._problems
                 lines.append((finding.place.line, finding.place.column, text))
         obj = _without_nulls(view.obj)
-        for key in [key for key in obj if key not in (*_HEAD, *_UPSTREAM_FIELDS)]:
+        for key in [key for key in obj if key not in (*_HEAD, *UPSTREAM_FIELDS)]:
             del obj[key]
-            if document.api_version == f"{CONFIG_GROUP}/v1":
+            if document.api_version == UPSTREAM_API_VERSION:
                 self._problem(document.place((key,), key=True), f"{key}: {_unknown_upstream(key)}")
         if obj.get("profiles") == []:
             del obj["profiles"]
@@ -207,7 +201,7 @@ def _unknown_upstream(key: str) -> str:
     ours = {info.alias for info in Config.model_fields.values()}
     if key in ours:
         return f"is no field of kube-scheduler's: put it into a second document (---), of kind {KIND}"
-    return f"unknown field{suggestion(key, _UPSTREAM_FIELDS)}"
+    return f"unknown field{suggestion(key, UPSTREAM_FIELDS)}"
 
 
 def _without_nulls(value: Any) -> Any:

@@ -32,6 +32,13 @@ from scheduler.validation.field_errors import FieldError, duplicate, invalid, re
 
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 KIND: Final = "DraSchedulerConfiguration"
+UPSTREAM_API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+UPSTREAM_KIND: Final = "KubeSchedulerConfiguration"
+UPSTREAM_FIELDS: Final = (
+    *("parallelism", "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling"),
+    *("percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds", "profiles", "extenders"),
+    "delayCacheUntilActive",
+)
 
 
 class Config(Section):

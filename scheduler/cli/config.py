@@ -1,0 +1,59 @@
+"""`dra-scheduler config`: check a configuration file, and show what is in force.
+
+Exit codes of `check`: 0 accepted, 1 refused, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def config() -> None:
+    """Check a configuration file, or show all settings."""
+
+
+@config.command()
+@click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
+def check(files: tuple[Path, ...]) -> None:
+    """Say what is wrong with FILE, and what in it has no effect.
+
+    FILE holds a KubeSchedulerConfiguration (older versions are brought to v1), a DraSchedulerConfiguration, or both,
+    separated by ---. Exits with 1 when `run` would refuse one.
+    """
+    from scheduler.config import ConfigError, read_config
+
+    is_refused = False
+    for file in files:
+        try:
+            found = read_config(file)
+        except ConfigError as error:
+            is_refused = True
+            click.echo("\n".join(f"error: {line}" for line in str(error).splitlines()))
+            continue
+        for line in found.words:
+            click.echo(f"note: {line}")
+        click.echo(f"{file}: accepted; schedules pods of {', '.join(found.config.scheduler_names)}")
+    if is_refused:
+        raise SystemExit(1)
+
+
+@config.command()
+@click.argument("file", required=False, type=_FILE, metavar="[FILE]")
+def show(file: Path | None) -> None:
+    """Print the settings of FILE with all defaults filled in, of none the defaults alone.
+
+    What is printed is YAML that `run --config` accepts and that sets the same.
+    """
+    from scheduler.config import Config, ConfigError, read_config
+    from scheduler.config.shown import shown
+
+    try:
+        settings = read_config(file).config if file is not None else Config()
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(shown(settings), nl=False)
