@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from allocator import Features
 from scheduler.config.profiles import profile_plugins
 from scheduler.core.inputs import Input, PodObserved
-from scheduler.core.machine import Machine
+from scheduler.core.machine import KINDS, Machine
 from scheduler.framework.api import Profile
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
@@ -62,8 +62,8 @@ class Cases:
     """Reads cases and answers them, each by itself."""
 
     def __init__(self) -> None:
-        codec = self._codec = Codec()
-        self._kinds: Final = {**{kind.name: kind for kind in codec.kinds}, **codec.for_plugins}
+        codec = self._codec = Codec(reads=KINDS)
+        self._kinds: Final = {kind.name: kind for kind in codec.kinds}
         self._runners: Final[dict[bytes, Runner]] = {}
 
     def answer(self, case: Any) -> dict[str, Any]:
