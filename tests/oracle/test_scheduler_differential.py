@@ -12,7 +12,7 @@ from tests.plugins.differential import run
 from tests.plugins.recorded_cases import expected, recorded
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(1800)]  # the first to run builds
-ALLOWED = {"equal", "missing", "nominated"}
+ALLOWED = {"equal", "missing"}
 
 
 def test_random_pods_get_kube_schedulers_answers(oracle: Oracle) -> None:  # noqa: F811
