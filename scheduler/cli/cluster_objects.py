@@ -27,6 +27,14 @@ _PATHS: Final[Mapping[str, str]] = {
 _MORE_PATHS: Final[Mapping[str, str]] = {
     "Namespace": "/api/v1/namespaces",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "PersistentVolume": "/api/v1/persistentvolumes",
+    "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
+    "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+    "CSINode": "/apis/storage.k8s.io/v1/csinodes",
+    "CSIDriver": "/apis/storage.k8s.io/v1/csidrivers",
+    "CSIStorageCapacity": "/apis/storage.k8s.io/v1/csistoragecapacities",
+    "VolumeAttachment": "/apis/storage.k8s.io/v1/volumeattachments",
+    "Service": "/api/v1/services",
     "Pod": "/api/v1/pods",
 }
 _PAGE: Final = 500
@@ -42,7 +50,7 @@ def read_cluster(
     """The objects lint compares with, and the API server's feature gates, empty where it does not show them.
 
     Args:
-        is_whole: All that the scheduler looks at: pods, namespaces and priority classes as well.
+        is_whole: All that the scheduler looks at: pods, namespaces, priority classes, volumes and services as well.
 
     Raises:
         ClusterReadError: No connection, or a list was refused.

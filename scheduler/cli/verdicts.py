@@ -1,28 +1,81 @@
 """`dra-scheduler verdicts`: what every plugin says about a pod on every node.
 
-Not here: the answers (`scheduler.offline`).
+Not here: the answers (`scheduler.offline`), reading files (`manifests`).
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from scheduler.cli.input_size import size_option
+from scheduler.cli.options import cluster_options, output_option
+from scheduler.cli.tables import print_document, print_table
+
+if TYPE_CHECKING:
+    from scheduler.offline import Given
+    from scheduler.offline.every_node import Answer
+
+_ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
 
 
 @click.command()
 @click.option("--jsonl", is_flag=True, help="Read cases from standard input, one a line; answer each with a line.")
-def verdicts(*, jsonl: bool) -> None:
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, allow_dash=True),
+    help="Manifests or dumps, or a folder of them (repeatable; - is stdin).",
+)
+@click.option("--pod", help="The pod to ask about, NAME or NAMESPACE/NAME.")
+@cluster_options("Read this cluster's objects too.")
+@output_option("table", "json", "yaml")
+@size_option
+@click.pass_context
+def verdicts(
+    ctx: click.Context,
+    *,
+    jsonl: bool,
+    files: tuple[str, ...],
+    pod: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    output: str,
+) -> None:
     """Print what each plugin says about a pod on each node, and the scores of the nodes that fit.
 
-    With --jsonl, a case is {"name", "cluster": {"nodes": […], "pods": […], …}, "pod", "config"}. The answer has the
+    The files should hold all that the scheduler looks at: Nodes, pods that run, volumes and claims, and the pod.
+    Nothing is decided or written: a pod that runs is asked about as if it waited.
+
+    \b
+    dra-scheduler verdicts -f manifests/ --pod team/web-0
+    dra-scheduler verdicts --kubeconfig ~/.kube/config --pod team/web-0
+
+    With --jsonl, a case is {"name", "cluster": {"nodes": […], "pods": […], …}, "pod", "config"}; the answer has the
     verdicts of PreEnqueue and PreFilter, each node's verdict and weighted scores, the nodes the pod may go to, and the
     message that a person would read. A case that cannot be answered gets an "error".
+
+    Exit codes: 0 a node fits, 1 none does or an object is broken, 2 wrong use.
     """
-    if not jsonl:
-        raise click.UsageError("say --jsonl, and give cases on standard input")
-    _answer_lines()
+    if jsonl:
+        if files or pod or kubeconfig:
+            raise click.UsageError("--jsonl reads standard input; leave the other options out")
+        _answer_lines()
+        return
+    if pod is None:
+        raise click.UsageError("say which pod: --pod NAME or NAMESPACE/NAME")
+    if not files and kubeconfig is None:
+        raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
+    if context and kubeconfig is None:
+        raise click.UsageError("--context needs --kubeconfig")
+    ctx.exit(_ask(_read(files, kubeconfig, context), pod, output))
 
 
 def _answer_lines() -> None:
@@ -47,3 +100,92 @@ def _answer_lines() -> None:
             reply = {"name": name, "error": f"{type(error).__name__}: {error}"}
         sys.stdout.buffer.write(orjson.dumps(reply) + b"\n")
         sys.stdout.buffer.flush()
+
+
+def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> list[Given]:
+    """The cluster's objects, then those of the files."""
+    from scheduler.cli.manifests import open_manifests
+    from scheduler.offline import Given
+
+    given = [Given(str(one.place()), one.obj) for one in open_manifests([*_in_folders(files)])]
+    if kubeconfig is not None:
+        from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
+
+        try:
+            listed, _ = read_cluster(kubeconfig, context, is_whole=True)
+        except ClusterReadError as error:
+            raise click.ClickException(str(error)) from None
+        given = [*(Given(kubeconfig, obj) for obj in listed), *given]
+    return given
+
+
+def _in_folders(paths: Sequence[str]) -> Iterator[str]:
+    """Files, and those of folders in the order of their names; folders inside are left alone, as kubectl does."""
+    for path in paths:
+        if path == "-" or not Path(path).is_dir():
+            yield path
+            continue
+        found = sorted(str(one) for one in Path(path).iterdir() if one.suffix in _ENDINGS and one.is_file())
+        if not found:
+            raise click.ClickException(f"{path}: no file in it ends in .yaml, .yml or .json")
+        yield from found
+
+
+def _ask(given: Sequence[Given], pod: str, output: str) -> int:
+    """Print the answer; the exit code."""
+    from allocator import Features
+    from scheduler.offline import OfflineCluster
+    from scheduler.offline.cases import as_json
+    from scheduler.offline.one_pod import ask_every_node
+
+    cluster = OfflineCluster(time.time_ns() // 1_000_000)
+    loaded = cluster.load(given)
+    obj = _find(cluster.pods(), pod)
+    if obj is None:
+        refused = [f"; {problem}" for problem in loaded.problems if problem.pod and pod in _names(*problem.pod)]
+        known = sorted(f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in cluster.pods())
+        raise click.ClickException(f"no pod is named {pod}{''.join(refused)}; known: {', '.join(known) or 'none'}")
+    asked = ask_every_node(cluster, obj, features=Features())
+    for problem in (*map(str, loaded.problems), *asked.broken):
+        click.echo(f"warning: {problem}", err=True)
+    for note in loaded.notes:
+        click.echo(f"note: {note}", err=True)
+    if obj["spec"].get("nodeName"):
+        click.echo(f"note: the pod has a node, {obj['spec']['nodeName']}: answered as if it waited", err=True)
+    answer = asked.answer
+    if answer is None:
+        return 1
+    if output == "table":
+        _print_table(answer)
+    else:
+        print_document({"name": pod, **as_json(answer)}, output)
+    return 0 if answer.choices and not loaded.problems and not asked.broken else 1
+
+
+def _names(namespace: str, name: str) -> tuple[str, str]:
+    return name, f"{namespace}/{name}"
+
+
+def _find(pods: Sequence[Mapping[str, Any]], wanted: str) -> Mapping[str, Any] | None:
+    found = [one for one in pods if wanted in _names(one["metadata"]["namespace"], one["metadata"]["name"])]
+    if len(found) > 1:
+        raise click.ClickException(f"several pods are named {wanted}; say NAMESPACE/{wanted}")
+    return found[0] if found else None
+
+
+def _print_table(answer: Answer) -> None:
+    """Nodes that fit, the best first, then the others by name; then the message."""
+    totals, choices = answer.totals, answer.choices
+    rows = []
+    for name in sorted(answer.nodes, key=lambda name: (name not in choices, -totals.get(name, -1), name)):
+        status = answer.nodes[name]
+        if status.is_success:
+            scores = ", ".join(f"{plugin} {score}" for plugin, score in sorted(answer.scores.get(name, {}).items()))
+            word = "best" if name in choices else "fits"
+            rows.append((name, word, "", str(totals.get(name, "")), scores))
+        else:
+            rows.append((name, status.code.value, status.plugin, "", status.message))
+    if rows:
+        print_table(("NODE", "VERDICT", "PLUGIN", "SCORE", "WHY"), rows)
+    if answer.message:
+        click.echo(answer.message)

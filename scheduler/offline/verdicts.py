@@ -14,7 +14,6 @@ Not here: why a node does not fit (`reasons`), objects (`cluster`).
 from __future__ import annotations
 
 import itertools
-import json
 import uuid
 from collections import deque
 from collections.abc import Collection, Mapping
@@ -30,9 +29,8 @@ from scheduler.core.inputs import (
 )
 from scheduler.core.machine import KINDS, Machine
 from scheduler.core.settings import CoreSettings
-from scheduler.embedded.kinds.catalog import CLAIM, DEVICE_CLASS, NAMESPACE, NODE, POD, SLICE, TAINT_RULE
-from scheduler.embedded.server.statuses import qualified
-from scheduler.embedded.server.store import ChangeType, Stored
+from scheduler.embedded.kinds.catalog import CLAIM, POD
+from scheduler.embedded.server.store import ChangeType
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import (
     Decision,
@@ -40,12 +38,12 @@ from scheduler.framework.decisions import (
 )
 from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import answer_of, encode_decision
-from scheduler.kube.plugin_kinds import PLUGIN_KINDS
 from scheduler.kube.requests import classify
-from scheduler.kube.watched_kind import Broken, WatchedKind
+from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
 from scheduler.model.keys import ObjectKey
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.cluster import Obj, OfflineCluster
+from scheduler.offline.observing import observe_all, unreadable, watched_kinds
 from scheduler.plugins import default_plugins
 
 _HORIZON_MS: Final = 12_000
@@ -162,47 +160,27 @@ class _Run:
         self.answers = answers
         self._asked = asked
         self._machine = answers.machine
-        codec = self._codec = Codec(reads=KINDS)
-        self._kinds: Mapping[str, WatchedKind] = {
-            # Pods last: none waits for its claims, so they are tried in their own order.
-            NODE.kind_id: codec.nodes,
-            NAMESPACE.kind_id: codec.namespaces,
-            SLICE.kind_id: codec.slices,
-            DEVICE_CLASS.kind_id: codec.classes,
-            TAINT_RULE.kind_id: codec.taint_rules,
-            CLAIM.kind_id: codec.claims,
-            **{qualified(kind.group, kind.plural): codec.for_plugins[kind.name] for kind in PLUGIN_KINDS},
-            POD.kind_id: codec.pods,
-        }
+        self._codec = Codec(reads=KINDS)
+        self._kinds = watched_kinds(cluster, self._codec)
         self._inbox: deque[Input] = deque()
 
     def start(self) -> None:
         """Let the machine observe everything there is."""
-        for kind_id, kind in self._kinds.items():
-            for stored in self._cluster.api.store.listed(kind_id) if kind is not self._codec.pods else self._pods():
-                self._observe(kind, stored)
-        for index, group in enumerate(self._cluster.loaded.pod_groups):
-            metadata = {**(group.get("metadata") or {}), "resourceVersion": str(index + 1)}
-            metadata.setdefault("uid", f"pod-group-{index}")
-            metadata.setdefault("namespace", "default")
-            self._decode(self._codec.pod_groups, json.dumps({**group, "metadata": metadata}).encode())
+        for kind, seen in observe_all(self._cluster, self._codec, self._left_out()):
+            self._take(kind, seen)
         self._cluster.changes.clear()
         self._inbox.extend(RelistFinished(kind) for kind in sorted(KINDS))
 
-    def _pods(self) -> list[Stored]:
-        """Pods that wait and are not asked about are left out: they would be tried too."""
+    def _left_out(self) -> set[str]:
+        """Pods that wait and are not asked about: they would be tried too."""
         pods = self._cluster.stored_pods()
-        return [pod for pod in pods if pod.obj["spec"].get("nodeName") or pod.uid in self._asked]
+        return {pod.uid for pod in pods if not pod.obj["spec"].get("nodeName") and pod.uid not in self._asked}
 
-    def _observe(self, kind: WatchedKind, stored: Stored) -> None:
-        self._decode(kind, stored.body)
-
-    def _decode(self, kind: WatchedKind, body: bytes) -> None:
-        decoded = kind.decode_object(body)
-        if isinstance(decoded, Broken):
-            self.answers.broken.append(f"{kind.name} {decoded.name} cannot be read: {decoded.reason}")
+    def _take(self, kind: WatchedKind, seen: Seen | Broken) -> None:
+        if isinstance(seen, Broken):
+            self.answers.broken.append(unreadable(kind, seen))
         else:
-            self._inbox.append(decoded.input)
+            self._inbox.append(seen.input)
 
     def until(self, end_ms: int) -> None:
         """Handle what is due up to a time."""
@@ -234,7 +212,7 @@ class _Run:
                     name = ObjectKey(change.current.namespace, change.current.name)
                     self._inbox.append(kind.deleted(name, change.current.uid, change.revision))
                 else:
-                    self._observe(kind, change.current)
+                    self._take(kind, kind.decode_object(change.current.body))
             self._inbox.append(answer_of(decision, request, classify(code, body), self._codec))
 
     # -- verdicts ----------------------------------------------------------------------------------

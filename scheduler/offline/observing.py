@@ -1,0 +1,45 @@
+"""The objects of an offline cluster, as a machine observes them.
+
+Not here: the objects (`cluster`), what the machine makes of them (`verdicts`, `every_node`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+
+from scheduler.embedded.server.store import Stored
+from scheduler.kube.codec import Codec
+from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
+from scheduler.offline.cluster import OfflineCluster
+
+
+def watched_kinds(cluster: OfflineCluster, codec: Codec) -> dict[str, WatchedKind]:
+    """By the name under which they are stored; pods last, so that none waits for what is observed after it."""
+    stored = {kind.kind: kind.kind_id for kind in cluster.api.registry.kinds}
+    return {stored[kind.name]: kind for kind in codec.kinds if kind.name in stored}
+
+
+def observe_all(
+    cluster: OfflineCluster, codec: Codec, left_out: Collection[str]
+) -> Iterator[tuple[WatchedKind, Seen | Broken]]:
+    """Every object there is, decoded.
+
+    Args:
+        left_out: Uids of pods that are not observed.
+    """
+    for kind_id, kind in watched_kinds(cluster, codec).items():
+        listed: list[Stored] = cluster.stored_pods() if kind is codec.pods else list(cluster.api.store.listed(kind_id))
+        for stored in listed:
+            if stored.uid not in left_out:
+                yield kind, kind.decode_object(stored.body)
+    for index, group in enumerate(cluster.loaded.pod_groups):
+        metadata = {**(group.get("metadata") or {}), "resourceVersion": str(index + 1)}
+        metadata.setdefault("uid", f"pod-group-{index}")
+        metadata.setdefault("namespace", "default")
+        yield codec.pod_groups, codec.pod_groups.decode_object(json.dumps({**group, "metadata": metadata}).encode())
+
+
+def unreadable(kind: WatchedKind, broken: Broken) -> str:
+    """What a person is told of an object that was left out."""
+    return f"{kind.name} {broken.name} cannot be read: {broken.reason}"
