@@ -169,7 +169,7 @@ class Feasibility:
         fit = record.fits.get(preferred) if preferred else None
         takes_preferred = fit is not None and verdicts.of(fit.facts) is SUCCESS
         fits = sum(group.fits for group in passing)
-        if not takes_preferred and not self._is_enough(asked, record, fits):
+        if not takes_preferred and not self._is_enough(asked, record, verdicts, fits):
             return Unfinished(NodeVerdicts(record, verdicts).reasons())
         if self._settings.is_paranoid:
             self._compare(asked, record)
@@ -205,10 +205,12 @@ class Feasibility:
                 else:
                     record.changed.pop(name, None)
 
-    def _is_enough(self, asked: Question, record: ShapeRecord, fits: int) -> bool:
+    def _is_enough(self, asked: Question, record: ShapeRecord, verdicts: FactVerdicts, fits: int) -> bool:
         """Whether no more nodes must be looked at, when `fits` are known to fit."""
-        if fits >= self._settings.feasible_nodes_enough or not record.has_unknown:
+        if fits >= self._settings.feasible_nodes_enough:
             return True
+        if not record.has_unknown:
+            return not verdicts.reopened(record)
         # The possible nodes are at the front. If the next node is not one of them, all of them have been looked at.
         possible = asked.possible_nodes
         return possible is not None and fits > 0 and not (record.changed and next(iter(record.changed)) in possible)
@@ -228,7 +230,7 @@ class Feasibility:
         status = SUCCESS
         while self.filter_calls < last and cycle.steps_left > 0 and status.code not in _ENDS_LOOKING:
             fits = known + len(found)
-            if fits >= enough or (possible is not None and self._is_enough(asked, record, fits)):
+            if fits >= enough or (possible is not None and self._is_enough(asked, record, verdicts, fits)):
                 break
             name = next(unknown, None)
             if name is None:

@@ -74,3 +74,25 @@ def test_equal_inputs_give_equal_decisions_in_parts_too():
         spent_by_tick(rig)
         decided.append([repr(one).replace("uid", "") for one in rig.decided])
     assert decided[0] == decided[1]
+
+
+def test_nodes_whose_facts_have_come_to_pass_are_looked_at_however_many_ticks_that_takes():
+    """The tick's only look went to the node that had changed; those that were set aside were taken for unfit."""
+    rig = Rig(*default_plugins(), filter_calls_per_tick=1)
+    zone = "topology.kubernetes.io/zone"
+    rig.add_nodes("cordoned-1", unschedulable=True, labels={zone: "1"})
+    rig.add_nodes("open-1", labels={zone: "1"})
+    rig.add_nodes("cordoned-2", unschedulable=True, labels={zone: "2"})
+    rig.add_pod("other", node="cordoned-1", labels={"app": "a"})
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": zone,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+    rig.add_pod("p", labels={"app": "a"}, topologySpreadConstraints=[constraint])
+    rig.settle()
+    assert rig.node_of("p") is None
+    rig.server.delete_pod(PodKey("default", "other"))
+    rig.settle()
+    assert rig.node_of("p") == "open-1"

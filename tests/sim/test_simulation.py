@@ -11,6 +11,7 @@ import pytest
 
 from scheduler.core.claim_writes import ClaimWrites
 from tests.sim.mutants import MUTANTS, Mutant, notice
+from tests.sim.placement import PlacementWorld
 from tests.sim.world import Conditions, World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +28,12 @@ def run(seed: int, conditions: Conditions | None = None) -> World:
 
 def test_no_device_twice_no_pod_lost(seed: int) -> None:
     run(seed)
+
+
+@pytest.mark.parametrize("number", range(int(os.environ.get("SIM_PLACEMENTS", "20"))))
+def test_pods_that_stand_in_each_others_way(number: int) -> None:
+    """Ports, labels, spread, affinity and requests: after each change, nothing that could run stays pending."""
+    PlacementWorld(number).run()
 
 
 def test_two_processes_of_one_name(seed: int) -> None:
