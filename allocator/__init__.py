@@ -14,13 +14,14 @@ To be read in this order, in which no module imports a later one:
   searching  constraints, counters, shares; problem; matching, bounds, counter_bounds, share_bounds (what cuts);
              census, picked, search_state, choices, search
   clusters   paused_searches, remembered_plans, offers, inventory; prefilter (nodes not worth asking about)
-  calls      question, result, remembered, explain, allocate
+  calls      question, result, remembered, explain, allocate, class_usage
 
 overdrawn and vanished look at what is allocated already, for others.
 """
 
 from allocator.allocate import allocate, allocate_in_parts, explain
 from allocator.census import Stage
+from allocator.class_usage import ClassUsage, class_usage
 from allocator.decode import decode_slice
 from allocator.decode_claims import claim_spec_text, decode_allocation, decode_claim_spec, decode_class
 from allocator.decode_node_selector import decode_node_selector
@@ -74,6 +75,7 @@ __all__ = [
     "BudgetExhausted",
     "Claim",
     "ClaimSpec",
+    "ClassUsage",
     "DecodeError",
     "Device",
     "DeviceClass",
@@ -105,6 +107,7 @@ __all__ = [
     "candidate_nodes",
     "check_node_selector",
     "claim_spec_text",
+    "class_usage",
     "decode_allocation",
     "decode_claim_spec",
     "decode_class",

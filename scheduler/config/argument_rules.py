@@ -10,16 +10,13 @@ Source: pkg/scheduler/apis/config/validation/validation_pluginargs.go v1.36.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from scheduler.config.plugin_args import PluginArgs, plugin_fields, with_defaults
 from scheduler.plugins import ROW_BY_NAME
 from scheduler.validation.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from scheduler.validation.names import check_text, label_key
-
-_STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
-_SCORE_MAX: Final = 10
 
 
 def argument_errors(name: str, args: PluginArgs) -> list[FieldError]:
@@ -47,56 +44,6 @@ def _default_preemption(args: Mapping[str, Any]) -> Iterator[FieldError]:
 def _inter_pod_affinity(args: Mapping[str, Any]) -> Iterator[FieldError]:
     if not 0 <= args["hardPodAffinityWeight"] <= 100:
         yield invalid("hardPodAffinityWeight", args["hardPodAffinityWeight"], "not in valid range [0, 100]")
-
-
-def _node_resources_fit(args: Mapping[str, Any]) -> Iterator[FieldError]:
-    for index, name in enumerate(args["ignoredResources"]):
-        yield from check_text(label_key, name, f"ignoredResources[{index}]")
-    for index, group in enumerate(args["ignoredResourceGroups"]):
-        path = f"ignoredResourceGroups[{index}]"
-        if "/" in group:
-            yield invalid(path, group, "resource group name can't contain '/'")
-        yield from check_text(label_key, group, path)
-    strategy = args["scoringStrategy"]
-    if strategy["type"] not in _STRATEGIES:
-        yield not_supported("scoringStrategy.type", strategy["type"], _STRATEGIES)
-    for index, resource in enumerate(strategy["resources"]):
-        if not 0 < resource["weight"] <= 100:
-            text = f"resource weight of {resource['name']} not in valid range (0, 100]"
-            yield invalid(f"scoringStrategy.resources[{index}].weight", resource["weight"], text)
-    ratio = strategy.get("requestedToCapacityRatio")
-    path = "scoringStrategy.requestedToCapacityRatio"
-    if strategy["type"] == "RequestedToCapacityRatio":
-        if ratio is None:
-            yield required(path, "must be specified when type is RequestedToCapacityRatio")
-        else:
-            yield from _shape(ratio["shape"], f"{path}.shape")
-    elif ratio is not None:
-        yield forbidden(path, "must be nil when type is not RequestedToCapacityRatio")
-
-
-def _shape(points: Sequence[Mapping[str, int]], path: str) -> Iterator[FieldError]:
-    if not points:
-        yield required(path, "at least one point must be specified")
-    for index in range(1, len(points)):
-        if points[index - 1]["utilization"] >= points[index]["utilization"]:
-            text = "values must be sorted in increasing order"
-            yield invalid(f"{path}[{index}].utilization", points[index]["utilization"], text)
-            break
-    for index, point in enumerate(points):
-        for field, largest in (("utilization", 100), ("score", _SCORE_MAX)):
-            if not 0 <= point[field] <= largest:
-                yield invalid(f"{path}[{index}].{field}", point[field], f"not in valid range [0, {largest}]")
-
-
-def _balanced_allocation(args: Mapping[str, Any]) -> Iterator[FieldError]:
-    seen = set()
-    for index, resource in enumerate(args["resources"]):
-        if resource["name"] in seen:
-            yield duplicate(f"resources[{index}].name", resource["name"])
-        seen.add(resource["name"])
-        if resource["weight"] != 1:
-            yield invalid(f"resources[{index}].weight", resource["weight"], "must be 1")
 
 
 def _pod_topology_spread(args: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -139,8 +86,6 @@ def _volume_binding(args: Mapping[str, Any]) -> Iterator[FieldError]:
 _RULES: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[FieldError]]]] = {
     "DefaultPreemption": _default_preemption,
     "InterPodAffinity": _inter_pod_affinity,
-    "NodeResourcesBalancedAllocation": _balanced_allocation,
-    "NodeResourcesFit": _node_resources_fit,
     "PodTopologySpread": _pod_topology_spread,
     "VolumeBinding": _volume_binding,
 }

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from scheduler.config.fields import Seconds, Section
 from scheduler.plugins import ROW_BY_NAME
+from scheduler.plugins.scoring_strategies import ScoringStrategy
 
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -135,18 +136,20 @@ class VolumeBindingArgs(PluginArgs):
 
 
 class DynamicResourcesArgs(PluginArgs):
-    """Upstream's, and `searchSteps`.
+    """Upstream's, `searchSteps` and `scoringStrategy`.
 
     Attributes:
         binding_timeout: How long to wait for binding conditions.
         filter_timeout: Has no effect: `search_steps` is in its place.
         search_steps: Largest search per pod and node, in (request, device) trials. A count, so that the same cluster
             gives the same answer on a slow machine.
+        scoring_strategy: As NodeResourcesFit's, of device classes (`CLASS`) and capacities (`CLASS/CAPACITY`).
     """
 
     binding_timeout: Annotated[Seconds, Field(ge=1)] = 600.0
     filter_timeout: Annotated[Seconds, Field(ge=0)] | None = None
     search_steps: Annotated[int, Field(ge=1)] = 200_000
+    scoring_strategy: ScoringStrategyArgs | None = None
 
 
 ARGS_BY_PLUGIN: Final[Mapping[str, type[PluginArgs]]] = {
@@ -171,17 +174,19 @@ def with_defaults(args: PluginArgs) -> dict[str, Any]:
         by_alias=True, exclude_none=True, exclude={"api_version", "kind"}, mode="json"
     )
     if isinstance(args, NodeResourcesBalancedAllocationArgs):
-        values["resources"] = _weighted(values["resources"])
+        values["resources"] = _weighted(values["resources"] or _DEFAULT_RESOURCES)
     if isinstance(args, NodeResourcesFitArgs):
         strategy = values.setdefault("scoringStrategy", {"type": "LeastAllocated", "resources": []})
-        strategy["resources"] = _weighted(strategy["resources"])
+        strategy["resources"] = _weighted(strategy["resources"] or _DEFAULT_RESOURCES)
+    if isinstance(args, DynamicResourcesArgs) and args.scoring_strategy is not None:
+        values["scoringStrategy"]["resources"] = _weighted(values["scoringStrategy"]["resources"])
     if isinstance(args, PodTopologySpreadArgs):
         values["defaultingType"] = values["defaultingType"] or "System"
     return values
 
 
 def _weighted(resources: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**one, "weight": one["weight"] or 1} for one in resources or _DEFAULT_RESOURCES]
+    return [{**one, "weight": one["weight"] or 1} for one in resources]
 
 
 def plugin_fields(name: str, args: PluginArgs) -> dict[str, Any]:
@@ -190,7 +195,10 @@ def plugin_fields(name: str, args: PluginArgs) -> dict[str, Any]:
     if build is None:
         return {}
     if isinstance(args, DynamicResourcesArgs):
-        return {"budget_steps": args.search_steps, "binding_timeout_ms": int(args.binding_timeout * 1000)}
+        fields = {"budget_steps": args.search_steps, "binding_timeout_ms": int(args.binding_timeout * 1000)}
+        if args.scoring_strategy is None:
+            return fields
+        return {**fields, "scoring_strategy": msgspec.convert(with_defaults(args)["scoringStrategy"], ScoringStrategy)}
     values, types = with_defaults(args), get_type_hints(build)
     aliases = {field: str(info.alias) for field, info in type(args).model_fields.items()}
     return {

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from scheduler.framework.api import Plugin
 from scheduler.model.label_selectors import TextSelector
-from scheduler.plugins import node_affinity
+from scheduler.plugins import dynamic_resources, node_affinity, node_resources_balanced_allocation, node_resources_fit
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
@@ -67,7 +67,13 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
     Row("TaintToleration", "filter preScore score", TaintToleration, weight=3),
     Row("NodeAffinity", "preFilter filter preScore score", NodeAffinity, 2, node_affinity.argument_errors),
     Row("NodePorts", "preFilter filter", NodePorts),
-    Row("NodeResourcesFit", "preFilter filter preScore score placementScore", NodeResourcesFit, weight=1),
+    Row(
+        "NodeResourcesFit",
+        "preFilter filter preScore score placementScore",
+        NodeResourcesFit,
+        1,
+        node_resources_fit.argument_errors,
+    ),
     Row("VolumeRestrictions", "preFilter filter"),
     Row("NodeVolumeLimits", "preFilter filter"),
     Row("VolumeBinding", "preFilter filter reserve preBind preScore score", weight=1),
@@ -78,10 +84,17 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
         "DynamicResources",
         "preEnqueue preFilter filter postFilter score reserve preBind",
         DynamicResources,
-        weight=2,
+        2,
+        dynamic_resources.argument_errors,
     ),
     Row("DefaultPreemption", "preEnqueue postFilter"),
-    Row("NodeResourcesBalancedAllocation", "preScore score", NodeResourcesBalancedAllocation, weight=1),
+    Row(
+        "NodeResourcesBalancedAllocation",
+        "preScore score",
+        NodeResourcesBalancedAllocation,
+        1,
+        node_resources_balanced_allocation.argument_errors,
+    ),
     Row("ImageLocality", "score", ImageLocality, weight=1),
     Row("DefaultBinder", "bind"),
     Row("NodeDeclaredFeatures", "preFilter filter", NodeDeclaredFeatures),

@@ -58,6 +58,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.plugins.dynamic_resources.binding_wait import await_binding_conditions, broken_off
 from scheduler.plugins.dynamic_resources.deallocation import REASON_UNAVAILABLE, free_a_claim
+from scheduler.plugins.dynamic_resources.fullness import fullness, has_alternatives, strategy_argument_errors
 from scheduler.plugins.dynamic_resources.hints import WAKES_ON, concerned_pods, hint_for
 from scheduler.plugins.dynamic_resources.node_allocatable import (
     note_to_take_back,
@@ -83,7 +84,9 @@ from scheduler.plugins.dynamic_resources.pre_bind import (
 )
 from scheduler.plugins.dynamic_resources.pre_filter import gather_claims
 from scheduler.plugins.dynamic_resources.reserved import Reserved
-from scheduler.plugins.normalize import normalize
+from scheduler.plugins.normalize import NODE_SCORE_MAX, normalize
+from scheduler.plugins.scoring_strategies import ScoringStrategy
+from scheduler.validation.field_errors import FieldError
 
 NAME: Final = "DynamicResources"
 
@@ -96,11 +99,14 @@ class DynamicResources:
         budget_steps: Largest number of (request, device) trials per node and attempt; the place of `filterTimeout`.
         binding_timeout_ms: How long a claim may take to meet its binding conditions (`bindingTimeout`), >= 1,000.
         slices: The option `--slices`, "" without it; named in the refusal of a node.
+        scoring_strategy: How full nodes of the pod's devices may be; resources are device classes (`CLASS`) and
+            capacities of their devices (`CLASS/CAPACITY`). None: nodes are scored by the pod's alternatives alone.
     """
 
     budget_steps: int = 200_000
     binding_timeout_ms: int = 600_000
     slices: str = ""
+    scoring_strategy: ScoringStrategy | None = None
     weight: int = 2
     name: str = NAME
     wakes_on: tuple[tuple[Resource, Action], ...] = WAKES_ON
@@ -186,27 +192,34 @@ class DynamicResources:
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
         claims = cycle.find(PodClaims)
-        if claims is None or not view.features.prioritized_list:
+        if claims is None:
             return SKIP
-        has_alternatives = any(request.first_available for claim in claims.wanted for request in claim.spec.requests)
-        return SUCCESS if has_alternatives else SKIP
+        return SUCCESS if self.scoring_strategy is not None or has_alternatives(claims, view) else SKIP
 
     def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
-        """How much the user prefers the alternatives this node would give; >= 0, 8 for a single first choice."""
+        """How much the user prefers the alternatives this node would give; >= 0, 8 for a single first choice.
+
+        With a strategy: its score, 0..100, which decides between nodes whose alternatives are equally good.
+        """
         search = cycle.get(NodeSearch)
         found = search.found_on(node, view)
         if found is None:
             return 0
         claims = search.claims
         fresh = zip(claims.wanted, found, strict=False)  # the special claim has no alternatives
-        return sum(preference(claim.spec, allocation) for claim, allocation in fresh) + sum(
+        preferred = sum(preference(claim.spec, allocation) for claim, allocation in fresh) + sum(
             preference(claim.spec, claim.allocation)
             for claim in claims.claims
             if claim.allocation is not None and claim.spec is not None
         )
+        if self.scoring_strategy is None:
+            return preferred
+        return preferred * (NODE_SCORE_MAX + 1) + fullness(self.scoring_strategy, node, view, found)
 
     def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
-        normalize(scores)
+        # The score of a strategy means something by itself, as NodeResourcesFit's.
+        if max(scores.values(), default=0) > NODE_SCORE_MAX or self.scoring_strategy is None:
+            normalize(scores)
 
     def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
         search = cycle.find(NodeSearch)
@@ -320,6 +333,11 @@ class DynamicResources:
         if not view.features.device_binding_and_status:
             return PRE_BIND_DONE
         return await_binding_conditions(stored, cycle, node, timeout_ms=self.binding_timeout_ms)
+
+
+def argument_errors(plugin: DynamicResources) -> list[FieldError]:
+    """What is wrong with the plugin's arguments, by paths within them."""
+    return strategy_argument_errors(plugin.scoring_strategy)
 
 
 def _not_found(refusal: Status) -> ReserveResult:

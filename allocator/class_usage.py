@@ -1,0 +1,108 @@
+"""How much of a device class a node has, and how much of that is held: for scores, not for verdicts.
+
+A device counts where a claim could be given it at all (its selectors match, whatever its taints are). One of which a
+share is held counts as held, as a device; of its capacity only what the shares consume.
+
+Cost: for devices O(pools of the node); for a capacity O(devices of the class on the node). The class's selectors are
+answered once for each device, whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from allocator.decode_claims import decode_claim_spec
+from allocator.features import Features
+from allocator.in_use import InUse
+from allocator.inventory import Inventory
+from allocator.masks import positions_of
+from allocator.model import ClaimSpec, DeviceId, DeviceResult, NodeView
+from allocator.pools import NOTHING_HELD, HeldDevices, PoolView
+
+
+class ClassUsage(NamedTuple):
+    """In one unit: all there is, what is held, and what is about to be taken."""
+
+    total: int
+    used: int
+    taken: int
+
+
+NO_USAGE: Final = ClassUsage(0, 0, 0)
+
+
+def class_usage(
+    resource: str,
+    node: NodeView,
+    *,
+    inventory: Inventory,
+    in_use: InUse,
+    features: Features,
+    taken: Mapping[DeviceId, DeviceResult],
+) -> ClassUsage:
+    """What a node has of `resource`.
+
+    Args:
+        resource: The name of a DeviceClass, for devices; or `CLASS/CAPACITY`, for a capacity of them by the name under
+            which it is published.
+        taken: Devices that are about to be taken there, and are not in use.
+
+    Raises:
+        AllocationError: a slice's node selector cannot be parsed.
+        PausedError: as `allocate`.
+    """
+    device_class, _, capacity = resource.partition("/")
+    if device_class not in inventory.classes:
+        return NO_USAGE
+    (slot,) = inventory.plan([_one_device(device_class)], features).slots
+    pools = inventory.node_pools(node, features)
+    matched = pools.candidates_for(slot).fits
+    total = used = about = 0
+    for number in pools.numbers_among(matched):
+        view, _ = pools.usable[number]
+        mask, entry = pools.among(matched, number), in_use.pools.get(view.id)
+        held = view.held(entry, features) if entry is not None else NOTHING_HELD
+        results = {
+            index: result
+            for device, result in taken.items()
+            if device[:2] == view.id and (index := view.index_of(device.device)) is not None and mask >> index & 1
+        }
+        if not capacity:
+            total += mask.bit_count()
+            used += (mask & (held.dedicated | held.sharing)).bit_count()
+            about += len(results)
+            continue
+        for index in positions_of(mask):
+            whole, of_held, of_taken = _of_capacity(capacity, view, index, held, results.get(index))
+            total += whole
+            used += of_held
+            about += of_taken
+    return ClassUsage(total, used, about)
+
+
+def _of_capacity(
+    capacity: str, view: PoolView, index: int, held: HeldDevices, result: DeviceResult | None
+) -> tuple[int, int, int]:
+    found = view.devices[index].capacity.get(capacity)
+    if found is None:
+        return 0, 0, 0
+    whole = found.value.nano
+    used = taken = 0
+    if held.dedicated >> index & 1:
+        used = whole
+    elif held.sharing >> index & 1:
+        used = held.consumed[index].get(capacity, 0)
+    if result is not None:
+        taken = whole
+        if view.devices[index].allow_multiple_allocations:
+            consumed = dict(result.consumed_capacity).get(capacity)
+            taken = consumed.nano if consumed is not None else 0
+    return whole, used, taken
+
+
+@lru_cache(maxsize=1024)
+def _one_device(device_class: str) -> ClaimSpec:
+    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1}
+    return decode_claim_spec({"devices": {"requests": [{"name": "device", "exactly": exactly}]}})
