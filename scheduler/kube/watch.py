@@ -10,7 +10,8 @@ Rules of this module
   5. A line may have any length, and may come in any number of chunks.
   6. A kind that a server may not have (`WatchedKind.served_as`) is looked for before each list. A missing kind counts
      as an empty list, and is looked for again every `absent_s`. The same goes for a version that disappears under a
-     watch.
+     watch, and for a kind that we may not read where that costs only some pods (`WatchedKind.cost`); once it has been
+     read, what is known of it is kept.
 
 It starts with WatchList (`sendInitialEvents`), one stream that begins with all objects. Where the server refuses that
 or never finishes it, it lists in pages and then watches. It goes on at the last version seen; after 410 it starts
