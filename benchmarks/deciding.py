@@ -24,6 +24,7 @@ from scheduler.core.inputs import (
     ClassObserved,
     NodeObserved,
     PodObserved,
+    PodSelectorObserved,
     RelistFinished,
     SliceObserved,
     TimerFired,
@@ -34,11 +35,20 @@ from scheduler.core.settings import CoreSettings
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, PatchPodStatus, WriteClaimStatus
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.keys import ClaimKey, ObjectKey, PodKey
 from scheduler.model.objects import Pod
+from scheduler.model.pod_selectors import SERVICE, PodSelector
 from scheduler.plugins import default_plugins
 from tests import builders
 
+ZONE = "topology.kubernetes.io/zone"
+HOST = "kubernetes.io/hostname"
+OF_TOPOLOGY = (
+    *("spread-zone", "spread-zone-soft", "spread-host", "spread-default"),
+    *("anti-affinity-host", "affinity-zone"),
+)
+REPLICAS = 100
+"""Pods that keep away from each other; then come the next."""
 START_MS = 1_800_000_000_000
 WORKLOADS = {
     "plain": None,
@@ -50,7 +60,28 @@ WORKLOADS = {
         builders.request_object(count=4),
         constraints=({"requests": ["gpu"], "matchAttribute": "gpu.example.com/numa"},),
     ),
+    **dict.fromkeys(OF_TOPOLOGY),
 }
+
+
+def of_topology(workload: str, number: int) -> dict:
+    """Labels, and what pods of a workload that is about other pods demand."""
+    app = f"apart-{number // REPLICAS}" if workload == "anti-affinity-host" else "web"
+    selector = {"labelSelector": {"matchLabels": {"app": app}}}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    match workload:
+        case "spread-default":
+            spec = {}
+        case "anti-affinity-host":
+            spec = {"affinity": {"podAntiAffinity": {required: [{"topologyKey": HOST, **selector}]}}}
+        case "affinity-zone":
+            spec = {"affinity": {"podAffinity": {required: [{"topologyKey": ZONE, **selector}]}}}
+        case _:
+            key = HOST if workload == "spread-host" else ZONE
+            when = "ScheduleAnyway" if workload.endswith("soft") else "DoNotSchedule"
+            one = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when, **selector}
+            spec = {"topologySpreadConstraints": [one]}
+    return {"labels": {"app": app}, **spec}
 
 
 class NullShell:
@@ -74,7 +105,8 @@ class NullShell:
 
     def see_cluster(self, nodes: int, devices: int, *, are_everywhere: bool = False) -> None:
         """All there is beside pods and claims."""
-        self.feed([NodeObserved(builders.node(f"node-{index:05}")) for index in range(nodes)])
+        names = [(f"node-{index:05}", f"zone-{index % 3}") for index in range(nodes)]
+        self.feed([NodeObserved(builders.node(name, labels={ZONE: zone})) for name, zone in names])
         self.feed([ClassObserved(builders.device_class(), 1)])
         slices = []
         for index in range(nodes):
@@ -131,8 +163,19 @@ class NullShell:
         self.claims[decision.claim] = claim
         return [WriteAccepted(decision.id, claim=claim), ClaimObserved(claim)]
 
-    def add(self, name: str, spec, requests) -> list:
-        pod = builders.pod(name, templates={"gpu": f"{name}-gpu"} if spec else None, requests=requests, priority=0)
+    def place(self, count: int, nodes: int) -> None:
+        """Pods that run already, of 100 kinds, one of them that of the pods to come, which a Service selects."""
+        service = PodSelector(SERVICE, ObjectKey("default", "web"), (("app", "web"),))
+        self.feed([PodSelectorObserved(service, 1)])
+        for index in range(count):
+            labels = {"app": "web" if index % 100 == 0 else f"app-{index % 100}"}
+            node = f"node-{index % nodes:05}"
+            pod = builders.pod(f"placed-{index}", labels=labels, requests={"cpu": "50m"}, node=node)
+            self.feed([PodObserved(pod)])
+
+    def add(self, name: str, spec, requests, **fields) -> list:
+        templates = {"gpu": f"{name}-gpu"} if spec else None
+        pod = builders.pod(name, templates=templates, requests=requests, priority=0, **fields)
         self.pods[pod.key] = pod
         if spec is None:
             return [PodObserved(pod)]
@@ -149,20 +192,27 @@ def measure(args, nodes: int) -> dict:
     shell = NullShell()
     shell.see_cluster(nodes, args.devices, are_everywhere=args.everywhere)
     spec = WORKLOADS[args.workload]
+    if args.placed:
+        shell.place(args.placed, nodes)
+
+    def demands(number: int) -> dict:
+        return of_topology(args.workload, number) if args.workload in OF_TOPOLOGY else {}
+
     if args.waiting:
         hopeless = {"cpu": "1000"}
         for index in range(args.waiting):
             shell.feed(shell.add(f"waiting-{index}", spec, hopeless))
         shell.run_until_idle()
     for index in range(100 if not args.new_shapes else 5):  # warm up: the shape becomes known
-        shell.feed(shell.add(f"warm-{index}", spec, {"cpu": f"{index + 1}m"} if args.new_shapes else {"cpu": "50m"}))
+        requests = {"cpu": f"{index + 1}m"} if args.new_shapes else {"cpu": "50m"}
+        shell.feed(shell.add(f"warm-{index}", spec, requests, **demands(index)))
     shell.run_until_idle()
     batches = []
     for index in range(args.pods):
         requests = {"cpu": f"{100 + index}u"} if args.new_shapes else {"cpu": "50m"}
         if args.new_shapes:
             requests = {"memory": str(1024 * (index + 1))}
-        batches.append(shell.add(f"pod-{index}", spec, requests))
+        batches.append(shell.add(f"pod-{index}", spec, requests, **demands(100 + index)))
     bound = shell.bound
     shell.spent_s = shell.longest_s = 0.0
     shell.handled = 0
@@ -193,6 +243,7 @@ def main() -> int:
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=20, help="pods that arrive together")
     parser.add_argument("--workload", choices=WORKLOADS, default="device")
+    parser.add_argument("--placed", type=int, default=0, help="pods that run already")
     parser.add_argument("--everywhere", action="store_true", help="pools are not tied to nodes: all see all of them")
     parser.add_argument("--new-shapes", action="store_true", help="every pod asks for another amount")
     parser.add_argument("--waiting", type=int, default=0, help="unschedulable pods that wait meanwhile")
