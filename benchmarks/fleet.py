@@ -24,6 +24,8 @@ CLASS: Final = "gpu.example.com"
 TEMPLATE: Final = "claim"
 HOPELESS: Final = "hopeless"
 ZONES: Final = 10
+VOLUME_CLASS: Final = "local-volumes"
+PROVISIONER: Final = "volumes.example.com"
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
 
@@ -42,12 +44,19 @@ class Workload:
     class_spec: Object | None = None
     pod: Object | None = None
     groups: int = 1
+    volume: bool = False
     bare: Object | None = None
 
     @property
     def is_plain_backlog(self) -> bool:
         """Whether it is about devices alone, of nodes' own pools, in generated claims: what runs when none is named."""
-        return self.devices["kind"] not in POOLS and not self.sharing and self.classes == 1 and self.pod is None
+        return (
+            self.devices["kind"] not in POOLS
+            and not self.sharing
+            and self.classes == 1
+            and not self.pod
+            and not self.volume
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +197,24 @@ class Fleet:
                     "spec": self.workload.claim,
                 }
 
+    def storage_classes(self) -> Iterator[Object]:
+        """The class of the pods' volumes, when they have any."""
+        if self.workload.volume:
+            yield {
+                "metadata": {"name": VOLUME_CLASS},
+                "provisioner": PROVISIONER,
+                "volumeBindingMode": "WaitForFirstConsumer",
+            }
+
+    def volume_claim(self, pod: str) -> Object:
+        """The claim for a volume of the pod of that name."""
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": VOLUME_CLASS,
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        return {"metadata": {"namespace": NAMESPACE, "name": pod}, "spec": spec}
+
     def pod(self, name: str, scheduler_name: str) -> Object:
         container: Object = {"name": "main", "image": "registry.example.com/work:1"}
         resources: Object = {"requests": {"cpu": "100m", "memory": "64Mi"}}
@@ -208,6 +235,8 @@ class Fleet:
             resource = self._extended(number)
             resources["limits"] = {resource: "1"}
             resources["requests"][resource] = "1"
+        if self.workload.volume:
+            spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
         labels = {"app": "bench"}
         if self.workload.groups > 1:
             labels["group"] = str(number % self.workload.groups)

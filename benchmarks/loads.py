@@ -16,6 +16,8 @@ from typing import Protocol
 
 from benchmarks.contenders import Contender, ContenderError
 from benchmarks.fleet import NAMESPACE, Fleet, Object
+from benchmarks.provisioner import CONTROLLER as VOLUME_CONTROLLER
+from benchmarks.provisioner import provisioning
 from benchmarks.watching import BoundPods
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
 from tests.integration.api import Api, ApiError, connected, path_of
@@ -74,6 +76,8 @@ async def measure(fleet: Fleet, one: Contender, round_number: int, load: Load, n
     name = name or f"{fleet.workload.name}{load.label}"
     # Without the garbage collector: nothing is deleted while the clock runs.
     controllers = [name for name in CONTROLLERS if name != "garbage-collector-controller"]
+    if fleet.workload.volume:
+        controllers.append(VOLUME_CONTROLLER)
     with ControlPlane(controllers=controllers) as cluster:
         context = cluster.ssl_context()
         async with connected(cluster.url, cluster.admin_token, context, limit=CREATING + 4) as api:
@@ -95,6 +99,7 @@ async def set_stage(api: Api, fleet: Fleet) -> None:
     await create_all(api, (("nodes", node) for node in fleet.nodes()))
     await create_all(api, (("resourceslices", item) for item in fleet.slices()))
     await create_all(api, (("deviceclasses", item) for item in fleet.device_classes()))
+    await create_all(api, (("storageclasses", item) for item in fleet.storage_classes()))
     await create_all(api, (("resourceclaimtemplates", item) for item in fleet.templates()))
     await create_all(api, (("resourceclaims", item) for item in fleet.shared_claims()))
     await _take(api, fleet)
@@ -139,10 +144,13 @@ class Backlog:
         self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
     ) -> Measured:
         count = fleet.size.pods
+        if fleet.workload.volume:
+            claims = (fleet.volume_claim(_name(number)) for number in range(count))
+            await create_all(api, (("persistentvolumeclaims", claim) for claim in claims))
         await create_all(api, (("pods", fleet.pod(_name(number), one.scheduler_name)) for number in range(count)))
         if fleet.has_generated_claims:
             await claims_generated(api, count)
-        async with BoundPods(api) as bound:
+        async with BoundPods(api) as bound, provisioning(api, bound.first_write):
             await one.start(cluster, api, fleet)
             try:
                 began = await bound.wait_begin(seconds=FIRST_SECONDS, check=one.check_alive)

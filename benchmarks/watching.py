@@ -74,10 +74,14 @@ class BoundPods:
         params = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
         async for lines in self._api.stream(path, params):
             if any(line.startswith(_MODIFIED) and _FINALIZER in line for line in lines):
-                if self.began is None:
-                    self.began = time.monotonic()
-                    self._tell()
+                self.first_write()
                 return
+
+    def first_write(self) -> None:
+        """A write for these pods was seen now; harmless when it was not the first."""
+        if self.began is None:
+            self.began = time.monotonic()
+            self._tell()
 
     async def _watch(self, version: str) -> None:
         while True:

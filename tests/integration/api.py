@@ -19,7 +19,9 @@ Object = dict[str, Any]
 # resource: (prefix of its API group and version, is it namespaced)
 _RESOURCES: Final = {
     **dict.fromkeys(("pods", "serviceaccounts", "configmaps"), ("/api/v1", True)),
-    **dict.fromkeys(("nodes", "namespaces"), ("/api/v1", False)),
+    **dict.fromkeys(("nodes", "namespaces", "persistentvolumes"), ("/api/v1", False)),
+    "persistentvolumeclaims": ("/api/v1", True),
+    "storageclasses": ("/apis/storage.k8s.io/v1", False),
     "events": ("/apis/events.k8s.io/v1", True),
     "leases": ("/apis/coordination.k8s.io/v1", True),
     **dict.fromkeys(("resourceclaims", "resourceclaimtemplates"), ("/apis/resource.k8s.io/v1", True)),
