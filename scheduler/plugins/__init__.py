@@ -27,11 +27,15 @@ from scheduler.plugins.node_ports import NodePorts
 from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.plugins.own_nodes import OwnNodes
 from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
 from scheduler.plugins.unsupported_fields import UnsupportedFields
+from scheduler.plugins.volume_binding import VolumeBinding
+from scheduler.plugins.volume_restrictions import VolumeRestrictions
+from scheduler.plugins.volume_zone import VolumeZone
 from scheduler.validation.field_errors import FieldError
 
 __all__ = ["DEFAULT_PROFILE", "ROW_BY_NAME", "Row", "build_plugins", "default_plugins"]
@@ -74,10 +78,10 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
         1,
         node_resources_fit.argument_errors,
     ),
-    Row("VolumeRestrictions", "preFilter filter"),
-    Row("NodeVolumeLimits", "preFilter filter"),
-    Row("VolumeBinding", "preFilter filter reserve preBind preScore score", weight=1),
-    Row("VolumeZone", "preFilter filter"),
+    Row("VolumeRestrictions", "preFilter filter", VolumeRestrictions),
+    Row("NodeVolumeLimits", "preFilter filter", NodeVolumeLimits),
+    Row("VolumeBinding", "preFilter filter reserve preBind preScore score", VolumeBinding, weight=1),
+    Row("VolumeZone", "preFilter filter", VolumeZone),
     Row("PodTopologySpread", "preFilter filter preScore score", PodTopologySpread, weight=2),
     Row("InterPodAffinity", "preFilter filter preScore score", InterPodAffinity, weight=2),
     Row(

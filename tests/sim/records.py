@@ -14,6 +14,8 @@ from scheduler.core.inputs import (
     PodObserved,
     SliceDeleted,
     SliceObserved,
+    StorageDeleted,
+    StorageObserved,
     TaintRuleDeleted,
     TaintRuleObserved,
 )
@@ -28,7 +30,7 @@ from scheduler.framework.decisions import (
 from scheduler.model.keys import ClaimKey, NodeName
 
 FOREIGN = "default-scheduler"
-KIND_OF = {
+_KIND_OF = {
     PodObserved: "Pod",
     PodDeleted: "Pod",
     NodeObserved: "Node",
@@ -41,6 +43,16 @@ KIND_OF = {
     TaintRuleObserved: "DeviceTaintRule",
     TaintRuleDeleted: "DeviceTaintRule",
 }
+
+
+def kind_of(event: Input) -> str:
+    """The kind of the object that was observed; "" for events that are about none."""
+    match event:
+        case StorageObserved(stored):
+            return type(stored).__name__
+        case StorageDeleted(kind):
+            return kind
+    return _KIND_OF.get(type(event), "")
 
 
 def is_foreign(pod) -> bool:
@@ -78,6 +90,10 @@ def fold(state: dict[object, Input], event: Input) -> None:
             state[device_class.name] = event
         case TaintRuleObserved(rule):
             state[rule.name] = event
+        case StorageObserved(stored):
+            state[stored.key] = event
+        case StorageDeleted(_, key):
+            state.pop(key, None)
         case PodDeleted(key) | ClaimDeleted(key) | NodeDeleted(key) | SliceDeleted(key) | TaintRuleDeleted(key):
             state.pop(key, None)
 
@@ -97,6 +113,8 @@ def revision_of(event: Input) -> int:
             return node.metadata.revision
         case ClaimObserved(claim):
             return claim.revision
+        case StorageObserved(stored):
+            return stored.revision
     return event.revision
 
 
@@ -114,6 +132,8 @@ def deletion_of(event: Input, revision: int) -> Input:
             return ClassDeleted(device_class.name, revision)
         case TaintRuleObserved(rule):
             return TaintRuleDeleted(rule.name, revision)
+        case StorageObserved(stored):
+            return StorageDeleted(type(stored).__name__, stored.key, revision)
     raise TypeError(event)
 
 
@@ -127,6 +147,8 @@ def brief(record) -> str:
             return f"Slice {slice_.name} g{slice_.generation} r{revision}"
         case NodeObserved(node):
             return f"Node {node.name} r{node.metadata.resource_version} unschedulable={node.spec.unschedulable}"
+        case StorageObserved(stored):
+            return f"{type(stored).__name__} {describe_storage(stored)}"
         case _ if getattr(record, "claim", None) is not None and hasattr(record.claim, "spec"):
             return f"{type(record).__name__} {record.id} {describe_claim(record.claim)}"
         case _ if getattr(record, "allocation", None) is not None:
@@ -134,6 +156,12 @@ def brief(record) -> str:
             return f"WriteClaimStatus {record.id} {record.claim} expect={record.expect_revision} {devices}"
         case _:
             return repr(record)
+
+
+def describe_storage(stored) -> str:
+    spec = getattr(stored, "spec", None)
+    said = [getattr(spec, "claim_ref", None), getattr(spec, "volume_name", None), stored.annotations]
+    return f"{stored.key} {stored.metadata.uid} r{stored.revision} {[one for one in said if one]}"
 
 
 def describe_claim(claim) -> str:

@@ -12,6 +12,7 @@ import random
 from msgspec.structs import replace
 
 from scheduler.core.inputs import StorageObserved
+from scheduler.core.store import claims_of
 from scheduler.model.keys import ObjectKey
 from scheduler.model.storage import (
     BIND_COMPLETED,
@@ -24,7 +25,10 @@ from scheduler.model.storage import (
 )
 from tests import builders, storage_builders
 from tests.sim.api_server import FakeApiServer
+from tests.sim.records import place_of
 
+VOLUME_PLUGINS = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+VOLUME_ACTIONS = {"control_volumes": 40, "fail_provisioning": 1.5, "meddle_with_volume": 3}
 CLASSES = {"local": "kubernetes.io/no-provisioner", "made": "csi.example.com", "any": "csi.example.com"}
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -132,6 +136,7 @@ class VolumeActions:
     rnd: random.Random
     server: FakeApiServer
     promised: dict[str, str]
+    has_volumes: bool
 
     def found_volumes(self) -> None:
         """Classes, and a few volumes on each node."""
@@ -191,8 +196,41 @@ class VolumeActions:
             case 3:
                 self.add_local_volume(self.rnd.choice(sorted(self.server.nodes)))
 
+    def control_all_volumes(self) -> None:
+        if self.has_volumes:
+            self.controller.run()
+
+    def heal_volumes(self) -> None:
+        """There are volumes for all claims that can have one."""
+        if self.has_volumes:
+            for node in sorted(self.server.nodes):
+                for _ in range(20):
+                    self.server.put_storage(local_volume(f"local-{next(self.volume_names)}", node))
+
+    def can_have_volumes(self, pod) -> bool:
+        """Whether the pod's claims are there, their volumes too, and all in one place with its devices."""
+        places = set()
+        for key in volume_claims(pod):
+            claim = self.server.storage.get(("PersistentVolumeClaim", key))
+            if claim is None:
+                return False
+            if claim.spec.volume_name:
+                volume = self.controller.volume(claim.spec.volume_name)
+                if volume is None or not claim.is_bound:
+                    return False
+                places.add(node_of(volume))
+            elif SELECTED_NODE in claim.annotations:
+                places.add(claim.annotations[SELECTED_NODE])
+        return len(places | self.device_places(pod)) < 2
+
+    def device_places(self, pod) -> set[str]:
+        claims = [self.server.claims.get(key) for key in claims_of(pod)] if volume_claims(pod) else []
+        return {place_of(claim) for claim in claims if claim is not None and claim.allocation is not None}
+
     def check_volumes(self) -> None:
-        """No volume goes from one claim to another; none is where its pod is not."""
+        """No volume goes from one claim to another."""
+        if not self.has_volumes:
+            return
         log = self.server.log
         for event in log[self.checked_volumes :]:
             if isinstance(event, StorageObserved) and isinstance(event.object, PersistentVolume):
@@ -209,9 +247,15 @@ class VolumeActions:
 
     def check_bound_volumes(self, uid: str, node: str) -> None:
         """A pod that we have just bound has all its volumes, and can reach them."""
+        if not self.has_volumes:
+            return
         pod = next((one for one in self.server.pods.values() if one.uid == uid), None)
         for key in volume_claims(pod) if pod is not None else ():
             claim = self.server.storage.get(("PersistentVolumeClaim", key))
             volume = self.controller.volume(claim.spec.volume_name) if claim is not None else None
+            # A claim of others may have been deleted, and made again since.
+            is_own = key.name == f"data-{pod.metadata.name}"
+            if is_own and claim is not None and not claim.is_bound:
+                raise UnsafeVolumeError(f"pod {pod.key} is bound, its claim {key} is not")
             if volume is not None and node_of(volume) != node:
                 raise UnsafeVolumeError(f"pod {pod.key} is bound to {node}, its volume {volume.name} is elsewhere")

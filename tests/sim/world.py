@@ -34,7 +34,7 @@ import msgspec
 from allocator import Features
 from scheduler.core import machine as core_machine
 from scheduler.core.inputs import Input, RelistFinished, TimerFired, WriteOutcomeUnknown, WriteRejected
-from scheduler.core.machine import KINDS
+from scheduler.core.machine import kinds_read
 from scheduler.core.recording import Recording
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import claims_of
@@ -50,18 +50,19 @@ from tests.sim.api_server import FakeApiServer
 from tests.sim.foreign_scheduler import ForeignScheduler, UnsafeError
 from tests.sim.process import Process
 from tests.sim.records import (
-    KIND_OF,
     brief,
     deletion_of,
     fold,
     fold_newer,
     is_foreign,
     is_foreign_claim,
+    kind_of,
     object_of,
     place_of,
     revision_of,
 )
 from tests.sim.taint_rules import TaintRuleActions
+from tests.sim.volumes import VOLUME_ACTIONS, VOLUME_PLUGINS, VolumeActions
 
 EXTENDED = "example.com/gpu"
 START_MS = 1_800_000_000_000
@@ -124,7 +125,7 @@ class Conditions:
 
 
 @dataclass
-class World(ForeignScheduler, TaintRuleActions):
+class World(ForeignScheduler, TaintRuleActions, VolumeActions):
     """Everything there is; `run` plays it."""
 
     seed: int
@@ -143,6 +144,7 @@ class World(ForeignScheduler, TaintRuleActions):
         self.foreigners = rnd.choice([0, 0, 2, 6])  # pods of another scheduler at a time
         self.foreign_lag = rnd.choice([5, 20, 60])  # events that the other scheduler may not have seen
         self.twins = 0  # processes of our name beside the first
+        self.has_volumes = self.seed % 5 == 2
         for name, value in self.conditions.focus.items():
             if name in FAULTS | TWIN_FAULTS:
                 self.fault_rates[name] = value
@@ -153,6 +155,9 @@ class World(ForeignScheduler, TaintRuleActions):
         if self.twins:
             drawn = {name: rnd.choice(rates) * self.conditions.has_faults for name, rates in TWIN_FAULTS.items()}
             self.fault_rates = drawn | self.fault_rates
+        plugins = [one for one in default_plugins() if self.has_volumes or one.name not in VOLUME_PLUGINS]
+        self.profile = Profile(builders.SCHEDULER, tuple(plugins))
+        self.kinds = sorted(kinds_read([self.profile]))
         self.server = FakeApiServer()
         self.now_ms = START_MS
         self.trace: list[str] = []
@@ -169,6 +174,9 @@ class World(ForeignScheduler, TaintRuleActions):
         for index in range(2):
             self.add_node(f"node-{index}", self.devices, plugin=2 if has_plugin and index else 0)
         self.server.put_class(builders.device_class(extended_resource=EXTENDED))
+        if self.has_volumes:
+            self.weights |= VOLUME_ACTIONS
+            self.found_volumes()
         self.founded = len(self.server.log)  # no list is older than that
         for _ in self.each_process():
             self.start_machine()
@@ -189,7 +197,7 @@ class World(ForeignScheduler, TaintRuleActions):
 
         recording = Recording(record, new_uid) if record is not None else None
         process.machine = core_machine.Machine(
-            [Profile(builders.SCHEDULER, default_plugins())],
+            [self.profile],
             features=Features(),
             new_uid=recording.new_uid if recording is not None else new_uid,
             settings=CoreSettings(
@@ -207,9 +215,9 @@ class World(ForeignScheduler, TaintRuleActions):
         process.handle = recording.of(process.machine.handle) if recording is not None else process.machine.handle
         process.queues.clear()
         process.replies.clear()
-        process.known = {kind: {} for kind in KINDS}
+        process.known = {kind: {} for kind in self.kinds}
         process.watched = []
-        process.unlisted = self.shuffled(sorted(KINDS))
+        process.unlisted = self.shuffled(list(self.kinds))
 
     def tell(self, given: Input) -> None:
         who = f"[{self.process.number}] " if self.twins else ""
@@ -296,9 +304,9 @@ class World(ForeignScheduler, TaintRuleActions):
         """Kinds of which something happened that the machine was not told."""
         log = self.server.log
         for event in log[self.process.distributed :]:
-            self.process.unwatched[KIND_OF[type(event)]].append(event)
+            self.process.unwatched[kind_of(event)].append(event)
         self.process.distributed = len(log)
-        return [kind for kind in sorted(KINDS) if self.process.unwatched[kind]]
+        return [kind for kind in self.kinds if self.process.unwatched[kind]]
 
     def watch(self, kind: str) -> None:
         event = self.process.unwatched[kind].popleft()
@@ -319,12 +327,12 @@ class World(ForeignScheduler, TaintRuleActions):
             self.trace.append(f"    as of {len(log) - at} events ago")
             revision = max(revision_of(event) for event in log[:at])
             for event in log[:at]:
-                if KIND_OF.get(type(event)) == kind:
+                if kind_of(event) == kind:
                     fold(state, event)
-            self.process.unwatched[kind].extend(event for event in log[at:] if KIND_OF[type(event)] == kind)
+            self.process.unwatched[kind].extend(event for event in log[at:] if kind_of(event) == kind)
         else:
             for event in self.server.list_all():
-                if KIND_OF.get(type(event)) == kind:
+                if kind_of(event) == kind:
                     fold(state, event)
         gone = [event for name, event in self.process.known[kind].items() if name not in state]
         newer = {
@@ -356,11 +364,18 @@ class World(ForeignScheduler, TaintRuleActions):
         name = f"pod-{next(self.names)}"
         kinds = {"template": 8, "shared": 4, "two": 1, "plain": 1, "big": 1}
         kinds |= {"extended": self.extended, "crowd": self.crowds}
+        if self.has_volumes:
+            kinds |= {"volume": 20, "volume-and-device": 8}
         kind = self.rnd.choices(list(kinds), weights=list(kinds.values()))[0]
         priority = self.rnd.choice([None, 0, 10])
         self.trace.append(f"create {name} {kind}")
         if kind in ("template", "big"):
             self.server.put_pod(builders.pod(name, templates={"gpu": None}, priority=priority))
+            self.owed_claims.append((PodKey("default", name), kind))
+        elif kind == "volume":
+            self.create_volume_pod(name, priority=priority)
+        elif kind == "volume-and-device":
+            self.create_volume_pod(name, templates={"gpu": None}, priority=priority)
             self.owed_claims.append((PodKey("default", name), kind))
         elif kind == "extended":
             amount = self.rnd.choice(["1", "1", "2"])
@@ -541,7 +556,7 @@ class World(ForeignScheduler, TaintRuleActions):
         if self.chance(0.5):
             self.fire()
         if not self.process.unlisted and not self.process.is_cut and self.fault("watch-restart"):
-            self.relist(self.rnd.choice(sorted(KINDS)))
+            self.relist(self.rnd.choice(self.kinds))
         if self.fault("machine-restart"):
             self.restart()
         self.check_safety()
@@ -607,6 +622,7 @@ class World(ForeignScheduler, TaintRuleActions):
             self.server.put_slice(
                 builders.resource_slice(f"slice-{name}", node=name, devices=40, generation=next(self.uids))
             )
+        self.heal_volumes()
         self.settle()
         self.check_conflicts()
         for pod in self.server.pods.values():
@@ -616,6 +632,8 @@ class World(ForeignScheduler, TaintRuleActions):
 
     def can_ever_run(self, pod) -> bool:
         """Whether nothing stands in the pod's way that only its user can remove."""
+        if not self.can_have_volumes(pod):
+            return False
         special = special_claim_key(pod)
         keys = [key for key in claims_of(pod) if key != special]
         if len(keys) < len(pod.spec.resource_claims or ()):
@@ -638,6 +656,7 @@ class World(ForeignScheduler, TaintRuleActions):
         for _ in range(5_000):
             before = len(self.trace), len(self.server.log)
             self.server.collect_garbage()
+            self.control_all_volumes()
             for _ in self.each_process():
                 self.run_process()
             busy = any(process.queues or process.replies for process in self.processes)
@@ -676,7 +695,7 @@ class World(ForeignScheduler, TaintRuleActions):
             "in use": [
                 str(device) for device in machine.overlay.in_use.devices() if not device.pool.startswith("foreign")
             ],
-            "held": list(machine.overlay.holds),
+            "held": [*machine.overlay.holds, *machine.volumes.holds],
             "assumed": list(machine.store.assumed),
             "queued": [str(queued.pod.key) for queued in machine.queue.all()],
             "bindings": len(machine.bindings),
@@ -707,9 +726,11 @@ class World(ForeignScheduler, TaintRuleActions):
         for uid, node in self.server.bindings[self.checked_bindings :]:
             self.promised[uid] = node
             self.check_binding(uid)
+            self.check_bound_volumes(uid, node)
             if node_allocatable(self.server.nodes[node]).get(EXTENDED):
                 self.by_plugin.add(uid)
         self.checked_bindings = len(self.server.bindings)
+        self.check_volumes()
         for pod in self.server.pods.values():
             node = self.promised.get(pod.uid)
             if node is None or pod.is_terminal:
