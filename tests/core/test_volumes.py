@@ -213,6 +213,16 @@ def test_what_ends_the_wait_early(rig, what, text) -> None:
     assert not rig.machine.bindings
 
 
+def test_a_claim_that_gets_another_volume_ends_the_attempt(rig) -> None:
+    """Another process of our name has promised it one, too, and the volume controller took that."""
+    put_volume(rig)
+    add_pod(rig, class_name="local")
+    rig.settle()
+    rig.server.put_storage(replace(claim_of(rig), spec=replace(claim_of(rig).spec, volume_name="other")))
+    rig.settle()
+    assert f'FailedScheduling: {PREFIX}PVC "c" was bound to volume "other" in the meantime' in rig.events
+
+
 def test_a_pod_that_goes_frees_what_is_not_stored(rig) -> None:
     put_volume(rig)
     add_pod(rig, "first", claim="c1", class_name="local")

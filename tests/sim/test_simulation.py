@@ -94,7 +94,12 @@ def test_the_worlds_are_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "focus", [{"devices": 2, "extended": 0}, {"devices": 6, "extended": 1e9}], ids=["claims", "extended-resources"]
+    "focus",
+    [
+        {"devices": 2, "extended": 0, "has_volumes": 0},
+        {"devices": 6, "extended": 1e9, "has_volumes": 0},
+    ],
+    ids=["claims", "extended-resources"],
 )
 def test_a_restart_after_any_write_loses_nothing(focus: dict[str, float]) -> None:
     """The machine is killed after the first, the second, … write that lands; the next one finishes or cleans up."""

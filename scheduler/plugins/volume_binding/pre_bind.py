@@ -7,7 +7,8 @@ Rules of this module
   3. What is stored is never taken back by us: a volume made for a node is there, and the next attempt takes it.
 
 Source: pkg/scheduler/framework/plugins/volumebinding/binder.go (bindAPIUpdate, checkBindings) v1.36.3. Differs on
-purpose: no poll; a volume that somebody else's claim has got ends the wait, instead of its timeout.
+purpose: no poll; a volume that somebody else's claim has got ends the wait, instead of its timeout, and so does a claim
+that has got another volume, with which upstream binds the pod.
 """
 
 from __future__ import annotations
@@ -151,6 +152,8 @@ def _of_volume(goal: VolumeGoal, node: NodeInfo, view: ClusterView) -> Finding:
         return f'failed to check binding: persistentvolumes "{goal.volume}" not found'
     if claim is None or claim.metadata.uid != goal.claim_uid:
         return f'failed to check binding: persistentvolumeclaims "{goal.claim}" not found'
+    if claim.spec.volume_name not in ("", goal.volume):
+        return f'PVC "{goal.claim.name}" was bound to volume "{claim.spec.volume_name}" in the meantime'
     if not is_claimed_by(stored, claim) or (stored.spec.claim_ref is not None and not stored.spec.claim_ref.uid):
         seen = view.storage.persistent_volume(goal.volume)
         if seen is None or not is_claimed_by(seen, claim):
