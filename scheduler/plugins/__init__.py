@@ -80,7 +80,7 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
     ),
     Row("VolumeRestrictions", "preFilter filter", VolumeRestrictions),
     Row("NodeVolumeLimits", "preFilter filter", NodeVolumeLimits),
-    Row("VolumeBinding", "preFilter filter reserve preBind", VolumeBinding),
+    Row("VolumeBinding", "preFilter filter reserve preBind preScore score", VolumeBinding, weight=1),
     Row("VolumeZone", "preFilter filter", VolumeZone),
     Row("PodTopologySpread", "preFilter filter preScore score", PodTopologySpread, weight=2),
     Row("InterPodAffinity", "preFilter filter preScore score", InterPodAffinity, weight=2),

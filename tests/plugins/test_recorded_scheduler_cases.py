@@ -11,10 +11,6 @@ from tests.plugins.recorded_cases import PARTS, differences, recorded
 
 _ALL = " ".join(PARTS)
 UNEQUAL: dict[str, tuple[str, str]] = {
-    "binding": (_ALL, "VolumeBinding"),
-    "restrictions": (_ALL, "VolumeRestrictions"),
-    "zone": (_ALL, "VolumeZone"),
-    "limits": (_ALL, "NodeVolumeLimits"),
     "preemption": (_ALL, "what the other families lack"),
     "config": (_ALL, "profiles"),
     "mixed": (_ALL, "what the other families lack"),

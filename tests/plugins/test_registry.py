@@ -46,7 +46,7 @@ def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> Non
         ("NodeResourcesFit", 1),
         ("VolumeRestrictions", None),
         ("NodeVolumeLimits", None),
-        ("VolumeBinding", None),
+        ("VolumeBinding", 1),
         ("VolumeZone", None),
         ("PodTopologySpread", 2),
         ("InterPodAffinity", 2),

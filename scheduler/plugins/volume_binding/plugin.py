@@ -58,9 +58,11 @@ class VolumeBinding:
 
     Args:
         bind_timeout_seconds: How long a pod waits for its volumes once all is written, >= 0.
+        weight: Of its scores, of which there are none without StorageCapacityScoring (alpha).
     """
 
     bind_timeout_seconds: int = 600
+    weight: int = 1
     name: str = NAME
     reads: frozenset[str] = frozenset(
         {"PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity"}
