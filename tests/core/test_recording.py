@@ -23,7 +23,6 @@ from scheduler.core.recording import (
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.model.keys import ClaimKey, ClaimUid, PodKey, PodUid
-from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.plugins import TinyDevices
 from tests.core.rig import Rig
@@ -192,8 +191,7 @@ def test_a_simulated_life_replays_exactly(seed):
         world.step()
 
     def start(new_uid):
-        profile = Profile(builders.SCHEDULER, default_plugins())
-        return Machine([profile], features=Features(), new_uid=new_uid, settings=world.machine.settings).handle
+        return Machine([world.profile], features=Features(), new_uid=new_uid, settings=world.machine.settings).handle
 
     assert lines
     assert differences(lines, start) == []
