@@ -121,12 +121,16 @@ def test_off_unless_configured() -> None:
 def test_shares_count_with_what_they_consume() -> None:
     shared = {"allowMultipleAllocations": True}
     one = claim("claim", exactly(capacity={"requests": {"memory": "2Gi"}}))
-    view = Cluster(node_info(), slices=[node_slice("node", device("gpu-0", **shared), device("gpu-1"))], claims=[one])
+    share = {"shareID": "5a1f4d0c-3b0e-4a57-9d6f-0c2f6d6b7e11", "consumedCapacity": {"memory": "4Gi"}}
+    other = claim("other", allocation=allocation("node", "gpu-0", **share))
+    devices = (device("gpu-0", **shared), device("gpu-1", **shared))
+    view = Cluster(node_info(), slices=[node_slice("node", *devices)], claims=[one, other])
     plugin = DynamicResources(scoring_strategy=strategy("MostAllocated", ("gpu/memory", 1)))
-    assert scores(plugin, view, pod_with("claim"), "node") == [10]
-    usage = class_usage("gpu", info_of(view).host, inventory=view.inventory, in_use=view.in_use,
-                        features=view.features, taken={})  # fmt: skip
-    assert usage == (2, 0, 0)
+
+    assert scores(plugin, view, pod_with("claim"), "node") == [30]
+    asked = {"inventory": view.inventory, "in_use": view.in_use, "features": view.features, "taken": {}}
+    assert class_usage("gpu", info_of(view).host, **asked) == (2, 1, 0)
+    assert class_usage("gpu/memory", info_of(view).host, **asked) == (20 * 2**30 * 10**9, 4 * 2**30 * 10**9, 0)
 
 
 @pytest.mark.parametrize(
