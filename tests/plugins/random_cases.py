@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tests.plugins.recorded_cases import Case, recorded
@@ -42,21 +42,37 @@ class Vocabulary:
     def __init__(self) -> None:
         cases: list[Case] = [case for rows in recorded().values() for case in rows]
         self.cases: Final = cases
-        self.nodes: Final[list[Obj]] = [node for case in cases for node in case["cluster"].get("nodes", ())]
-        self.pods: Final[list[Obj]] = [pod for case in cases for pod in case["cluster"].get("pods", ())]
-        self.asked: Final[list[Obj]] = [case["pod"] for case in cases]
+        # By family, so that what a small one is about is drawn as often as what a large one is.
+        self.nodes: Final = _by_family(lambda case: case["cluster"].get("nodes", ()))
+        self.asked: Final = _by_family(lambda case: (case["pod"],))
+        self.running: Final = _by_family(
+            lambda case: (pod for pod in case["cluster"].get("pods", ()) if not pod["spec"].get("volumes"))
+        )
         self.with_volumes: Final = [case for case in cases if case["pod"]["spec"].get("volumes")]
         self.with_owners: Final = [case for case in cases if any(case["cluster"].get(key) for key in _OWNERS)]
         self.with_namespaces: Final = [case for case in cases if case["cluster"].get("namespaces")]
         self.configs: Final = [case["config"] for case in cases if case["config"]]
-        self.plain_pods: Final = [pod for pod in self.pods if not pod["spec"].get("volumes")]
-        self.having: Final = {
-            part: [one for one in self.asked if part in one["spec"]] for part in (*_SEPARATE, "schedulingGates")
-        }
+        asked = [case["pod"] for case in cases]
+        pods = [*asked, *(pod for case in cases for pod in case["cluster"].get("pods", ()))]
+        self.having: Final = {part: [one for one in asked if part in one["spec"]] for part in _SEPARATE}
+        self.ports: Final = [
+            one["ports"]
+            for pod in asked
+            for one in pod["spec"]["containers"]
+            if any("hostPort" in p for p in one.get("ports", ()))
+        ]
         self.affine: Final = {
-            part: [one for one in (*self.asked, *self.pods) if part in (one["spec"].get("affinity") or {})]
-            for part in _AFFINITIES
+            part: [one for one in pods if part in (one["spec"].get("affinity") or {})] for part in _AFFINITIES
         }
+
+
+def _by_family(of_case: Callable[[Case], Iterable[Obj]]) -> list[list[Obj]]:
+    families = ([obj for case in rows for obj in of_case(case)] for rows in recorded().values())
+    return [family for family in families if family]
+
+
+def _one(draw: random.Random, families: Sequence[Sequence[Obj]]) -> Obj:
+    return draw.choice(draw.choice(families))
 
 
 class Generator:
@@ -71,10 +87,15 @@ class Generator:
         words = self._words
         cluster: Obj = {"nodes": [_node(draw, words, f"node-{index}") for index in _some_numbers(draw)]}
         names = [node["metadata"]["name"] for node in cluster["nodes"]]
-        pod = copy.deepcopy(draw.choice(words.asked))
+        pod = copy.deepcopy(_one(draw, words.asked))
         pod["spec"].pop("volumes", None)
         running = [_running(draw, words, index, names) for index in range(draw.randint(0, PODS_MAX))]
         _mix(draw, words, pod)
+        if draw.random() < 0.03:
+            pod["spec"]["nodeName"] = draw.choice(names)
+        if draw.random() < 0.1:
+            for one in (pod, *running):
+                one["spec"]["containers"][0]["ports"] = draw.choice(words.ports)
         if draw.random() < 0.3:
             self._add_volumes(draw, cluster, pod, running)
         if draw.random() < 0.15:
@@ -117,12 +138,12 @@ def _some_numbers(draw: random.Random) -> Sequence[int]:
 
 def _node(draw: random.Random, words: Vocabulary, name: str) -> Obj:
     """A node whose labels, taints, amounts and images are drawn from different ones."""
-    labels = dict(draw.choice(words.nodes)["metadata"].get("labels") or {})
+    labels = dict(_one(draw, words.nodes)["metadata"].get("labels") or {})
     if _HOSTNAME in labels:
         labels[_HOSTNAME] = name
     node: Obj = {"metadata": {"name": name, "uid": f"uid-{name}", "labels": labels}, "spec": {}, "status": {}}
     for section, key in _NODE_PARTS:
-        found = draw.choice(words.nodes).get(section, {}).get(key)
+        found = _one(draw, words.nodes).get(section, {}).get(key)
         if found is not None and (key != "taints" or draw.random() < 0.5):
             node[section][key] = found
     if draw.random() < 0.05:
@@ -132,7 +153,7 @@ def _node(draw: random.Random, words: Vocabulary, name: str) -> Obj:
 
 def _running(draw: random.Random, words: Vocabulary, index: int, places: Sequence[str]) -> Obj:
     """A pod of the cluster on one of its nodes; a pending one stays pending and may be nominated."""
-    pod = copy.deepcopy(draw.choice(words.plain_pods))
+    pod = copy.deepcopy(_one(draw, words.running))
     pod["metadata"]["name"], pod["metadata"]["uid"] = f"other-{index}", f"uid-other-{index}"
     if "nodeName" in pod["spec"]:
         pod["spec"]["nodeName"] = draw.choice(places)
@@ -145,7 +166,7 @@ def _mix(draw: random.Random, words: Vocabulary, pod: Obj) -> None:
     """Draw parts of the pod anew, each by itself."""
     spec = pod["spec"]
     if draw.random() < 0.4:
-        other = draw.choice(words.asked)
+        other = _one(draw, words.asked)
         for key in _CONTAINERS:
             spec.pop(key, None)
             if key in other["spec"]:
@@ -164,13 +185,12 @@ def _mix(draw: random.Random, words: Vocabulary, pod: Obj) -> None:
         spec["topologySpreadConstraints"] = copy.deepcopy(spec["topologySpreadConstraints"])
         _mutate(draw, spec["topologySpreadConstraints"])
     if draw.random() < 0.3:
-        labels = draw.choice(words.asked)["metadata"].get("labels")
+        labels = _one(draw, words.asked)["metadata"].get("labels")
         if labels:
             pod["metadata"]["labels"] = labels
     if "schedulingGates" in spec and draw.random() < 0.8:
         del spec["schedulingGates"]
-    if "nodeName" in spec and draw.random() < 0.5:
-        del spec["nodeName"]
+    spec.pop("nodeName", None)
 
 
 _CHANGES: Final[Mapping[str, Callable[[random.Random], Any]]] = {
