@@ -152,7 +152,7 @@ class _File:
             modernize_config(view)
             for finding in view.findings:
                 advice = finding.converted or finding.fix
-                text = f"{finding.field}: {finding.message}{': ' if advice else ''}{advice}"
+                text = f"{finding.field}: {finding.message}{'; ' if advice else ''}{advice}"
                 lines = self._words if finding.converted else self._problems
                 lines.append((finding.place.line, finding.place.column, text))
         obj = _without_nulls(view.obj)

@@ -151,7 +151,8 @@ class ProfileConfig(Section):
         for name, weight in expanded.weights.items():
             fields.setdefault(name, {})["weight"] = weight
         plugins = build_plugins(expanded.names, args=fields, nodes=nodes, slices=slices, ignored_fields=ignored_fields)
-        return Profile(self.scheduler_name, plugins, _order(expanded, plugins))
+        percentage = self.percentage_of_nodes_to_score or 0
+        return Profile(self.scheduler_name, plugins, _order(expanded, plugins), percentage)
 
 
 def _order(expanded: Expanded, plugins: Sequence[Plugin]) -> dict[str, tuple[str, ...]]:

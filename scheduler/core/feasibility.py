@@ -205,9 +205,13 @@ class Feasibility:
                 else:
                     record.changed.pop(name, None)
 
+    def _enough(self, asked: Question) -> int:
+        profile = asked.runner.profile
+        return profile.enough_nodes(len(self._store.node_infos), least=self._settings.feasible_nodes_enough)
+
     def _is_enough(self, asked: Question, record: ShapeRecord, verdicts: FactVerdicts, fits: int) -> bool:
         """Whether no more nodes must be looked at, when `fits` are known to fit."""
-        if fits >= self._settings.feasible_nodes_enough:
+        if fits >= self._enough(asked):
             return True
         if not record.has_unknown:
             return not verdicts.reopened(record)
@@ -223,7 +227,7 @@ class Feasibility:
             record.look_first((asked.preferred,))
         if possible:
             record.look_first(name for name in sorted(possible) if name in node_infos)
-        enough, last = self._settings.feasible_nodes_enough, self.filter_calls + asked.filter_calls_max
+        enough, last = self._enough(asked), self.filter_calls + asked.filter_calls_max
         known = sum(group.fits for group in verdicts.passing(record))
         found: dict[NodeName, tuple[NodeInfo, Facts]] = {}
         unknown = record.unknown(verdicts.reopened(record))

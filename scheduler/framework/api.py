@@ -467,11 +467,17 @@ class Profile:
         plugins: In configuration order.
         order: By extension point ("PreFilter") the names of the plugins to call there, in order. A point that is not
             named: all that implement it, in the order of `plugins`.
+        percentage_of_nodes: How many of all nodes are worth looking for, 0..100; 0: no more than are enough.
     """
 
     scheduler_name: str
     plugins: tuple[Plugin, ...] = field(default=())
     order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    percentage_of_nodes: int = 0
+
+    def enough_nodes(self, count: int, *, least: int) -> int:
+        """How many of `count` nodes must be known to fit before looking for more stops."""
+        return max(least, count * self.percentage_of_nodes // 100)
 
     def at(self, point: str) -> tuple[Plugin, ...]:
         """The plugins to call at an extension point, in order, if they implement it."""

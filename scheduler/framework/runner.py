@@ -72,6 +72,7 @@ class Runner:
 
     def __init__(self, profile: Profile, *, is_strict: bool = False) -> None:
         check_profile(profile)
+        self.profile: Final = profile
         self.scheduler_name: Final = profile.scheduler_name
         self.plugins: Final = {plugin.name: plugin for plugin in profile.plugins}
         self._is_strict: Final = is_strict

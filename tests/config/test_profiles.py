@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 from pydantic import ValidationError
 
+from scheduler.config.plugin_args import ARGS_BY_PLUGIN, PluginArgs
 from scheduler.config.profiles import ProfileConfig, profile_plugins
 from scheduler.framework.runner import Runner
-from scheduler.plugins import DEFAULT_PROFILE, default_plugins
+from scheduler.plugins import DEFAULT_PROFILE, ROW_BY_NAME, default_plugins
 from scheduler.plugins.dynamic_resources import DynamicResources
 
 
@@ -167,3 +170,13 @@ def test_arguments_reach_the_plugin():
 
     assert isinstance(devices, DynamicResources)
     assert (devices.binding_timeout_ms, devices.budget_steps) == (300_000, 7)
+
+
+@pytest.mark.parametrize("name", sorted(ARGS_BY_PLUGIN.keys() - {"DynamicResources"}))
+def test_each_argument_is_a_field_of_its_plugin(name):
+    build = ROW_BY_NAME[name].build
+    if build is None:
+        return  # not here yet
+    arguments = ARGS_BY_PLUGIN[name].model_fields.keys() - PluginArgs.model_fields.keys()
+
+    assert arguments - {"shape"} <= set(inspect.signature(build).parameters)  # shape: of a gate that is off
