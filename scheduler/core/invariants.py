@@ -27,6 +27,7 @@ from scheduler.core.double_allocations import held_devices
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility
 from scheduler.core.ground import Ground
+from scheduler.core.pod_counts import PodCount, TermCount
 from scheduler.core.queued_pod import Place
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.shape_record import ShapeRecord
@@ -72,6 +73,7 @@ class Invariants:
         """Raise InvariantError with everything that is wrong."""
         problems = [
             *self._node_problems(),
+            *self._count_problems(),
             *self._claim_problems(),
             *self._pod_problems(),
             *self._slice_problems(),
@@ -99,6 +101,8 @@ class Invariants:
                     rebuilt.add_pod(store.as_counted(pod))
             if rebuilt.pods != info.pods:
                 yield f"node {name}: counts pods {sorted(info.pods)}, should be {sorted(rebuilt.pods)}"
+            if rebuilt.likenesses != info.likenesses or rebuilt.pod_terms != info.pod_terms:
+                yield f"node {name}: counts other labels or terms than its pods have"
             if rebuilt.used_ports != info.used_ports:
                 yield f"node {name}: counts ports {info.used_ports}, should be {rebuilt.used_ports}"
             if rebuilt.claim_users != info.claim_users:
@@ -107,6 +111,16 @@ class Invariants:
                 yield f"node {name}: requested {info.requested}, should be {rebuilt.requested}"
         if list(store.node_order) != sorted(store.node_infos):
             yield "node_order is not the sorted node names"
+
+    def _count_problems(self) -> Iterator[str]:
+        store = self._store
+        answers: tuple[PodCount | TermCount, ...] = (*store.pod_counts.answers(), store.pod_counts.terms())
+        for answer in answers:
+            fresh = PodCount(answer.question) if isinstance(answer, PodCount) else TermCount()
+            for name, info in store.node_infos.items():
+                fresh.recount(name, info)
+            if fresh.counted != answer.counted:
+                yield f"pod counts: {answer.counted}, should be {fresh.counted}"
 
     def _slice_problems(self) -> Iterator[str]:
         store = self._store

@@ -59,6 +59,11 @@ class PodCount:
     def minimum(self) -> int | None:
         return min(self._values, default=None)
 
+    @property
+    def counted(self) -> object:
+        """All that was counted, for `invariants`."""
+        return self.total, self._pods, self._nodes, self._values
+
     def of_value(self, value: str) -> int:
         return self._pods.get(value, 0)
 
@@ -125,6 +130,11 @@ class TermCount:
         self.era = 0
         self.went = 0
         """Grows when a term goes."""
+
+    @property
+    def counted(self) -> object:
+        """All that was counted, for `invariants`."""
+        return self.counts
 
     def start_over(self) -> None:
         self.by_node, self.counts, self.came = {}, {}, []

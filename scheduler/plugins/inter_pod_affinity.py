@@ -35,7 +35,6 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
 from scheduler.plugins.normalize import NODE_SCORE_MAX
-from scheduler.validation.field_errors import FieldError, invalid
 
 NAME: Final = "InterPodAffinity"
 REASON_AFFINITY: Final = "node(s) didn't match pod affinity rules"
@@ -339,14 +338,3 @@ def _node_helps(
     if any(after.get(term.topology_key) not in (None, before.get(term.topology_key)) for term in near):
         return True
     return any(before.get(key) not in (None, after.get(key)) for key in keeping_away)
-
-
-def check_arguments(hard_pod_affinity_weight: int, path: str) -> list[FieldError]:
-    """What is wrong with the arguments; `path` is that of the plugin's args, or "".
-
-    Source: ValidateInterPodAffinityArgs of pkg/scheduler/apis/config/validation v1.36.3.
-    """
-    if 0 <= hard_pod_affinity_weight <= 100:
-        return []
-    at = f"{path}.hardPodAffinityWeight" if path else "hardPodAffinityWeight"
-    return [invalid(at, hard_pod_affinity_weight, "not in valid range [0, 100]")]

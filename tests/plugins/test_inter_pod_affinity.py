@@ -1,4 +1,4 @@
-"""InterPodAffinity: hints, facts and arguments. Verdicts and scores: the recorded family `interpod`."""
+"""InterPodAffinity: hints and facts. Verdicts and scores: the recorded family `interpod`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.status import Code
 from scheduler.model.objects import Affinity
-from scheduler.plugins.inter_pod_affinity import InterPodAffinity, check_arguments
+from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from tests import builders
 from tests.plugins.cluster import Cluster, cycle_of
 
@@ -145,14 +145,3 @@ def test_a_relabelled_node_wakes_a_pod_that_pods_on_it_kept_away():
     change = ClusterEvent(NODE, Action.UPDATE_NODE_LABEL, old, made.node_infos["a"].node)
     assert PLUGIN.hint(pod(), change, made) is Hint.QUEUE
     assert PLUGIN.hint(pod(app="cache"), change, made) is Hint.SKIP
-
-
-@pytest.mark.parametrize("weight", [0, 100])
-def test_weights_in_range_are_fine(weight):
-    assert check_arguments(weight, "") == []
-
-
-@pytest.mark.parametrize("weight", [-1, 101])
-def test_a_weight_out_of_range_is_named(weight):
-    (error,) = check_arguments(weight, "args")
-    assert str(error) == f"args.hardPodAffinityWeight: Invalid value: {weight}: not in valid range [0, 100]"

@@ -1,4 +1,4 @@
-"""PodTopologySpread: arguments, hints, and what a node's fact is. Verdicts and scores: the recorded family `spread`."""
+"""PodTopologySpread: hints, and what a node's fact is. Verdicts and scores: the recorded family `spread`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.status import Code
-from scheduler.model.objects import LabelSelector, TopologySpreadConstraint
-from scheduler.plugins.pod_topology_spread.plugin import Fact, PodTopologySpread, SpreadSlot, check_arguments
+from scheduler.model.objects import TopologySpreadConstraint
+from scheduler.plugins.pod_topology_spread.plugin import Fact, PodTopologySpread, SpreadSlot
 from tests import builders
 from tests.plugins.cluster import Cluster, cycle_of
 
@@ -73,47 +73,6 @@ def test_a_count_that_changed_elsewhere_changes_the_verdict_on_the_same_fact():
 def test_pods_without_constraints_and_without_a_selector_for_the_defaults_are_not_looked_at():
     made = cluster(a="x")
     assert SPREAD.pre_filter(cycle_of(web("new")), made).status.code is Code.SKIP
-
-
-@pytest.mark.parametrize(
-    ("constraints", "kind", "texts"),
-    [
-        ((), "System", []),
-        ((TopologySpreadConstraint(1, "zone", HARD), TopologySpreadConstraint(1, "zone", SOFT)), "List", []),
-        ((), "Other", ['defaultingType: Unsupported value: "Other": supported values: "List", "System"']),
-        (
-            (TopologySpreadConstraint(1, "zone", HARD),),
-            "System",
-            ['defaultingType: Invalid value: "System": when .defaultConstraints are not empty'],
-        ),
-        (
-            (TopologySpreadConstraint(0, "", ""),),
-            "List",
-            [
-                "defaultConstraints[0].maxSkew: Invalid value: 0: not in valid range (0, inf)",
-                "defaultConstraints[0].topologyKey: Required value: can not be empty",
-                "defaultConstraints[0].whenUnsatisfiable: Required value: can not be empty",
-            ],
-        ),
-        (
-            (TopologySpreadConstraint(1, "zone", "Never", LabelSelector()),),
-            "List",
-            [
-                'defaultConstraints[0].whenUnsatisfiable: Unsupported value: "Never": supported values: '
-                '"DoNotSchedule", "ScheduleAnyway"',
-                "defaultConstraints[0].labelSelector: Forbidden: constraint must not define a selector, as they "
-                "deduced for each pod",
-            ],
-        ),
-        (
-            (TopologySpreadConstraint(1, "zone", HARD), TopologySpreadConstraint(2, "zone", HARD)),
-            "List",
-            ['defaultConstraints[1]: Duplicate value: "{zone, DoNotSchedule}"'],
-        ),
-    ],
-)
-def test_wrong_arguments_are_named(constraints, kind, texts):
-    assert [str(error) for error in check_arguments(constraints, kind, "")] == texts
 
 
 def node(**labels):

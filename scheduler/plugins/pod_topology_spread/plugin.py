@@ -33,15 +33,12 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, TopologySpreadConstraint
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 from scheduler.plugins.pod_topology_spread.constraints import (
-    DO_NOT_SCHEDULE,
     HOSTNAME,
-    SCHEDULE_ANYWAY,
     SYSTEM_DEFAULTS,
     Constraint,
     Constraints,
     constraints_of,
 )
-from scheduler.validation.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 
 NAME: Final = "PodTopologySpread"
 REASON: Final = "node(s) didn't match pod topology spread constraints"
@@ -241,39 +238,3 @@ def _node_helps(pod: Pod, hard: tuple[Constraint, ...], change: ClusterEvent) ->
     return has and (
         old.spec.taints != new.spec.taints or any(old.labels[one.key] != new.labels[one.key] for one in hard)
     )
-
-
-def check_arguments(
-    default_constraints: tuple[TopologySpreadConstraint, ...], defaulting_type: str, path: str
-) -> list[FieldError]:
-    """What is wrong with the arguments; `path` is that of the plugin's args, or "".
-
-    Source: ValidatePodTopologySpreadArgs of pkg/scheduler/apis/config/validation v1.36.3.
-    """
-    at = f"{path}.defaultConstraints" if path else "defaultConstraints"
-    type_at = f"{path}.defaultingType" if path else "defaultingType"
-    errors: list[FieldError] = []
-    if defaulting_type not in (SYSTEM, LIST):
-        errors.append(not_supported(type_at, defaulting_type, (SYSTEM, LIST)))
-    elif defaulting_type == SYSTEM and default_constraints:
-        errors.append(invalid(type_at, defaulting_type, "when .defaultConstraints are not empty"))
-    seen: set[tuple[str, str]] = set()
-    for index, one in enumerate(default_constraints):
-        where = f"{at}[{index}]"
-        if one.max_skew <= 0:
-            errors.append(invalid(f"{where}.maxSkew", one.max_skew, "not in valid range (0, inf)"))
-        if not one.topology_key:
-            errors.append(required(f"{where}.topologyKey", "can not be empty"))
-        if not one.when_unsatisfiable:
-            errors.append(required(f"{where}.whenUnsatisfiable", "can not be empty"))
-        elif one.when_unsatisfiable not in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
-            actions = (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
-            errors.append(not_supported(f"{where}.whenUnsatisfiable", one.when_unsatisfiable, actions))
-        if one.label_selector is not None:
-            text = "constraint must not define a selector, as they deduced for each pod"
-            errors.append(forbidden(f"{where}.labelSelector", text))
-        key = (one.topology_key, one.when_unsatisfiable)
-        if key in seen:
-            errors.append(duplicate(where, f"{{{one.topology_key}, {one.when_unsatisfiable}}}"))
-        seen.add(key)
-    return errors
