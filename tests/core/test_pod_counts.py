@@ -126,6 +126,7 @@ def test_counts_equal_a_recount_whatever_happened_since(steps):
                     store.delete_pod(PodUid(uid), revision)
             case ("ask", number):
                 check(store, QUESTIONS[number])
+                check_terms(store)
     for question in QUESTIONS:
         check(store, question)
     check_terms(store)
@@ -180,3 +181,17 @@ def test_namespaces_are_found_by_their_labels_as_they_are_now():
     assert store.pod_counts.namespaces_matching(WEB) == {"x", "y"}
     store.namespaces.delete("x", 3)
     assert store.pod_counts.namespaces_matching(WEB) == {"y"}
+
+
+def test_a_term_means_nobody_when_the_last_pod_that_has_it_is_gone():
+    store = Store(Features())
+    store.observe_node(builders.node("n", labels={"zone": "a", "rack": "r"}))
+    pod, other = builders.pod("p", node="n"), builders.pod("other", node="n")
+    store.observe_pod(msgspec.structs.replace(other, spec=msgspec.structs.replace(other.spec, affinity=TERMS[2])))
+    pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=TERMS[1]))
+    store.observe_pod(pod)
+    assert len(store.pod_counts.terms_meaning("default", {"app": "web"}).terms) == 1
+    store.delete_pod(pod.uid, 10**9)
+    assert store.pod_counts.terms_meaning("default", {"app": "web"}).terms == ()
+    store.observe_pod(msgspec.structs.replace(pod, metadata=builders.pod("q").metadata))
+    assert len(store.pod_counts.terms_meaning("default", {"app": "web"}).terms) == 1
