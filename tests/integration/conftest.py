@@ -28,8 +28,11 @@ from tests.integration.world import ROOT, SCHEDULER_NAME, UNDER_TEST, World
 
 MANIFESTS = ROOT / "manifests" / "base"
 
-# The workload shapes among the examples are Jobs and Deployments.
-WORKLOAD_CONTROLLERS = ("deployment-controller", "job-controller", "replicaset-controller")
+# The workload shapes among the examples are Jobs and Deployments; one example has a volume.
+WORKLOAD_CONTROLLERS = (
+    *("deployment-controller", "job-controller", "replicaset-controller"),
+    "persistentvolume-binder-controller",
+)
 
 _numbers = itertools.count()
 
