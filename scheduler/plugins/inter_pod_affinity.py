@@ -8,8 +8,8 @@ A node's fact is its values of the labels that terms name. Of a label whose valu
 the node itself answer: so with the host's name there are few facts, and not one for each node.
 
 Hints differ on purpose, where upstream 1.36.3 leaves pods waiting: one anti-affinity term suffices, not all (#139161);
-a deletion may make the pod the first of its kind (#141354); `namespaceSelector` is looked at; and running pods' terms
-are asked about a new or relabelled node.
+a deletion, or another label, may make the pod the first of its kind (#141354); `namespaceSelector` is looked at; and
+running pods' terms are asked about a new or relabelled node.
 """
 
 from __future__ import annotations
@@ -311,11 +311,11 @@ def _pod_helps(
         return True
     if any(is_far(old, term) and not is_far(new, term) for term in far):
         return True
+    # With the last pod of its kind gone, or relabelled, the pod may be the first.
+    if is_near(old) and not is_near(new) and all(_means_pod(term, pod, view) for term in near):
+        return True
     if new is not None or not isinstance(old, Pod):
         return False
-    # With the last pod of its kind gone, the pod may be the first.
-    if is_near(old) and all(_means_pod(term, pod, view) for term in near):
-        return True
     refusing = terms_of(pod_terms(old), Role.REQUIRED_ANTI_AFFINITY)
     return any(_means_pod(term, pod, view) for term in refusing)
 

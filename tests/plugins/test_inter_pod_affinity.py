@@ -109,6 +109,9 @@ def node(**labels):
             TWO_FAR, ASSIGNED, pod("p", node="a"), pod("p", "x", node="a"), True, id="139161-also-for-new-labels"
         ),
         pytest.param(near(term()), ASSIGNED, pod("p", node="a"), None, True, id="141354-it-may-be-the-first-now"),
+        pytest.param(
+            near(term()), ASSIGNED, pod("p", node="a"), pod("p", "x", node="a"), True, id="141354-also-for-new-labels"
+        ),
         pytest.param(near(term("db")), ASSIGNED, pod("p", "db", node="a"), None, False, id="it-is-not-one-of-them"),
         pytest.param(
             None, ASSIGNED, pod("p", "db", node="a", affinity=TWO_FAR), None, True, id="a-pod-that-kept-it-away-went"
