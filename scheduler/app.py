@@ -409,5 +409,4 @@ def profile_recipe(profile: ProfileConfig, config: Config) -> ProfileRecipe:
         {**percentage, **written, "schedulerName": profile.scheduler_name},
         nodes=config.nodes,
         slices=config.slices,
-        ignored_fields=config.ignored_pod_fields,
     )

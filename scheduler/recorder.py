@@ -35,7 +35,7 @@ from scheduler.model.label_selectors import SelectorTextError, parse_label_selec
 log: Final = logging.getLogger(__name__)
 
 NAME: Final = "dra-scheduler"
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the format. A program reads its own only: fields are named as the program names them."""
 
 _FIRST_LINE_MAX: Final = 1 << 20
@@ -49,7 +49,6 @@ class ProfileRecipe:
     written: Mapping[str, Any]
     nodes: str | None = None
     slices: str | None = None
-    ignored_fields: tuple[str, ...] = ()
 
     def profile(self) -> Profile:
         """The profile, ready to run. Raises ValueError."""
@@ -57,7 +56,6 @@ class ProfileRecipe:
             self.written,
             nodes=parse_label_selector(self.nodes) if self.nodes is not None else None,
             slices=parse_slice_selector(self.slices) if self.slices is not None else None,
-            ignored_fields=self.ignored_fields,
         )
 
 
@@ -245,9 +243,7 @@ def _begin(head: dict[str, Any], number: int) -> Replay:
     try:
         # Nobody would empty the notes for the log.
         settings = CoreSettings(**{**head["settings"], "takes_notes": False})
-        profiles = tuple(
-            ProfileRecipe(**{**one, "ignored_fields": tuple(one["ignored_fields"])}) for one in head["profiles"]
-        )
+        profiles = tuple(ProfileRecipe(**one) for one in head["profiles"])
         recipe = Recipe(profiles, Features(**head["features"]), settings)
         return Replay(start)
     except (TypeError, ValueError, KeyError, SelectorTextError) as error:

@@ -17,7 +17,6 @@ from pydantic_core import PydanticCustomError
 
 from allocator.names import is_dns_subdomain
 from scheduler.model.label_selectors import SelectorTextError, TextSelector, parse_label_selector, parse_slice_selector
-from scheduler.model.unsupported_fields import FIELDS
 from scheduler.validation.field_errors import FieldError
 
 _NANOSECONDS_BY_UNIT: Final = {
@@ -99,16 +98,7 @@ def _selector(parse: Callable[[str], TextSelector]) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _unsupported_field(name: str) -> str:
-    if name != "*" and name not in FIELDS:
-        raise PydanticCustomError(
-            "field", "{problem}", {"problem": f"unknown field {name!r}{suggestion(name, FIELDS)}"}
-        )
-    return name
-
-
 Seconds = Annotated[float, BeforeValidator(parse_duration_s), PlainSerializer(duration_text, when_used="json")]
 SchedulerName = Annotated[str, AfterValidator(_check_name)]
 NodeSelectorText = Annotated[str, _selector(parse_label_selector)]
 SliceSelectorText = Annotated[str, _selector(parse_slice_selector)]
-FieldName = Annotated[str, AfterValidator(_unsupported_field)]

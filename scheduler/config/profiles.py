@@ -9,7 +9,7 @@ Source: k8s.io/kube-scheduler v0.36.3 config/v1/types.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -143,14 +143,13 @@ class ProfileConfig(Section):
         *,
         nodes: TextSelector | None = None,
         slices: TextSelector | None = None,
-        ignored_fields: Iterable[str] = (),
     ) -> Profile:
         """The profile, ready to run; arguments as for `build_plugins`."""
         expanded = self.expanded()
         fields = {name: plugin_fields(name, args) for name, args in self.args_by_plugin().items()}
         for name, weight in expanded.weights.items():
             fields.setdefault(name, {})["weight"] = weight
-        plugins = build_plugins(expanded.names, args=fields, nodes=nodes, slices=slices, ignored_fields=ignored_fields)
+        plugins = build_plugins(expanded.names, args=fields, nodes=nodes, slices=slices)
         percentage = self.percentage_of_nodes_to_score or 0
         return Profile(self.scheduler_name, plugins, _order(expanded, plugins), percentage)
 
@@ -171,7 +170,6 @@ def profile_plugins(
     *,
     nodes: TextSelector | None = None,
     slices: TextSelector | None = None,
-    ignored_fields: Iterable[str] = (),
 ) -> Profile:
     """The profile that a KubeSchedulerProfile (as JSON) makes, ready to run; arguments as for `build_plugins`.
 
@@ -179,4 +177,4 @@ def profile_plugins(
         pydantic.ValidationError: A field is unknown or of a wrong kind, or the plugins cannot work together.
     """
     config = ProfileConfig.model_validate(profile)
-    return config.profile(nodes=nodes, slices=slices, ignored_fields=ignored_fields)
+    return config.profile(nodes=nodes, slices=slices)

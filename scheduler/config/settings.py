@@ -15,7 +15,6 @@ from pydantic import Field, model_validator
 
 from allocator import Features
 from scheduler.config.fields import (
-    FieldName,
     FieldsError,
     NodeSelectorText,
     Seconds,
@@ -64,7 +63,6 @@ class Config(Section):
             cut for silence.
         not_alive_after: /livez fails when the API server has not been heard of at all for so long; None: never.
         events_per_second, events_burst: What is beyond is delayed, then dropped.
-        ignored_pod_fields: Names of `model.unsupported_fields.FIELDS` that refuse no pod, "*" for all.
         kubernetes: Whose verdicts to match where 1.37 changed them.
         feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
         tune_gc: Adapt the process's garbage collector to a large cache; for processes that are ours alone.
@@ -96,7 +94,6 @@ class Config(Section):
     pod_initial_backoff_seconds: Annotated[int, Field(ge=1)] = 1
     pod_max_backoff_seconds: Annotated[int, Field(ge=1)] = 10
     pod_max_in_unschedulable_pods_duration: Annotated[Seconds, Field(ge=1)] = 300.0
-    ignored_pod_fields: Annotated[tuple[FieldName, ...], Field(strict=False)] = ()
     kubernetes: Literal["1.36", "1.37"] = "1.36"
     feature_gates: dict[str, bool] = Field(default_factory=dict)
     is_paranoid: bool = Field(default=False, alias="paranoid")

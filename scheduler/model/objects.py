@@ -95,7 +95,7 @@ class NodeAffinityTerms(Record, frozen=True):
 
 
 class Present(Record, frozen=True):
-    """An object of which nobody reads a field, only that it exists (see `model.unsupported_fields`)."""
+    """An object of which nobody reads a field, only that it exists."""
 
 
 class LabelSelector(Record, frozen=True):

@@ -2,8 +2,7 @@
 
 Order, weights and extension points are those of kube-scheduler's default profile 1.36 (apis/config/v1/
 default_plugins.go), so that reasons come in the same order and scores weigh the same. DynamicResources stands directly
-before DefaultPreemption: freeing an idle claim is better than evicting a pod. UnsupportedFields stands in for the
-plugins of that profile that do not exist here yet.
+before DefaultPreemption: freeing an idle claim is better than evicting a pod.
 
 Not here: what a configuration makes of the default profile (`scheduler.config`).
 """
@@ -32,7 +31,6 @@ from scheduler.plugins.own_nodes import OwnNodes
 from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
-from scheduler.plugins.unsupported_fields import UnsupportedFields
 from scheduler.plugins.volume_binding import VolumeBinding
 from scheduler.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.plugins.volume_zone import VolumeZone
@@ -112,7 +110,6 @@ def build_plugins(
     args: Mapping[str, Mapping[str, Any]],
     nodes: TextSelector | None = None,
     slices: TextSelector | None = None,
-    ignored_fields: Iterable[str] = (),
 ) -> tuple[Plugin, ...]:
     """The plugins of these names, in this order, behind those that no configuration switches off.
 
@@ -121,10 +118,8 @@ def build_plugins(
         args: By name of a plugin the fields of its dataclass that are not its defaults.
         nodes: The only nodes to use, None for all; with it the plugin OwnNodes comes first.
         slices: The only slices of the inventory, None for all; DynamicResources names the option in its reasons.
-        ignored_fields: UnsupportedFields' names of fields that refuse no pod.
     """
     built: list[Plugin] = [OwnNodes(nodes)] if nodes is not None else []
-    built.append(UnsupportedFields(frozenset(ignored_fields)))
     for name in names:
         build = ROW_BY_NAME[name].build
         if build is not None:
@@ -141,14 +136,13 @@ def default_plugins(
     binding_timeout_ms: int = 600_000,
     nodes: TextSelector | None = None,
     slices: TextSelector | None = None,
-    ignored_fields: Iterable[str] = (),
 ) -> tuple[Plugin, ...]:
     """The plugins in upstream's default order, each with upstream's default weight.
 
     Args:
         budget_steps: DynamicResources' largest search per pod and node, in (request, device) trials, > 0.
         binding_timeout_ms: DynamicResources' wait for binding conditions, >= 1,000.
-        nodes, slices, ignored_fields: As for `build_plugins`.
+        nodes, slices: As for `build_plugins`.
 
     Raises:
         ValueError: an argument is out of its range.
@@ -162,5 +156,4 @@ def default_plugins(
         args={"DynamicResources": {"budget_steps": budget_steps, "binding_timeout_ms": binding_timeout_ms}},
         nodes=nodes,
         slices=slices,
-        ignored_fields=ignored_fields,
     )

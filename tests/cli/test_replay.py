@@ -72,7 +72,7 @@ def test_only_its_owner_may_read_it(path: Path) -> None:
 def test_the_settings_are_those_that_were_recorded(path: Path) -> None:
     """One pod in a tick: with the defaults both would be bound in it."""
     recipe = Recipe(
-        (ProfileRecipe(PROFILE, "pool=gpu", "driver=gpu.example.com", ("rbd",)),),
+        (ProfileRecipe(PROFILE, "pool=gpu", "driver=gpu.example.com"),),
         Features(admin_access=False, kubernetes="1.37"),
         CoreSettings(cycles_per_tick=1, takes_notes=True),
     )

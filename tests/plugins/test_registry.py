@@ -36,7 +36,6 @@ plugins = pytest.mark.parametrize("plugin", [*PLUGINS, OWN_NODES], ids=lambda pl
 
 def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> None:
     assert [(plugin.name, getattr(plugin, "weight", None)) for plugin in PLUGINS] == [
-        ("UnsupportedFields", None),  # in the place of those that are not here yet
         ("SchedulingGates", None),
         ("NodeUnschedulable", None),
         ("NodeName", None),
