@@ -170,7 +170,7 @@ def _mix(draw: random.Random, words: Vocabulary, pod: Obj) -> None:
         for key in _CONTAINERS:
             spec.pop(key, None)
             if key in other["spec"]:
-                spec[key] = other["spec"][key]
+                spec[key] = copy.deepcopy(other["spec"][key])
     for key in _SEPARATE:
         if draw.random() < 0.15:
             spec[key] = draw.choice(words.having[key])["spec"][key]
