@@ -91,8 +91,11 @@ class SchedulingCycles:
         """
         cycle = Cycle(queued.pod, self._timers.wall_ms, steps_max)
         self._begun_at = self._feasibility.steps
+        if not self._store.node_infos:
+            self._unschedulable(queued, NO_NODES, frozenset(queued.runner.plugins), None)
+            return
         filtered = queued.runner.pre_filter(cycle, self._view)
-        if filtered.status is SUCCESS and self._store.node_infos:
+        if filtered.status is SUCCESS:
             self._place(queued, cycle, filtered, calls_max)
         elif filtered.status.code is Code.UNSCHEDULABLE:
             message = self._message(filtered.status.message, {})
@@ -100,11 +103,8 @@ class SchedulingCycles:
         elif filtered.status.is_rejection:
             message = self._message(filtered.status.message, {})
             self._unschedulable(queued, message, frozenset({filtered.status.plugin}), None)
-        elif filtered.status is not SUCCESS:
-            self._fail(queued, filtered.status)
         else:
-            rejecters = frozenset(queued.runner.plugins)
-            self._unschedulable(queued, NO_NODES, rejecters, None)
+            self._fail(queued, filtered.status)
 
     def _place(self, queued: QueuedPod, cycle: Cycle, filtered: PreFiltered, calls_max: int) -> None:
         plan = queued.runner.plan(cycle, self._view, filtered)

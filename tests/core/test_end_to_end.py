@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scheduler.core.inputs import NodeDeleted, PodDeleted, RelistFinished, TimerFired
 from scheduler.core.machine import KINDS
+from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.plugins import Gate, Slots, TinyDevices
 from tests.core.rig import Rig
@@ -129,6 +130,16 @@ def test_higher_priority_goes_first():
     rig.settle()
     assert rig.node_of("high") == "a"
     assert rig.node_of("low") is None
+
+
+def test_without_nodes_nothing_else_is_said():
+    rig = Rig(*default_plugins())
+    rig.add_pod("p", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}])
+    rig.settle()
+    assert rig.condition_of("p") == ("Unschedulable", "no nodes available to schedule pods")
+    rig.add_nodes("a")
+    rig.settle()
+    assert "missing" in rig.condition_of("p")[1]
 
 
 def test_without_nodes_a_pod_waits_for_one():
