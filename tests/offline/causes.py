@@ -172,8 +172,13 @@ def affinity(key: str) -> Obj:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
+def labelled(pod: Obj) -> Obj:
+    """With the label that `anti_affinity` keeps away from."""
+    return {**pod, "metadata": {**pod["metadata"], "labels": {"a": "b"}}}
+
+
 def anti_affinity() -> Obj:
-    term = {"topologyKey": "example.com/zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
@@ -511,8 +516,12 @@ CAUSES = [
         gates={"DRADeviceBindingConditions": False},
     ),
     Cause("device-taints-off", "fits", [*WORLD, rule("gpu-0"), claim(), pod("gpu")], gates={"DRADeviceTaints": False}),
-    # Fields nobody looks at, and what the API server refuses
-    Cause("pod-anti-affinity", "unschedulable", [*WORLD, claim(), pod("gpu", affinity=anti_affinity())]),
+    Cause(
+        "pod-anti-affinity",
+        "unschedulable",
+        [*WORLD, claim(), labelled(pod(name="first", nodeName="node-1")), pod("gpu", affinity=anti_affinity())],
+    ),
+    # What the API server refuses
     Cause("priority-class-missing", "refused", [*WORLD, claim(), pod("gpu", priorityClassName="nowhere")]),
     Cause(
         "node-name-and-gate",

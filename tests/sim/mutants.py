@@ -561,14 +561,14 @@ def _conditions_are_written_once(patch):
 
 MUTANTS = (
     Mutant("unknown-write-counts-as-failed", _unknown_write_counts_as_failed, focus=LOSSES),
-    Mutant("unknown-write-is-read-not-repeated", _unknown_write_is_read_not_repeated, focus=LOSSES),
+    Mutant("unknown-write-is-read-not-repeated", _unknown_write_is_read_not_repeated, focus=LOSSES, seen_in=181),
     Mutant(
         "conflict-settles-unseen",
         _conflict_settles_unseen,
         directed=test_binding_cycle.test_devices_of_an_unknown_write_stay_held_though_its_pod_is_gone,
     ),
     Mutant("who-joined-a-write-is-not-told", _who_joined_a_write_is_not_told, focus={"crowds": 30}),
-    Mutant("hold-ends-when-pod-is-given-up", _hold_ends_when_pod_is_given_up, focus=LOSSES, seen_in=80),
+    Mutant("hold-ends-when-pod-is-given-up", _hold_ends_when_pod_is_given_up, focus=LOSSES, seen_in=59),
     Mutant("hold-ends-when-write-is-sent", _hold_ends_when_write_is_sent),
     Mutant("unknown-binding-counts-as-failed", _unknown_binding_counts_as_failed),
     Mutant(
@@ -577,15 +577,15 @@ MUTANTS = (
     Mutant("holds-do-not-count", _holds_do_not_count),
     Mutant("only-reserved-claims-count", _only_reserved_claims_count),
     Mutant("held-and-observed-count-twice", _held_and_observed_count_twice),
-    Mutant("older-observation-wins", _older_observation_wins),
-    Mutant("deleted-objects-come-back", _deleted_objects_come_back),
+    Mutant("older-observation-wins", _older_observation_wins, seen_in=73),
+    Mutant("deleted-objects-come-back", _deleted_objects_come_back, seen_in=73),
     Mutant(
         "old-list-deletes-new-objects",
         _old_list_deletes_new_objects,
         focus={"watch-restart": 0.1, "stale-list": 0.5},
     ),
     Mutant(
-        "schedules-before-everything-is-listed", _schedules_before_everything_is_listed, focus=RESTARTS, seen_in=338
+        "schedules-before-everything-is-listed", _schedules_before_everything_is_listed, focus=RESTARTS, seen_in=276
     ),
     Mutant(
         "binds-while-other-writes-may-land",
@@ -681,6 +681,7 @@ MUTANTS = (
         "contest-at-the-start-is-missed",
         _contest_at_the_start_is_missed,
         focus=FOREIGNERS | {"machine-restart": 0.03},
+        seen_in=34,
     ),
     Mutant("provisional-holds-do-not-count", _provisional_holds_do_not_count, focus=EXTENDED),
     Mutant("special-claims-end-their-hold", _special_claims_end_their_hold, focus=EXTENDED),
@@ -698,7 +699,7 @@ MUTANTS = (
         "special-claims-are-left-behind",
         _special_claims_are_left_behind,
         focus=EXTENDED | RESTARTS | {"change_node": 30, "change_slice": 20},
-        seen_in=137,
+        seen_in=53,
     ),
     Mutant("takes-from-bound-pods", _takes_from_bound_pods, focus=TWINS),
     Mutant("takes-without-a-fence", _takes_without_a_fence, focus=TWINS),
