@@ -10,7 +10,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -150,7 +150,10 @@ class Backlog:
         await create_all(api, (("pods", fleet.pod(_name(number), one.scheduler_name)) for number in range(count)))
         if fleet.has_generated_claims:
             await claims_generated(api, count)
-        async with BoundPods(api) as bound, provisioning(api, bound.first_write):
+        async with (
+            BoundPods(api) as bound,
+            provisioning(api, bound.first_write) if fleet.workload.volume else nullcontext(),
+        ):
             await one.start(cluster, api, fleet)
             try:
                 began = await bound.wait_begin(seconds=FIRST_SECONDS, check=one.check_alive)
