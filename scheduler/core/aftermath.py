@@ -27,7 +27,8 @@ from scheduler.core.store import claims_of
 from scheduler.core.troubles import Troubles
 from scheduler.core.volume_overlay import Holdable
 from scheduler.core.withdrawals import Withdrawals
-from scheduler.framework.api import Action, Held, Resource
+from scheduler.framework.api import Action, Resource
+from scheduler.framework.held import Held
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName, PodUid

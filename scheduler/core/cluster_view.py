@@ -17,7 +17,7 @@ from scheduler.model.pod_group import PodGroup
 
 
 class CoreView:
-    """Satisfies `framework.api.ClusterView`. Nothing is copied: within one `handle` nothing changes behind a plugin.
+    """Satisfies the plugins' `ClusterView`. Nothing is copied: within one `handle` nothing changes behind a plugin.
 
     What is asked for often is handed over as it is, without a call in between.
     """

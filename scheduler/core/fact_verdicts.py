@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Final
 
 from scheduler.core.shape_record import Group, ShapeRecord
-from scheduler.framework.api import ClusterView
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Facts, Plan
 from scheduler.framework.runner import Runner

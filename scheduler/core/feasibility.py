@@ -36,7 +36,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from scheduler.core.beside_nominated import beside_nominated
+from scheduler.core.dry_run import beside_nominated
 from scheduler.core.fact_verdicts import FactVerdicts, NodeVerdicts, PluginFailedError
 from scheduler.core.ground import Ground
 from scheduler.core.ranking import Best, RememberedVerdictError, best_node
@@ -115,6 +115,7 @@ class Feasibility:
     """Records of all shapes, least recently used first."""
 
     def __init__(self, ground: Ground) -> None:
+        self._ground: Final = ground
         self._store: Final = ground.store
         self._settings: Final = ground.settings
         self._view: Final = ground.view
@@ -264,7 +265,7 @@ class Feasibility:
         status = SUCCESS
         if self._store.nominations.at(name):
             record.nominated.append(name)
-            status = beside_nominated(runner, cycle, info, self._store, view)
+            status = beside_nominated(self._ground, runner, cycle, info, view)
             if status is not SUCCESS:
                 facts = status
         if facts is None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from allocator import Features
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.cluster_view import CoreView
+from scheduler.core.fair_places import FairPlaces
 from scheduler.core.outbox import Outbox
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
+from scheduler.core.supposition import Suppositions
 from scheduler.core.timers import Timers
 from scheduler.core.volume_overlay import VolumeOverlay
 
@@ -24,3 +28,20 @@ class Ground:
     timers: Timers
     settings: CoreSettings
     view: CoreView
+    suppositions: Suppositions
+
+
+def make_ground(features: Features, new_uid: Callable[[], str], places: FairPlaces, settings: CoreSettings) -> Ground:
+    """That of a machine which knows nothing yet."""
+    store, timers = Store(features), Timers()
+    overlay = ClaimOverlay(store)
+    return Ground(
+        store,
+        overlay,
+        VolumeOverlay(store),
+        Outbox(places, timers, takes_notes=settings.takes_notes),
+        timers,
+        settings,
+        CoreView(store, overlay, new_uid),
+        Suppositions(store, overlay),
+    )

@@ -24,13 +24,11 @@ from allocator import Features
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding import Bindings
 from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.claim_writes import ClaimWrites
-from scheduler.core.cluster_view import CoreView
 from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility
-from scheduler.core.ground import Ground
+from scheduler.core.ground import make_ground
 from scheduler.core.inputs import (
     ClaimDeleted,
     ClaimObserved,
@@ -62,7 +60,7 @@ from scheduler.core.inputs import (
 )
 from scheduler.core.invariants import Invariants
 from scheduler.core.observation import Observations
-from scheduler.core.outbox import GONE, Answer, Outbox
+from scheduler.core.outbox import GONE, Answer
 from scheduler.core.pod_conditions import PodConditions
 from scheduler.core.pod_writes import PodWrites
 from scheduler.core.problems import Problems
@@ -71,12 +69,9 @@ from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.settings import CoreSettings
 from scheduler.core.storage_objects import STORAGE_KINDS
-from scheduler.core.store import Store
 from scheduler.core.taking_back import TakingBack
-from scheduler.core.timers import Timers
 from scheduler.core.troubles import Troubles
 from scheduler.core.unallocated_claims import UnallocatedClaims
-from scheduler.core.volume_overlay import VolumeOverlay
 from scheduler.core.volume_writes import VolumeWrites
 from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import Profile, ReadingPlugin
@@ -119,16 +114,16 @@ class Machine:
         """
         self.settings: Final = settings
         self.runners: Final = {one.scheduler_name: Runner(one, is_strict=settings.is_strict) for one in profiles}
-        self.store: Final = Store(features)
-        self.overlay: Final = ClaimOverlay(self.store)
-        self.volumes: Final = VolumeOverlay(self.store)
-        self.timers: Final = Timers()
         self.places: Final = FairPlaces(settings.places)
-        self.outbox: Final = Outbox(self.places, self.timers, takes_notes=settings.takes_notes)
+        ground = make_ground(features, new_uid, self.places, settings)
+        self.ground: Final = ground
+        self.store: Final = ground.store
+        self.overlay: Final = ground.overlay
+        self.volumes: Final = ground.volumes
+        self.timers: Final = ground.timers
+        self.outbox: Final = ground.outbox
         self._problems: Final = Problems()
         self.bindings: Final = Bindings()
-        view = CoreView(self.store, self.overlay, new_uid)
-        ground = Ground(self.store, self.overlay, self.volumes, self.outbox, self.timers, settings, view)
         self.feasibility: Final = Feasibility(ground)
         self.queue: Final = SchedulingQueue(ground, self.runners, self.places.may_take)
         conditions = PodConditions(ground)

@@ -6,7 +6,7 @@ node and is not more important must fit beside it, too.
 Rules of this module
   1. Nominations count whoever schedules the pod: where kube-scheduler runs beside us, its preemption is respected.
 
-Not here: what plugins say of a node with them (`beside_nominated`); who nominates (PostFilter).
+Not here: what plugins say of a node with them (`dry_run`); who nominates (PostFilter).
 
 Source: pkg/scheduler/backend/queue/nominator.go and RunFilterPluginsWithNominatedPods of
 pkg/scheduler/framework/runtime/framework.go v1.36.3. Differs on purpose: rule 1 (upstream: pods of its own profiles).

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from scheduler.core.shape_record import Group, RawScores, ShapeRecord
-from scheduler.framework.api import ClusterView
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Plan
 from scheduler.framework.runner import Runner

@@ -19,6 +19,7 @@ from typing import Final
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites, Settlement
+from scheduler.core.dry_run import DryRuns
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
 from scheduler.core.fit_error import NO_NODES, fit_error, not_named
 from scheduler.core.ground import Ground
@@ -27,7 +28,6 @@ from scheduler.core.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodCon
 from scheduler.core.queued_pod import QueuedPod
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.taking_back import TakingBack
-from scheduler.framework.api import Held
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
@@ -37,6 +37,7 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
+from scheduler.framework.held import Held
 from scheduler.framework.plan import PreFiltered, Shape
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -66,6 +67,7 @@ class SchedulingCycles:
         conditions: PodConditions,
         aftermath: Aftermath,
     ) -> None:
+        self._ground: Final = ground
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
         self._volumes: Final = ground.volumes
@@ -204,7 +206,8 @@ class SchedulingCycles:
         shape: Shape | None = None,
     ) -> None:
         """No node fits: let PostFilter help, then wait for a change."""
-        helped = queued.runner.post_filter(cycle, verdicts, self._view)
+        dry_run = DryRuns(self._ground, queued.runner, cycle, self._view)
+        helped = queued.runner.post_filter(cycle, verdicts, self._view, dry_run)
         if helped.status.code is Code.ERROR or (not helped.status.is_success and helped.status.message):
             message = f"{message} {helped.status.message}"
         self._take_back(queued, helped.decisions, Reason(UNSCHEDULABLE, message))

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from scheduler.core.queued_pod import Entry, QueuedPod, ShapeGroup
-from scheduler.framework.api import Action, ClusterEvent, ClusterView, Plugin, Resource, TargetedHints
+from scheduler.framework.api import Action, ClusterEvent, Plugin, Resource, TargetedHints
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.plan import Shape
 from scheduler.framework.runner import Runner
 from scheduler.model.keys import PodUid

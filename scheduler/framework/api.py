@@ -23,84 +23,23 @@ core's (one BindPod decision).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
-from allocator import Allocation, Features, InUse, Inventory
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
-from scheduler.framework.pod_counts_view import PodCountsView
+from scheduler.framework.held import Held
+from scheduler.framework.preemption import DryRun, Preemption
 from scheduler.framework.status import SKIP, SUCCESS, Status
-from scheduler.framework.storage_view import StorageView
-from scheduler.model.claim import ResourceClaim
-from scheduler.model.images import ImageState
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
+from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import LabelSelector, Namespace, NodeAllocatableClaim, Pod
-from scheduler.model.pod_group import PodGroup
+from scheduler.model.objects import NodeAllocatableClaim, Pod
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
-
-
-class ClusterView(Protocol):
-    """What plugins may read of the cluster: the store itself, which cannot change during a cycle."""
-
-    @property
-    def features(self) -> Features: ...
-    @property
-    def inventory(self) -> Inventory:
-        """All published slices and device classes."""
-        ...
-
-    @property
-    def in_use(self) -> InUse:
-        """Devices taken by allocations of the API server and by ours in flight (held or doubtful)."""
-        ...
-
-    @property
-    def node_infos(self) -> Mapping[NodeName, NodeInfo]: ...
-    def image(self, name: str) -> ImageState | None:
-        """The image of that name, when some node has it."""
-        ...
-
-    def claim(self, key: ClaimKey) -> ResourceClaim | None:
-        """The claim as last observed."""
-        ...
-
-    def is_held(self, claim: ClaimUid) -> bool:
-        """Whether an allocation of this claim is in flight (held or doubtful) for some pod."""
-        ...
-
-    def pod(self, uid: PodUid) -> Pod | None: ...
-    def namespace(self, name: str) -> Namespace | None: ...
-    def pod_group(self, key: PodGroupKey) -> PodGroup | None:
-        """The group as last observed; always None where the API server serves none."""
-        ...
-
-    @property
-    def storage(self) -> StorageView:
-        """Volumes, claims for them, classes and CSI objects."""
-        ...
-
-    @property
-    def pod_counts(self) -> PodCountsView:
-        """Pods on all nodes, counted by what plugins ask."""
-        ...
-
-    def selectors_of(self, pod: Pod) -> LabelSelector | None:
-        """What the Services that select `pod`, and its ReplicaSet or other owner, demand together; None for nothing."""
-        ...
-
-    def users_of(self, claim: ClaimKey) -> Sequence[PodUid]:
-        """Pods whose spec or status refers to this claim."""
-        ...
-
-    def new_uid(self) -> str:
-        """A fresh lower-case UUID (share ids), deterministic under test."""
-        ...
 
 
 class Resource(Enum):
@@ -182,19 +121,19 @@ PRE_FILTER_SKIPPED = PreFilterResult(SKIP)
 
 
 class PostFilterResult(Struct, frozen=True):
-    """SUCCESS with a nominated node, or UNSCHEDULABLE; decisions (de-allocation, later: preemption) either way."""
+    """SUCCESS with a nominated node, or UNSCHEDULABLE; decisions (de-allocation) either way.
+
+    UNFINISHED: the steps of this cycle are used up; asked again, it goes on.
+
+    Args:
+        nominated_node: "" to nominate none, None to leave it as it is.
+        preemption: Whom to remove so that the pod fits on the nominated node.
+    """
 
     status: Status
     nominated_node: NodeName | None = None
     decisions: tuple[Decision, ...] = ()
-
-
-class Held(Struct, frozen=True):
-    """What Reserve wants counted as taken until the claim is observed with it: the claim and its allocation."""
-
-    claim: ClaimKey
-    uid: ClaimUid
-    allocation: Allocation
+    preemption: Preemption | None = None
 
 
 class ReserveResult(Struct, frozen=True):
@@ -384,7 +323,26 @@ class FilterPlugin(ShapedPlugin, Protocol):
 
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
-    def post_filter(self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView) -> PostFilterResult: ...
+    def post_filter(
+        self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun
+    ) -> PostFilterResult: ...
+
+
+@runtime_checkable
+class ReleasingPlugin(Plugin, Protocol):
+    """A plugin for which more goes with a pod than what the node counts: its claims' devices."""
+
+    def may_help(self, cycle: Cycle, node: NodeInfo, status: Status, view: ClusterView) -> bool:
+        """Whether `status`, this plugin's refusal for good, could change if pods were gone from the node."""
+        ...
+
+    def released(self, pod: Pod, node: NodeInfo, removed: Collection[PodUid], view: ClusterView) -> tuple[Held, ...]:
+        """The claims that nobody would use any more if `removed` were gone from `node`, and that `pod` does not use."""
+        ...
+
+    def given(self, cycle: Cycle, node: NodeInfo) -> tuple[Held, ...]:
+        """What the pod's unallocated claims would be given on a node that Filter has just passed in this cycle."""
+        ...
 
 
 @runtime_checkable

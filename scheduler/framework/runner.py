@@ -14,7 +14,7 @@ Source: pkg/scheduler/framework/runtime/framework.go v1.36.3.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -24,12 +24,10 @@ from scheduler.framework.api import (
     PRE_BIND_DONE,
     PRE_FILTERED,
     ClusterEvent,
-    ClusterView,
     FactFilterPlugin,
     FactPlugin,
     FactScorePlugin,
     FilterPlugin,
-    Held,
     Hint,
     NormalizeScorePlugin,
     PermitPlugin,
@@ -47,14 +45,18 @@ from scheduler.framework.api import (
     PreEnqueuePlugin,
     PreFilterPlugin,
     Profile,
+    ReleasingPlugin,
     ReservePlugin,
     ReserveResult,
     ScorePlugin,
     TargetedHints,
 )
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
+from scheduler.framework.held import Held
 from scheduler.framework.plan import Facts, Plan, PreFiltered, Shape
+from scheduler.framework.preemption import DryRun
 from scheduler.framework.profiles import check_profile
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -79,6 +81,7 @@ class Runner:
         self._pre_enqueue: Final = tuple(p for p in profile.at("PreEnqueue") if isinstance(p, PreEnqueuePlugin))
         self._pre_filter: Final = tuple(p for p in profile.at("PreFilter") if isinstance(p, PreFilterPlugin))
         self._filter: Final = tuple(p for p in profile.at("Filter") if isinstance(p, FilterPlugin | FactFilterPlugin))
+        self._releasing: Final = tuple(p for p in profile.plugins if isinstance(p, ReleasingPlugin))
         self._post_filter: Final = tuple(p for p in profile.at("PostFilter") if isinstance(p, PostFilterPlugin))
         self._score: Final = tuple(p for p in profile.at("Score") if isinstance(p, ScorePlugin | FactScorePlugin))
         self._reserve: Final = tuple(p for p in profile.at("Reserve") if isinstance(p, ReservePlugin))
@@ -259,23 +262,39 @@ class Runner:
                 return status
         return self.filter(plan.late_filters, cycle, node, view)
 
-    def post_filter(self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView) -> PostFilterResult:
+    def post_filter(
+        self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun
+    ) -> PostFilterResult:
         """The first plugin that helps, or all reasons why none does. Decisions of every plugin asked are kept."""
         reasons: list[str] = []
         decisions: list[Decision] = []
         rejecter = ""
         for plugin in self._post_filter:
             try:
-                result = plugin.post_filter(cycle, verdicts, view)
+                result = plugin.post_filter(cycle, verdicts, view, dry_run)
             except Exception as error:
                 result = PostFilterResult(self._broken(plugin, "PostFilter", error))
             decisions.extend(result.decisions)
             status = result.status
             if status.is_success or not status.is_rejection or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return PostFilterResult(status.by(plugin.name), result.nominated_node, tuple(decisions))
+                return PostFilterResult(
+                    status.by(plugin.name), result.nominated_node, tuple(decisions), result.preemption
+                )
             reasons.extend(status.reasons)
             rejecter = rejecter or plugin.name
         return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), rejecter), None, tuple(decisions))
+
+    def may_help(self, cycle: Cycle, node: NodeInfo, status: Status, view: ClusterView) -> bool:
+        """Whether a node that was refused for good might fit if pods were gone from it."""
+        return any(one.may_help(cycle, node, status, view) for one in self._releasing if one.name == status.plugin)
+
+    def released(self, pod: Pod, node: NodeInfo, removed: Collection[PodUid], view: ClusterView) -> tuple[Held, ...]:
+        """Claims that nobody would use any more if `removed` were gone."""
+        return tuple(held for one in self._releasing for held in one.released(pod, node, removed, view))
+
+    def given(self, cycle: Cycle, node: NodeInfo) -> tuple[Held, ...]:
+        """What the pod's claims would be given on a node that Filter has just passed."""
+        return tuple(held for one in self._releasing for held in one.given(cycle, node))
 
     def pre_score(
         self, plugins: Sequence[ScorePlugin], cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView

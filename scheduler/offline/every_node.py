@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.core.beside_nominated import beside_nominated
 from scheduler.core.cluster_view import CoreView
+from scheduler.core.dry_run import DryRuns, beside_nominated
 from scheduler.core.fit_error import NO_NODES, count_reasons, fit_error, not_named
 from scheduler.core.machine import Machine
 from scheduler.framework.cycle import Cycle
@@ -104,7 +104,8 @@ class EveryNode:
         if answer.failure is not None:
             answer.fit_error = answer.failure.message
         elif answer.fit_error:
-            helped = runner.post_filter(cycle, answer.nodes, self.view).status
+            dry_run = DryRuns(self._machine.ground, runner, cycle, self.view)
+            helped = runner.post_filter(cycle, answer.nodes, self.view, dry_run).status
             if helped.code is Code.ERROR or not helped.is_success:
                 answer.post_filter = helped.message
         return answer
@@ -138,7 +139,7 @@ class EveryNode:
             is_asked = filtered.node_names is None or name in filtered.node_names
             if is_asked or name == cycle.pod.status.nominated_node_name:
                 info = store.node_infos[name]
-                beside = beside_nominated(runner, cycle, info, store, self.view)
+                beside = beside_nominated(self._machine.ground, runner, cycle, info, self.view)
                 verdicts[name] = beside if beside is not SUCCESS else runner.verdict(plan, cycle, info, self.view)
             else:
                 verdicts[name] = elsewhere

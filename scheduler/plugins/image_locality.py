@@ -16,7 +16,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
+from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.model.images import asked_images
 from scheduler.model.node_info import NodeInfo

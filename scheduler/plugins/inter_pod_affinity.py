@@ -23,11 +23,11 @@ from scheduler.framework.api import (
     PRE_FILTERED,
     Action,
     ClusterEvent,
-    ClusterView,
     Hint,
     PreFilterResult,
     Resource,
 )
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.pod_counts_view import PodClause, PodQuestion
 from scheduler.framework.status import SUCCESS, Status

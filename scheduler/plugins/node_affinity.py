@@ -12,15 +12,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.framework.api import (
-    PRE_FILTER_SKIPPED,
-    Action,
-    ClusterEvent,
-    ClusterView,
-    Hint,
-    PreFilterResult,
-    Resource,
-)
+from scheduler.framework.api import PRE_FILTER_SKIPPED, Action, ClusterEvent, Hint, PreFilterResult, Resource
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.keys import NodeName

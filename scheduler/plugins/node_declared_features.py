@@ -18,11 +18,11 @@ from scheduler.framework.api import (
     PRE_FILTERED,
     Action,
     ClusterEvent,
-    ClusterView,
     Hint,
     PreFilterResult,
     Resource,
 )
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.declared_features import required_features

@@ -11,14 +11,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.framework.api import (
-    Action,
-    ClusterEvent,
-    ClusterView,
-    Hint,
-    PreFilterResult,
-    Resource,
-)
+from scheduler.framework.api import Action, ClusterEvent, Hint, PreFilterResult, Resource
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.node_info import NodeInfo

@@ -15,7 +15,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
+from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.node_info import NodeInfo

@@ -17,15 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from allocator import DeviceClass
-from scheduler.framework.api import (
-    PRE_FILTERED,
-    Action,
-    ClusterEvent,
-    ClusterView,
-    Hint,
-    PreFilterResult,
-    Resource,
-)
+from scheduler.framework.api import PRE_FILTERED, Action, ClusterEvent, Hint, PreFilterResult, Resource
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo

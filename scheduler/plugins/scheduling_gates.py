@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
+from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.objects import Pod
 

@@ -11,7 +11,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
+from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName

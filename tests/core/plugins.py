@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from allocator import DeviceId
 from scheduler.framework.api import (
     Action,
-    Held,
     Hint,
     PermitResult,
     PostFilterResult,
@@ -20,6 +19,7 @@ from scheduler.framework.api import (
     Resource,
 )
 from scheduler.framework.decisions import WriteClaimStatus
+from scheduler.framework.held import Held
 from scheduler.framework.status import SKIP, SUCCESS, WAIT, Status
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey
@@ -211,7 +211,7 @@ class Helper:
     wakes_on: tuple = ()
     seen: list = field(default_factory=list)
 
-    def post_filter(self, cycle, verdicts, view):
+    def post_filter(self, cycle, verdicts, view, dry_run):
         self.seen.append(dict(verdicts))
         return self.result
 

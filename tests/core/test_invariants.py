@@ -6,8 +6,8 @@ import pytest
 
 from scheduler.core.invariants import InvariantError
 from scheduler.core.queued_pod import Place
-from scheduler.framework.api import Held
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
+from scheduler.framework.held import Held
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import NodeName
 from tests import builders

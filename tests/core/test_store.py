@@ -9,7 +9,7 @@ from allocator import Features
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.newest_objects import UNCHANGED
 from scheduler.core.store import Store, claims_of
-from scheduler.framework.api import Held
+from scheduler.framework.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from tests import builders

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from dataclasses import replace
 
 from allocator import Features, decode_allocation, decode_claim_spec, decode_class, decode_slice
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.cluster_view import CoreView
 from scheduler.core.store import Store
-from scheduler.framework.api import Held
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
+from scheduler.framework.held import Held
+from scheduler.framework.preemption import Trial
+from scheduler.framework.status import Status
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -190,3 +193,13 @@ def condition(type_: str, status="True", device="gpu-0", pool="node", **fields) 
 
 def info_of(cluster: Cluster, name="node") -> NodeInfo:
     return cluster.node_infos[NodeName(name)]
+
+
+class NoDryRun:
+    """For PostFilter plugins that must not ask what happened if pods were gone."""
+
+    def may_help(self, node: NodeName, status: Status) -> bool:
+        raise AssertionError
+
+    def without(self, node: NodeName, removed: Collection[PodUid]) -> Trial:
+        raise AssertionError

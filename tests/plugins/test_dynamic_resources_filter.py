@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Features
-from scheduler.framework.api import Held
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import WriteClaimStatus
+from scheduler.framework.held import Held
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, ClaimUid
@@ -22,6 +22,7 @@ from tests.plugins.cluster import (
     DRIVER,
     NOW_MS,
     Cluster,
+    NoDryRun,
     allocation,
     cel,
     claim,
@@ -70,7 +71,7 @@ def attempt(view: Cluster, one, plugin=None) -> Attempt:
 def post_filter(view: Cluster, made: Attempt, plugin=None):
     plugin = plugin or DynamicResources(binding_timeout_ms=TIMEOUT_MS)
     refused = {name: status for name, status in made.verdicts.items() if not status.is_success}
-    return plugin.post_filter(made.cycle, refused, view)
+    return plugin.post_filter(made.cycle, refused, view, NoDryRun())
 
 
 def one_node(*devices, claims=(), **fields) -> Cluster:
@@ -356,7 +357,7 @@ def test_post_filter_works_on_remembered_verdicts() -> None:
     plugin = DynamicResources()
     cycle = cycle_of(pod_with("claim", name="second"))
     assert plugin.pre_filter(cycle, view).status.is_success
-    assert len(plugin.post_filter(cycle, earlier.verdicts, view).decisions) == 1
+    assert len(plugin.post_filter(cycle, earlier.verdicts, view, NoDryRun()).decisions) == 1
 
 
 def test_post_filter_leaves_a_claim_alone_when_other_plugins_refused_the_nodes() -> None:
@@ -365,7 +366,7 @@ def test_post_filter_leaves_a_claim_alone_when_other_plugins_refused_the_nodes()
     cycle = cycle_of(pod_with("claim"))
     plugin.pre_filter(cycle, view)
     refused = {name: Status.unschedulable("Insufficient cpu").by("NodeResourcesFit") for name in view.node_infos}
-    assert plugin.post_filter(cycle, refused, view).decisions == ()
+    assert plugin.post_filter(cycle, refused, view, NoDryRun()).decisions == ()
 
 
 # --- binding conditions in Filter -------------------------------------------------------------------------------------

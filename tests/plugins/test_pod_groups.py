@@ -22,6 +22,7 @@ from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
 from tests.plugins.cluster import (
     NOW_MS,
     Cluster,
+    NoDryRun,
     allocation,
     claim,
     consumer,
@@ -158,7 +159,7 @@ def test_post_filter_takes_the_reservation_back_while_no_pod_of_the_group_is_on_
     assert PLUGIN.pre_filter(cycle, view).status.is_success
     verdict = PLUGIN.filter(cycle, info, view).by(NAME)
     assert REASON_UNAVAILABLE in verdict.reasons
-    result = PLUGIN.post_filter(cycle, {info.name: verdict}, view)
+    result = PLUGIN.post_filter(cycle, {info.name: verdict}, view, NoDryRun())
     if running == "a-pod-of-the-group":
         assert result.decisions == ()
         return
@@ -169,7 +170,8 @@ def test_post_filter_takes_the_reservation_back_while_no_pod_of_the_group_is_on_
     assert view.execute(write)
     again = cycle_of(member(), NOW_MS)
     assert PLUGIN.pre_filter(again, view).status.is_success
-    (free,) = PLUGIN.post_filter(again, {info.name: PLUGIN.filter(again, info, view).by(NAME)}, view).decisions
+    refused = {info.name: PLUGIN.filter(again, info, view).by(NAME)}
+    (free,) = PLUGIN.post_filter(again, refused, view, NoDryRun()).decisions
     assert free.clear_allocation
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.framework.api import ClusterView, PostFilterResult
+from scheduler.framework.api import PostFilterResult
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from allocator import Allocation, class_usage
-from scheduler.framework.api import ClusterView
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.node_info import NodeInfo
 from scheduler.plugins.dynamic_resources.pod_claims import PodClaims
 from scheduler.plugins.scoring_strategies import (

@@ -24,7 +24,8 @@ from functools import lru_cache
 from typing import Final
 
 from allocator import Device, DeviceClass, ResourceSlice, Taint, prevent_allocation
-from scheduler.framework.api import Action, ClusterEvent, ClusterView, Hint, Resource
+from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod

@@ -30,7 +30,7 @@ from weakref import WeakKeyDictionary
 
 from allocator import Allocation, Device, DeviceId, DeviceResult, Inventory
 from cel.quantity import Quantity
-from scheduler.framework.api import ClusterView
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, PatchExtendedResources, PatchNodeAllocatable
 from scheduler.framework.status import Status

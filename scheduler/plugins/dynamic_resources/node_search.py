@@ -33,7 +33,7 @@ from allocator import (
     allocate_in_parts,
     candidate_nodes,
 )
-from scheduler.framework.api import ClusterView
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import UNFINISHED, Status
 from scheduler.model.keys import NodeName

@@ -38,8 +38,6 @@ from scheduler.framework.api import (
     PRE_FILTERED,
     Action,
     ClusterEvent,
-    ClusterView,
-    Held,
     Hint,
     PostFilterResult,
     PreBindFailed,
@@ -49,8 +47,11 @@ from scheduler.framework.api import (
     ReserveResult,
     Resource,
 )
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, WriteClaimStatus
+from scheduler.framework.held import Held
+from scheduler.framework.preemption import DryRun
 from scheduler.framework.status import SKIP, SUCCESS, UNFINISHED, Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName, PodUid
@@ -184,7 +185,9 @@ class DynamicResources:
             return Status.unresolvable(REASON_UNAVAILABLE)
         return SUCCESS
 
-    def post_filter(self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView) -> PostFilterResult:
+    def post_filter(
+        self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun
+    ) -> PostFilterResult:
         claims = cycle.find(PodClaims)
         if claims is None:
             return PostFilterResult(Status.unschedulable("no new claims to deallocate"))

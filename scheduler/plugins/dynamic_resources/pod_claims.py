@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from allocator import Allocation, Claim, NodeView, match_node_selector
 from allocator.node_match import named_nodes
-from scheduler.framework.api import ClusterView
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, NodeName
 from scheduler.model.objects import Pod, PodResourceClaim, PodResourceClaimStatus

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from allocator import Claim, NodeSelectorError, check_node_selector
-from scheduler.framework.api import ClusterView
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.status import Status
 from scheduler.model.api_rules import RESERVED_FOR_MAX
 from scheduler.model.claim import ResourceClaim

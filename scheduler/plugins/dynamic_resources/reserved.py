@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from allocator import Allocation, DeviceId, NodeView
-from scheduler.framework.api import ClusterView
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.objects import NodeAllocatableClaim

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allocator import Allocation, Claim, ClaimSpec, NodeView, match_node_selector
-from scheduler.framework.api import ClusterView
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.decisions import (
     CreateClaim,
     Decision,

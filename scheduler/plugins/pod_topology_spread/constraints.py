@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.framework.api import ClusterView
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.label_selectors import NOTHING, Selector, compile_label_selector
 from scheduler.model.node_selectors import RequiredNodeAffinity, required_node_affinity

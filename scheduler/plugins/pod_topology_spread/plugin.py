@@ -21,11 +21,11 @@ from scheduler.framework.api import (
     PRE_FILTERED,
     Action,
     ClusterEvent,
-    ClusterView,
     Hint,
     PreFilterResult,
     Resource,
 )
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.pod_counts_view import PodCount
 from scheduler.framework.status import SUCCESS, Status

@@ -23,13 +23,13 @@ from scheduler.framework.api import (
     PRE_FILTERED,
     Action,
     ClusterEvent,
-    ClusterView,
     Hint,
     PreBindStep,
     PreFilterResult,
     ReserveResult,
     Resource,
 )
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision
 from scheduler.framework.status import SUCCESS, Status

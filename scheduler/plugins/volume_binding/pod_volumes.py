@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from scheduler.framework.api import ClusterView
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.status import Status
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.objects import NodeSelector, Pod

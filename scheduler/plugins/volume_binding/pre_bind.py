@@ -18,7 +18,8 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
-from scheduler.framework.api import PRE_BIND_DONE, ClusterView, PreBindFailed, PreBindStep, PreBindWait, PreBindWrite
+from scheduler.framework.api import PRE_BIND_DONE, PreBindFailed, PreBindStep, PreBindWait, PreBindWrite
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import BindPersistentVolume, SelectNode, VolumeWrite
 from scheduler.framework.status import Status

@@ -1,0 +1,74 @@
+"""What plugins may read of the cluster: the store itself, which cannot change during a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from allocator import Features, InUse, Inventory
+from scheduler.framework.pod_counts_view import PodCountsView
+from scheduler.framework.storage_view import StorageView
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.images import ImageState
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import LabelSelector, Namespace, Pod
+from scheduler.model.pod_group import PodGroup
+
+
+class ClusterView(Protocol):
+    """What plugins may read of the cluster: the store itself, which cannot change during a cycle."""
+
+    @property
+    def features(self) -> Features: ...
+    @property
+    def inventory(self) -> Inventory:
+        """All published slices and device classes."""
+        ...
+
+    @property
+    def in_use(self) -> InUse:
+        """Devices taken by allocations of the API server and by ours in flight (held or doubtful)."""
+        ...
+
+    @property
+    def node_infos(self) -> Mapping[NodeName, NodeInfo]: ...
+    def image(self, name: str) -> ImageState | None:
+        """The image of that name, when some node has it."""
+        ...
+
+    def claim(self, key: ClaimKey) -> ResourceClaim | None:
+        """The claim as last observed."""
+        ...
+
+    def is_held(self, claim: ClaimUid) -> bool:
+        """Whether an allocation of this claim is in flight (held or doubtful) for some pod."""
+        ...
+
+    def pod(self, uid: PodUid) -> Pod | None: ...
+    def namespace(self, name: str) -> Namespace | None: ...
+    def pod_group(self, key: PodGroupKey) -> PodGroup | None:
+        """The group as last observed; always None where the API server serves none."""
+        ...
+
+    @property
+    def storage(self) -> StorageView:
+        """Volumes, claims for them, classes and CSI objects."""
+        ...
+
+    @property
+    def pod_counts(self) -> PodCountsView:
+        """Pods on all nodes, counted by what plugins ask."""
+        ...
+
+    def selectors_of(self, pod: Pod) -> LabelSelector | None:
+        """What the Services that select `pod`, and its ReplicaSet or other owner, demand together; None for nothing."""
+        ...
+
+    def users_of(self, claim: ClaimKey) -> Sequence[PodUid]:
+        """Pods whose spec or status refers to this claim."""
+        ...
+
+    def new_uid(self) -> str:
+        """A fresh lower-case UUID (share ids), deterministic under test."""
+        ...

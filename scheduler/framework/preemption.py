@@ -1,0 +1,63 @@
+"""Preemption: what it would take and give on a node, and the question behind it. Words that plugins and the core share.
+
+Not here: whom to preempt (the plugin DefaultPreemption), how the question is answered (`core.dry_run`), what is done
+about it and remembered (`core.preemptions`).
+
+Source: pkg/scheduler/framework/preemption/preemption.go v1.36.3. Differs on purpose: claims for devices belong to what
+is taken and given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from msgspec import Struct
+
+from scheduler.framework.held import Held
+from scheduler.framework.status import Status
+from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.objects import Pod
+
+
+class Trial(Struct, frozen=True):
+    """What all filters say of a node as if some of its pods were gone.
+
+    Args:
+        status: UNFINISHED when the steps of this cycle are used up: asked again, it goes on.
+        released: Claims that nobody would use any more, with the devices that would be free.
+        given: On success, what the pod's unallocated claims would be given.
+    """
+
+    status: Status
+    released: tuple[Held, ...] = ()
+    given: tuple[Held, ...] = ()
+
+
+class DryRun(Protocol):
+    """Asked by PostFilter plugins. Nothing is written."""
+
+    def may_help(self, node: NodeName, status: Status) -> bool:
+        """Whether a node that got `status` could fit if pods were gone from it."""
+        ...
+
+    def without(self, node: NodeName, removed: Collection[PodUid]) -> Trial:
+        """What all filters say of the cycle's pod as if `removed` were gone, beside nominated pods and without them."""
+        ...
+
+
+class Preemption(Struct, frozen=True):
+    """Pods to remove from a node so that another one fits.
+
+    Args:
+        victims: At least one, the most important first; some may be terminating already.
+        violations: How many of them no PodDisruptionBudget allows to be disrupted.
+        released: Claims of the victims that nobody will use any more.
+        given: What the preemptor's claims would be given there; kept for it meanwhile.
+    """
+
+    node: NodeName
+    victims: tuple[Pod, ...]
+    violations: int = 0
+    released: tuple[Held, ...] = ()
+    given: tuple[Held, ...] = ()
