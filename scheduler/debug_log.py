@@ -22,8 +22,10 @@ from scheduler.framework.decisions import (
     BindPersistentVolume,
     BindPod,
     Decision,
+    DeletePod,
     PatchExtendedResources,
     PatchNodeAllocatable,
+    PatchPodDisruption,
     PatchPodStatus,
     ReadPod,
     RecordEvent,
@@ -88,8 +90,9 @@ def describe(decision: Decision) -> str:
         case PatchPodStatus():
             node = decision.nominated_node
             nominated = f", nominated node {node or 'none'}" if node is not None else ""
-            return f"{head} {decision.pod}: {decision.reason}: {decision.message}{nominated}"
-        case PatchExtendedResources() | PatchNodeAllocatable() | ReadPod():
+            said = f": {decision.reason}: {decision.message}" if decision.reason else ""
+            return f"{head} {decision.pod}{said}{nominated}"
+        case PatchExtendedResources() | PatchNodeAllocatable() | PatchPodDisruption() | DeletePod() | ReadPod():
             return f"{head} {decision.pod}"
         case BindPersistentVolume():
             return f"{head} {decision.volume} to {decision.claim}"

@@ -21,8 +21,10 @@ from scheduler.framework.decisions import (
     Answered,
     BindPod,
     Decision,
+    DeletePod,
     PatchExtendedResources,
     PatchNodeAllocatable,
+    PatchPodDisruption,
     PatchPodStatus,
     ReadPod,
     RecordEvent,
@@ -138,4 +140,6 @@ def _namespace(decision: Answered) -> str | None:
     return about.namespace
 
 
-_ABOUT_PODS: Final = frozenset({BindPod, ReadPod, PatchExtendedResources, PatchNodeAllocatable})
+_ABOUT_PODS: Final = frozenset(
+    {BindPod, ReadPod, PatchExtendedResources, PatchNodeAllocatable, PatchPodDisruption, DeletePod}
+)

@@ -35,9 +35,13 @@ from scheduler.framework.decisions import (
     BindPod,
     CreateClaim,
     DeleteClaim,
+    DeletePod,
     PatchExtendedResources,
     PatchNodeAllocatable,
+    PatchPodDisruption,
     PatchPodStatus,
+    PodNote,
+    PodRemoval,
     ReadClaim,
     ReadPod,
     RemoveClaimFinalizer,
@@ -62,6 +66,8 @@ _WHAT: Final[dict[type, str]] = {
     BindPod: "binding Pod",
     ReadPod: "reading Pod",
     PatchPodStatus: "writing the condition of Pod",
+    PatchPodDisruption: "announcing the preemption of Pod",
+    DeletePod: "deleting the preempted Pod",
     PatchExtendedResources: "writing the extended resources of Pod",
     BindPersistentVolume: "promising a PersistentVolume to PersistentVolumeClaim",
     SelectNode: "selecting the node of PersistentVolumeClaim",
@@ -264,8 +270,6 @@ class Troubles:
 
 
 def _object(decision: Answered) -> _Object:
-    match decision:
-        case BindPod() | PatchPodStatus() | PatchExtendedResources() | PatchNodeAllocatable() | ReadPod():
-            return decision.pod
-        case _:
-            return decision.claim
+    if isinstance(decision, BindPod | PatchPodStatus | PodNote | PodRemoval | ReadPod):
+        return decision.pod
+    return decision.claim

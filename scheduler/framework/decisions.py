@@ -132,6 +132,7 @@ class PatchPodStatus(Struct, frozen=True):
     """PATCH the pod's status: the PodScheduled condition, and the nominated node ("" clears it, None leaves it).
 
     Args:
+        reason: "Unschedulable", "SchedulerError", or that of what it waits for; "" leaves the condition as it is.
         expect_revision: Only when the pod still has it; None: whatever its revision is.
         fence_ms: Unix time, whole seconds, for the condition's `lastProbeTime`; together with `expect_revision` it
             keeps bindings that were decided before from landing (`core.taking_back`). None leaves it as it is.
@@ -140,12 +141,34 @@ class PatchPodStatus(Struct, frozen=True):
 
     pod: PodKey
     uid: PodUid
-    reason: str  # "Unschedulable", "SchedulerError", or that of what it waits for
+    reason: str
     message: str
     nominated_node: str | None = None
     expect_revision: int | None = None
     fence_ms: int | None = None
     generation: int = 0
+    id: WriteId = UNSENT
+
+
+class PatchPodDisruption(Struct, frozen=True):
+    """PATCH the pod's status: the condition DisruptionTarget=True, reason PreemptionByScheduler.
+
+    Args:
+        generation: That of the pod's spec; 0 where it has none.
+    """
+
+    pod: PodKey
+    uid: PodUid
+    message: str
+    generation: int = 0
+    id: WriteId = UNSENT
+
+
+class DeletePod(Struct, frozen=True):
+    """DELETE the pod, provided it still has this uid, with the grace period that it asks for itself."""
+
+    pod: PodKey
+    uid: PodUid
     id: WriteId = UNSENT
 
 
@@ -238,11 +261,13 @@ class RecordEvent(Struct, frozen=True):
     note: str
     measured: BindingWait | None = None  # not part of the event
     reporter: str = ""  # a scheduler name; "": any
+    related: tuple[str, str, str] | None = None  # namespace, name and uid of a second pod that it is about
 
 
 ClaimWrite: TypeAlias = CreateClaim | AddClaimFinalizer | WriteClaimStatus | RemoveClaimFinalizer | DeleteClaim
 PodNote: TypeAlias = PatchExtendedResources | PatchNodeAllocatable
 """What a kubelet, and other schedulers, read in the pod's status, about one node."""
+PodRemoval: TypeAlias = PatchPodDisruption | DeletePod
 VolumeWrite: TypeAlias = BindPersistentVolume | SelectNode
-Answered: TypeAlias = ClaimWrite | ReadClaim | BindPod | ReadPod | PatchPodStatus | PodNote | VolumeWrite
+Answered: TypeAlias = ClaimWrite | ReadClaim | BindPod | ReadPod | PatchPodStatus | PodNote | PodRemoval | VolumeWrite
 Decision: TypeAlias = Answered | RecordEvent

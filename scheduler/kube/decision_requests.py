@@ -24,9 +24,13 @@ from scheduler.framework.decisions import (
     BindPod,
     CreateClaim,
     DeleteClaim,
+    DeletePod,
     PatchExtendedResources,
     PatchNodeAllocatable,
+    PatchPodDisruption,
     PatchPodStatus,
+    PodNote,
+    PodRemoval,
     ReadClaim,
     ReadPod,
     RemoveClaimFinalizer,
@@ -49,7 +53,7 @@ from scheduler.kube.requests import (
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey, VolumeClaimKey
-from scheduler.model.objects import Pod
+from scheduler.model.objects import PREEMPTED_BY_SCHEDULER, Pod
 from scheduler.model.special_claim import special_claim_spec
 from scheduler.model.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from scheduler.model.timestamps import format_rfc3339
@@ -75,7 +79,7 @@ class Request(NamedTuple):
 
 def object_of(decision: Answered) -> PodKey | ClaimKey | VolumeClaimKey:
     """The object that a decision reads or writes; of a volume the claim that gets it."""
-    if isinstance(decision, BindPod | PatchPodStatus | PatchExtendedResources | PatchNodeAllocatable | ReadPod):
+    if isinstance(decision, BindPod | PatchPodStatus | PodNote | PodRemoval | ReadPod):
         return decision.pod
     return decision.claim
 
@@ -114,8 +118,14 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
             return Request("GET", path, None, JSON, _on_claims("get"), ResourceClaim)
         case PatchPodStatus():
             status = _pod_status(decision, now_ms, is_transition)
-            reply = Pod if decision.fence_ms is not None else None
+            reply = Pod if decision.expect_revision is not None else None
             return _pod_patch(path, decision, status, STRATEGIC_MERGE_PATCH, reply)
+        case PatchPodDisruption():
+            disruption = {"conditions": [_disruption(decision, now_ms)]}
+            return _pod_patch(path, decision, disruption, STRATEGIC_MERGE_PATCH, None)
+        case DeletePod():
+            body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _expected(decision)}
+            return Request("DELETE", path, orjson.dumps(body), JSON, "delete pods", None)
         case PatchExtendedResources():
             status = {"extendedResourceClaimStatus": msgspec.to_builtins(decision.status)}
             return _pod_patch(path, decision, status, STRATEGIC_MERGE_PATCH, Pod)
@@ -187,8 +197,8 @@ _Conditional: TypeAlias = (
     | DeleteClaim
     | BindPod
     | PatchPodStatus
-    | PatchExtendedResources
-    | PatchNodeAllocatable
+    | PodNote
+    | PodRemoval
     | BindPersistentVolume
     | SelectNode
 )
@@ -196,7 +206,7 @@ _Conditional: TypeAlias = (
 
 def _expected(decision: _Conditional) -> dict[str, Any]:
     """The metadata (of a deletion the preconditions) without which the server refuses the write."""
-    revision = decision.expect_revision
+    revision = None if isinstance(decision, PodRemoval) else decision.expect_revision
     return {"uid": decision.uid} if revision is None else {"uid": decision.uid, "resourceVersion": str(revision)}
 
 
@@ -278,7 +288,20 @@ def _pod_status(decision: PatchPodStatus, now_ms: int, is_transition: bool) -> d
         condition["lastProbeTime"] = format_rfc3339(decision.fence_ms // 1000)
     if decision.generation:
         condition["observedGeneration"] = decision.generation
-    status: dict[str, Any] = {"conditions": [condition]}
+    status: dict[str, Any] = {"conditions": [condition]} if decision.reason else {}
     if decision.nominated_node is not None:
         status["nominatedNodeName"] = decision.nominated_node or None
     return status
+
+
+def _disruption(decision: PatchPodDisruption, now_ms: int) -> dict[str, Any]:
+    condition: dict[str, str | int] = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": PREEMPTED_BY_SCHEDULER,
+        "message": decision.message,
+        "lastTransitionTime": format_rfc3339(now_ms // 1000),
+    }
+    if decision.generation:
+        condition["observedGeneration"] = decision.generation
+    return condition

@@ -184,6 +184,7 @@ class EventSeries:
                     "uid": event.uid,
                 },
             }
+            | ({"related": _related(event.related)} if event.related is not None else {})
             | ({"series": _series(series)} if series.count > 1 else {})
         )
 
@@ -195,3 +196,8 @@ class EventSeries:
 
 def _series(series: _Series) -> dict[str, object]:
     return {"count": series.count, "lastObservedTime": encode_micro_time(series.last_ms)}
+
+
+def _related(pod: tuple[str, str, str]) -> dict[str, str]:
+    namespace, name, uid = pod
+    return {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}

@@ -252,7 +252,7 @@ class Executor:
         return await self._client.send("PUT", path, body, PROTOBUF)
 
     def _is_transition(self, decision: Answered) -> bool:
-        if not isinstance(decision, PatchPodStatus) or decision.uid in self._unscheduled:
+        if not isinstance(decision, PatchPodStatus) or not decision.reason or decision.uid in self._unscheduled:
             return False
         if len(self._unscheduled) >= _TRANSITIONS_MAX:
             del self._unscheduled[next(iter(self._unscheduled))]

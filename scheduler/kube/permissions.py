@@ -27,7 +27,7 @@ class Permission(NamedTuple):
 _ALWAYS: Final = (
     Permission("", "nodes", ("list", "watch")),
     Permission("", "namespaces", ("list", "watch")),
-    Permission("", "pods", ("get", "list", "watch")),
+    Permission("", "pods", ("get", "list", "watch", "delete")),
     Permission("", "pods/binding", ("create",)),
     Permission("", "pods/status", ("patch",)),
     Permission("resource.k8s.io", "deviceclasses", ("list", "watch")),
@@ -61,6 +61,7 @@ _NOTHING: Final = "where the API server serves them, nothing is scheduled withou
 _NO_UPDATE: Final = "claims whose opaque parameters a Python client sent cannot be allocated"
 # What the lack of a right costs, where that is not everything.
 OPTIONAL: Final = {
+    ("", "pods", "delete"): "pods of lower priority make no room for others: nobody is preempted",
     ("events.k8s.io", "events", "create"): "events will be missing from kubectl describe",
     ("events.k8s.io", "events", "patch"): "events will be missing from kubectl describe",
     ("resource.k8s.io", "devicetaintrules", "list"): _NOTHING,

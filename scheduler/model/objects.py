@@ -13,6 +13,8 @@ Source: k8s.io/api v0.36 (core/v1).
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from scheduler.model.keys import NodeName, PodKey, PodUid
@@ -282,6 +284,10 @@ class ContainerStatus(Record, frozen=True):
     name: str = ""
     resources: ResourceRequirements | None = None
     allocated_resources: dict[str, str | int | float] | None = None
+
+
+DISRUPTION_TARGET: Final = "DisruptionTarget"  # a condition's type
+PREEMPTED_BY_SCHEDULER: Final = "PreemptionByScheduler"  # its reason
 
 
 class PodCondition(Record, frozen=True):

@@ -127,6 +127,8 @@ class Rig:
     def condition_of(self, name: str, namespace: str = "default") -> tuple[str, str] | None:
         """Reason and message of the pod's PodScheduled condition on the server."""
         for condition in self.server.pods[PodKey(namespace, name)].status.conditions or ():
+            if condition.type != "PodScheduled":
+                continue
             return condition.reason, condition.message
         return None
 

@@ -14,6 +14,7 @@ from scheduler.framework.decisions import (
     ClaimWrite,
     PatchPodStatus,
     PodNote,
+    PodRemoval,
     ReadClaim,
     ReadPod,
     VolumeWrite,
@@ -266,5 +267,5 @@ def test_a_trouble_of_which_nothing_is_heard_is_forgotten():
 
 
 def test_every_kind_of_request_has_words():
-    unions = get_args(ClaimWrite) + get_args(PodNote) + get_args(VolumeWrite)
+    unions = get_args(ClaimWrite) + get_args(PodNote) + get_args(VolumeWrite) + get_args(PodRemoval)
     assert set(unions) | {ReadClaim, ReadPod, BindPod, PatchPodStatus} == set(_WHAT)

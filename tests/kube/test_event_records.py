@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import msgspec
 import pytest
 
 from scheduler.framework.decisions import RecordEvent
@@ -43,6 +44,13 @@ def test_first_event_is_created_with_everything_kubectl_shows():
         "note": "no node fits",
         "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "a", "uid": "uid-a"},
     }
+
+
+def test_an_event_names_the_pod_that_it_is_about_besides():
+    series = EventSeries(["r"], "i")
+    series.add(msgspec.structs.replace(EVENT, related=("default", "b", "uid-b")), NOW)
+    ((_, _, body),) = sent(series, NOW)
+    assert body["related"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "b", "uid": "uid-b"}
 
 
 def test_an_event_is_reported_by_the_profile_of_its_pod():

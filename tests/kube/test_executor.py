@@ -17,8 +17,10 @@ from scheduler.framework.decisions import (
     BindPod,
     CreateClaim,
     DeleteClaim,
+    DeletePod,
     PatchExtendedResources,
     PatchNodeAllocatable,
+    PatchPodDisruption,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
@@ -269,6 +271,44 @@ STRATEGIC = "application/strategic-merge-patch+json"
                 },
             },
             id="fence",
+        ),
+        pytest.param(
+            PatchPodStatus(POD, "uid-a", "", "", nominated_node=""),
+            "PATCH",
+            "/api/v1/namespaces/default/pods/a/status",
+            STRATEGIC,
+            {"metadata": {"uid": "uid-a"}, "status": {"nominatedNodeName": None}},
+            id="nomination-cleared-and-nothing-else",
+        ),
+        pytest.param(
+            PatchPodDisruption(POD, "uid-a", "dra-scheduler: preempting", generation=3),
+            "PATCH",
+            "/api/v1/namespaces/default/pods/a/status",
+            STRATEGIC,
+            {
+                "metadata": {"uid": "uid-a"},
+                "status": {
+                    "conditions": [
+                        {
+                            "type": "DisruptionTarget",
+                            "status": "True",
+                            "reason": "PreemptionByScheduler",
+                            "message": "dra-scheduler: preempting",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z",
+                            "observedGeneration": 3,
+                        }
+                    ]
+                },
+            },
+            id="disruption",
+        ),
+        pytest.param(
+            DeletePod(POD, "uid-a"),
+            "DELETE",
+            "/api/v1/namespaces/default/pods/a",
+            "application/json",
+            {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-a"}},
+            id="deletion-of-exactly-this-pod",
         ),
         pytest.param(
             READ_CLAIM,

@@ -15,8 +15,10 @@ from scheduler.framework.decisions import (
     BindPod,
     CreateClaim,
     DeleteClaim,
+    DeletePod,
     PatchExtendedResources,
     PatchNodeAllocatable,
+    PatchPodDisruption,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
@@ -288,6 +290,8 @@ def test_listed_permissions_are_exactly_what_is_used():
         DeleteClaim(claim, "u", 1),
         BindPersistentVolume("pv", "u", 1, VolumeClaimKey("d", "c"), "u", 1),
         SelectNode(VolumeClaimKey("d", "c"), "u", 1, "n"),
+        PatchPodDisruption(pod, "u", "no"),
+        DeletePod(pod, "u"),
     ):
         request = encode_decision(decision, now_ms=0)
         group, resource, verb = right_of(request.method, request.path)

@@ -43,8 +43,10 @@ from scheduler.framework.decisions import (
     BindPod,
     CreateClaim,
     DeleteClaim,
+    DeletePod,
     PatchExtendedResources,
     PatchNodeAllocatable,
+    PatchPodDisruption,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
@@ -56,7 +58,15 @@ from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodKey
-from scheduler.model.objects import Node, OwnerReference, Pod, PodCondition, PodResourceClaimStatus
+from scheduler.model.objects import (
+    DISRUPTION_TARGET,
+    PREEMPTED_BY_SCHEDULER,
+    Node,
+    OwnerReference,
+    Pod,
+    PodCondition,
+    PodResourceClaimStatus,
+)
 from scheduler.model.storage import SELECTED_NODE, AnyStorageObject, ClaimReference
 from scheduler.model.timestamps import format_rfc3339
 from scheduler.plugins.dynamic_resources.extended_resources import decoded_spec
@@ -240,6 +250,10 @@ class FakeApiServer:
                 return WriteAccepted(decision.id, pod=pod) if pod is not None else _gone(decision, pod_key)
             case PatchPodStatus():
                 return self._patch_status(decision)
+            case PatchPodDisruption():
+                return self._disrupt(decision)
+            case DeletePod():
+                return self._delete_pod(decision)
 
     def _create_claim(self, decision: CreateClaim) -> Answer:
         if decision.claim in self.claims:
@@ -346,15 +360,48 @@ class FakeApiServer:
             return WriteConflicted(decision.id, "the UID in the precondition does not match")
         if decision.expect_revision not in (None, pod.metadata.revision):
             return WriteConflicted(decision.id, "the object has been modified")
-        probed = next((one.last_probe_time for one in pod.status.conditions or ()), None)
-        if decision.fence_ms is not None:
-            probed = format_rfc3339(decision.fence_ms // 1000)
-        condition = PodCondition("PodScheduled", "False", decision.reason, decision.message, probed)
+        conditions = pod.status.conditions
+        if decision.reason:
+            probed = next((one.last_probe_time for one in conditions or () if one.type == "PodScheduled"), None)
+            if decision.fence_ms is not None:
+                probed = format_rfc3339(decision.fence_ms // 1000)
+            said = PodCondition("PodScheduled", "False", decision.reason, decision.message, probed)
+            conditions = _with_condition(pod, said)
         nominated = pod.status.nominated_node_name if decision.nominated_node is None else decision.nominated_node
-        status = msgspec.structs.replace(pod.status, conditions=(condition,), nominated_node_name=nominated)
+        status = msgspec.structs.replace(pod.status, conditions=conditions, nominated_node_name=nominated)
         if status != pod.status:
             pod = self.put_pod(msgspec.structs.replace(pod, status=status))
-        return WriteAccepted(decision.id, pod=pod if decision.fence_ms is not None else None)
+        return WriteAccepted(decision.id, pod=pod if decision.expect_revision is not None else None)
+
+    def _disrupt(self, decision: PatchPodDisruption) -> Answer:
+        pod = self.pods.get(decision.pod)
+        if pod is None:
+            return _gone(decision, decision.pod)
+        if pod.uid != decision.uid:
+            return WriteConflicted(decision.id, "the UID in the precondition does not match")
+        said = PodCondition(DISRUPTION_TARGET, "True", PREEMPTED_BY_SCHEDULER, decision.message)
+        status = msgspec.structs.replace(pod.status, conditions=_with_condition(pod, said))
+        if status != pod.status:
+            self.put_pod(msgspec.structs.replace(pod, status=status))
+        return WriteAccepted(decision.id)
+
+    def _delete_pod(self, decision: DeletePod) -> Answer:
+        """A bound pod that runs stays until its kubelet has stopped it (`delete_pod`)."""
+        pod = self.pods.get(decision.pod)
+        if pod is None:
+            return _gone(decision, decision.pod)
+        if pod.uid != decision.uid:
+            return WriteConflicted(decision.id, "the UID in the precondition does not match")
+        if pod.node_name is None or pod.is_terminal:
+            self.delete_pod(decision.pod)
+        elif not pod.is_deleting:
+            self.terminate_pod(pod)
+        return WriteAccepted(decision.id)
+
+    def terminate_pod(self, pod: Pod) -> None:
+        """What a deletion with a grace period writes."""
+        meta = msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-01-01T00:01:00Z")
+        self.put_pod(msgspec.structs.replace(pod, metadata=meta))
 
     def _next(self) -> int:
         self.revision += 1
@@ -363,6 +410,13 @@ class FakeApiServer:
 
 def _with_revision(obj, revision: int):
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, resource_version=str(revision)))
+
+
+def _with_condition(pod: Pod, condition: PodCondition) -> tuple[PodCondition, ...]:
+    known = pod.status.conditions or ()
+    if all(one.type != condition.type for one in known):
+        return (*known, condition)
+    return tuple(condition if one.type == condition.type else one for one in known)
 
 
 def _gone(decision: Answered, key: object) -> WriteRejected:

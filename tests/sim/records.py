@@ -25,6 +25,7 @@ from scheduler.framework.decisions import (
     PatchExtendedResources,
     PatchNodeAllocatable,
     PatchPodStatus,
+    PodRemoval,
     ReadPod,
 )
 from scheduler.model.keys import ClaimKey, NodeName
@@ -66,7 +67,9 @@ def is_foreign_claim(key: ClaimKey) -> bool:
 def object_of(decision: Decision) -> object:
     return (
         ("Pod", decision.pod)
-        if isinstance(decision, BindPod | ReadPod | PatchPodStatus | PatchExtendedResources | PatchNodeAllocatable)
+        if isinstance(
+            decision, BindPod | ReadPod | PatchPodStatus | PatchExtendedResources | PatchNodeAllocatable | PodRemoval
+        )
         else ("Claim", decision.claim)
     )
 
