@@ -14,11 +14,12 @@ To be read in this order, in which no module imports a later one:
   searching  constraints, counters, shares; problem; matching, bounds, counter_bounds, share_bounds (what cuts);
              census, picked, search_state, choices, search
   clusters   paused_searches, remembered_plans, offers, inventory; prefilter (nodes not worth asking about)
-  calls      question, result, remembered, explain, allocate, class_usage
+  calls      question, result, remembered, explain, allocate, after_release, class_usage
 
 overdrawn and vanished look at what is allocated already, for others.
 """
 
+from allocator.after_release import could_serve
 from allocator.allocate import allocate, allocate_in_parts, explain
 from allocator.census import Stage
 from allocator.class_usage import ClassUsage, class_usage
@@ -108,6 +109,7 @@ __all__ = [
     "check_node_selector",
     "claim_spec_text",
     "class_usage",
+    "could_serve",
     "decode_allocation",
     "decode_claim_spec",
     "decode_class",

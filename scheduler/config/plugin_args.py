@@ -136,19 +136,21 @@ class VolumeBindingArgs(PluginArgs):
 
 
 class DynamicResourcesArgs(PluginArgs):
-    """Upstream's, `searchSteps` and `scoringStrategy`.
+    """Upstream's, `searchSteps`, `preemptForDevices` and `scoringStrategy`.
 
     Attributes:
         binding_timeout: How long to wait for binding conditions.
         filter_timeout: Has no effect: `search_steps` is in its place.
         search_steps: Largest search per pod and node, in (request, device) trials. A count, so that the same cluster
             gives the same answer on a slow machine.
+        preempt_for_devices: Whether pods of lower priority may be preempted for the devices of their claims.
         scoring_strategy: As NodeResourcesFit's, of device classes (`CLASS`) and capacities (`CLASS/CAPACITY`).
     """
 
     binding_timeout: Annotated[Seconds, Field(ge=1)] = 600.0
     filter_timeout: Annotated[Seconds, Field(ge=0)] | None = None
     search_steps: Annotated[int, Field(ge=1)] = 200_000
+    preempt_for_devices: bool = True
     scoring_strategy: ScoringStrategyArgs | None = None
 
 
@@ -195,7 +197,11 @@ def plugin_fields(name: str, args: PluginArgs) -> dict[str, Any]:
     if build is None:
         return {}
     if isinstance(args, DynamicResourcesArgs):
-        fields = {"budget_steps": args.search_steps, "binding_timeout_ms": int(args.binding_timeout * 1000)}
+        fields = {
+            "budget_steps": args.search_steps,
+            "binding_timeout_ms": int(args.binding_timeout * 1000),
+            "preempts_for_devices": args.preempt_for_devices,
+        }
         if args.scoring_strategy is None:
             return fields
         return {**fields, "scoring_strategy": msgspec.convert(with_defaults(args)["scoringStrategy"], ScoringStrategy)}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from allocator import Features, InUse, Inventory
+from allocator import Allocation, Features, InUse, Inventory
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.store import Store
 from scheduler.framework.pod_counts_view import PodCountsView
@@ -34,10 +34,15 @@ class CoreView:
         self.claim = store.claim
         self.image = store.images.find
         self.users_of = store.users_of
+        self.claims_of = store.claims_of
+        self.node_of = store.node_of
         self.new_uid = new_uid
 
     def is_held(self, claim: ClaimUid) -> bool:
         return self._overlay.is_held(claim)
+
+    def counted(self, claim: ClaimUid) -> Sequence[Allocation]:
+        return self._overlay.counted.get(claim, ())
 
     def pod(self, uid: PodUid) -> Pod | None:
         return self._store.pods.get(uid)

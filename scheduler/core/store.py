@@ -120,6 +120,10 @@ class Store:
             self.assumed_claims[uid] = claims
         self._count(uid)
 
+    def node_of(self, uid: PodUid) -> NodeName | None:
+        """The node the pod counts on; rule 3."""
+        return self._counted_on.get(uid)
+
     def forget_assumed(self, uid: PodUid) -> None:
         """Undo `assume`; harmless when the binding has been observed meanwhile."""
         if self.assumed.pop(uid, None) is not None:

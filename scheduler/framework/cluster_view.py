@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from allocator import Features, InUse, Inventory
+from allocator import Allocation, Features, InUse, Inventory
 from scheduler.framework.pod_counts_view import PodCountsView
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.claim import ResourceClaim
@@ -45,7 +45,15 @@ class ClusterView(Protocol):
         """Whether an allocation of this claim is in flight (held or doubtful) for some pod."""
         ...
 
+    def counted(self, claim: ClaimUid) -> Sequence[Allocation]:
+        """What counts as in use for this claim: its allocation as observed, the one in flight, or both."""
+        ...
+
     def pod(self, uid: PodUid) -> Pod | None: ...
+    def node_of(self, pod: PodUid) -> NodeName | None:
+        """The node that the pod is bound to or assumed on; None for one that waits, has ended or is gone."""
+        ...
+
     def namespace(self, name: str) -> Namespace | None: ...
     def pod_group(self, key: PodGroupKey) -> PodGroup | None:
         """The group as last observed; always None where the API server serves none."""
@@ -67,6 +75,10 @@ class ClusterView(Protocol):
 
     def users_of(self, claim: ClaimKey) -> Sequence[PodUid]:
         """Pods whose spec or status refers to this claim."""
+        ...
+
+    def claims_of(self, pod: PodUid) -> Sequence[ClaimKey]:
+        """The claims that a pod refers to by name, as far as they have names; the name of its special claim, too."""
         ...
 
     def new_uid(self) -> str:

@@ -5,7 +5,8 @@ started: nothing is queued, decided or written.
 
 Rules of this module
   1. Uids that a case leaves out are made up; an object that cannot be read is a `CaseError`.
-  2. The pod is asked about as it stands, and is not among the cluster's pods: one with `spec.nodeName` takes no room.
+  2. Nobody is preempted for devices: an answer is what kube-scheduler would say.
+  3. The pod is asked about as it stands, and is not among the cluster's pods: one with `spec.nodeName` takes no room.
 
 Not here: the answer itself (`every_node`), lines (`cli.verdicts`).
 
@@ -117,14 +118,31 @@ class Cases:
                     yield _read(kind, obj, f"cluster.{key}[{index}]")
 
 
+def _as_kube_scheduler(profile: Any) -> Any:
+    """Without what DynamicResources does beyond kube-scheduler, whose answers cases are compared with."""
+    configs = profile.get("pluginConfig", []) if isinstance(profile, Mapping) else None
+    if not isinstance(configs, list):
+        return profile
+    if not any(isinstance(one, Mapping) and one.get("name") == "DynamicResources" for one in configs):
+        configs = [*configs, {"name": "DynamicResources"}]
+    return {**profile, "pluginConfig": [_off(one) for one in configs]}
+
+
+def _off(plugin: Any) -> Any:
+    args = plugin.get("args") or {} if isinstance(plugin, Mapping) else None
+    if not isinstance(args, Mapping) or plugin.get("name") != "DynamicResources":
+        return plugin
+    return {**plugin, "args": {"preemptForDevices": False, **args}}
+
+
 def _profile(config: Any) -> Profile:
     if config is None:
-        return profile_plugins({})
+        return profile_plugins(_as_kube_scheduler({}))
     profiles = config.get("profiles", [{}]) if isinstance(config, Mapping) else None
     if not isinstance(profiles, list) or len(profiles) != 1:
         raise CaseError("config: expected null or an object with one profile")
     try:
-        return profile_plugins(profiles[0])
+        return profile_plugins(_as_kube_scheduler(profiles[0]))
     except ValidationError as error:
         wrong = (
             "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in one["loc"]) + f": {one['msg']}"

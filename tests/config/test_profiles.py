@@ -164,12 +164,20 @@ def test_the_runner_calls_what_is_on_in_the_order_of_each_point():
 
 def test_arguments_reach_the_plugin():
     profile = profile_plugins(
-        {"pluginConfig": [{"name": "DynamicResources", "args": {"bindingTimeout": "5m", "searchSteps": 7}}]}
+        {
+            "pluginConfig": [
+                {
+                    "name": "DynamicResources",
+                    "args": {"bindingTimeout": "5m", "searchSteps": 7, "preemptForDevices": False},
+                }
+            ]
+        }
     )
     (devices,) = (plugin for plugin in profile.plugins if plugin.name == "DynamicResources")
 
     assert isinstance(devices, DynamicResources)
     assert (devices.binding_timeout_ms, devices.budget_steps) == (300_000, 7)
+    assert not devices.preempts_for_devices
 
 
 @pytest.mark.parametrize("name", sorted(ARGS_BY_PLUGIN.keys() - {"DynamicResources"}))

@@ -274,7 +274,7 @@ def test_filter_of_an_allocated_claim(stored, want, frees) -> None:
     if "ok" not in want.values():
         result = post_filter(view, made)
         assert [decision.claim.name for decision in result.decisions] == [frees]
-        assert result.status == Status.unschedulable("deallocation of ResourceClaim completed")
+        assert result.status == Status.unresolvable("deallocation of ResourceClaim completed")
 
 
 def test_results_of_claims_allocated_before_and_now_are_not_mixed_up() -> None:

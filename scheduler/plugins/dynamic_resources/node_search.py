@@ -10,7 +10,7 @@ Cost: one entry in `found` for each node that Filter or Score asked about in thi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct, field
@@ -32,9 +32,11 @@ from allocator import (
     Unsatisfiable,
     allocate_in_parts,
     candidate_nodes,
+    could_serve,
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.held import Held
 from scheduler.framework.status import UNFINISHED, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -91,6 +93,25 @@ class NodeSearch(Struct):
             if not isinstance(wanted, Status):
                 self._search(wanted, node.host, view)
         return self.found.get(node.name)
+
+    def held(self, found: Sequence[Allocation]) -> list[Held]:
+        """What was found, by claim."""
+        claims, special = self.claims.unallocated, self.claims.special
+        held = [Held(claim.key, claim.uid, allocation) for claim, allocation in zip(claims, found, strict=False)]
+        if special is not None and len(found) > len(held):
+            held.append(Held(special.key, special.uid, found[-1]))
+        return held
+
+    def could_serve(self, question: Question, released: Collection[Allocation], cycle: Cycle) -> bool:
+        """Whether it is worth asking as if `released` were free."""
+        meter = question.inventory.meter
+        before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
+        try:
+            return could_serve(question, released)
+        except AllocationError:
+            return False
+        finally:
+            cycle.steps_left -= meter.allow_all(before)
 
     @staticmethod
     def _within_steps(

@@ -18,6 +18,8 @@ Differs on purpose
   * PostFilter derives the unavailable claims from the verdicts, which may be remembered, and frees the first in pod
     order; upstream records them while filtering and frees a random one. PostFilter never frees a claim that a pod on a
     node is about to reserve.
+  * Pods of lower priority are preempted for devices (`releasing`), unless `preempts_for_devices` is off. While it is
+    on, an attempt that frees a claim of the pod itself preempts nobody; upstream does both at once.
   * A claim that can take no more consumers is refused in PreFilter; upstream tries again and again in PreBind.
   * A special claim (extended resources) from an earlier attempt is used if it fits (`special_claim`).
   * A device that vanished between Reserve and the write is not written.
@@ -27,9 +29,11 @@ Differs on purpose
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from msgspec.structs import replace
 
 from allocator import Allocation, NodeView
 from scheduler.framework.api import (
@@ -84,6 +88,7 @@ from scheduler.plugins.dynamic_resources.pre_bind import (
     next_step,
 )
 from scheduler.plugins.dynamic_resources.pre_filter import gather_claims
+from scheduler.plugins.dynamic_resources.releasing import could_be_released, released_claims
 from scheduler.plugins.dynamic_resources.reserved import Reserved
 from scheduler.plugins.normalize import NODE_SCORE_MAX, normalize
 from scheduler.plugins.scoring_strategies import ScoringStrategy
@@ -100,6 +105,8 @@ class DynamicResources:
         budget_steps: Largest number of (request, device) trials per node and attempt; the place of `filterTimeout`.
         binding_timeout_ms: How long a claim may take to meet its binding conditions (`bindingTimeout`), >= 1,000.
         slices: The option `--slices`, "" without it; named in the refusal of a node.
+        preempts_for_devices: Whether pods of lower priority may be removed for the devices of their claims. Off, a node
+            without enough devices is no candidate, and no devices are kept for a pod that waits for others to go.
         scoring_strategy: How full nodes of the pod's devices may be; resources are device classes (`CLASS`) and
             capacities of their devices (`CLASS/CAPACITY`). None: nodes are scored by the pod's alternatives alone.
     """
@@ -107,6 +114,7 @@ class DynamicResources:
     budget_steps: int = 200_000
     binding_timeout_ms: int = 600_000
     slices: str = ""
+    preempts_for_devices: bool = True
     scoring_strategy: ScoringStrategy | None = None
     weight: int = 2
     name: str = NAME
@@ -191,7 +199,21 @@ class DynamicResources:
         claims = cycle.find(PodClaims)
         if claims is None:
             return PostFilterResult(Status.unschedulable("no new claims to deallocate"))
-        return free_a_claim(claims, cycle.pod, verdicts, view)
+        freed = free_a_claim(claims, cycle.pod, verdicts, view)
+        if freed.decisions and self.preempts_for_devices:
+            # Perhaps that suffices: no pod should go before it was tried.
+            return replace(freed, status=Status.unresolvable(*freed.status.reasons))
+        return freed
+
+    def may_help(self, cycle: Cycle, node: NodeInfo, status: Status, view: ClusterView) -> bool:
+        return self.preempts_for_devices and could_be_released(cycle, node, status, view)
+
+    def released(self, pod: Pod, node: NodeInfo, removed: Collection[PodUid], view: ClusterView) -> tuple[Held, ...]:
+        return released_claims(pod, node, removed, view) if self.preempts_for_devices else ()
+
+    def given(self, cycle: Cycle, node: NodeInfo) -> tuple[Held, ...]:
+        search = cycle.find(NodeSearch) if self.preempts_for_devices else None
+        return tuple(search.held(search.found.get(node.name, ()))) if search is not None else ()
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
         claims = cycle.find(PodClaims)
@@ -241,14 +263,9 @@ class DynamicResources:
             if isinstance(outcome, Status):
                 return _not_found(outcome)
             found = outcome.allocations
-        held = [
-            Held(claim.key, claim.uid, allocation) for claim, allocation in zip(claims.unallocated, found, strict=False)
-        ]
+        held = search.held(found)
         planned = {one.uid: one.allocation for one in held}
-        special_planned = None
-        if special is not None and len(found) > len(held):
-            special_planned = found[-1]
-            held.append(Held(special.key, special.uid, special_planned))
+        special_planned = found[-1] if len(found) > len(claims.unallocated) else None
         takes = take_of_node(claims, found, node, cycle.pod, view) if claims.takes_of_nodes else ()
         if isinstance(takes, Status):
             return _not_found(takes)
