@@ -21,8 +21,10 @@ from allocator import (
     decode_slice,
 )
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
-from scheduler.model.keys import ClaimKey, ClaimUid
-from scheduler.model.objects import Namespace, Node, OwnerReference, Pod
+from scheduler.model.disruption_budget import DisruptionBudget
+from scheduler.model.keys import ClaimKey, ClaimUid, ObjectKey
+from scheduler.model.label_selectors import compile_label_selector
+from scheduler.model.objects import LabelSelector, Namespace, Node, OwnerReference, Pod
 
 DRIVER = "gpu.example.com"
 CLASS = "gpu.example.com"
@@ -280,3 +282,16 @@ def class_object(name: str = CLASS, *, driver: str = DRIVER, extended_resource: 
 def device_class(name: str = CLASS, **fields: Any) -> DeviceClass:
     """A class as the machine is told it."""
     return decode_class(class_object(name, **fields))
+
+
+def budget(
+    name: str = "budget",
+    *,
+    namespace: str = "default",
+    labels: dict[str, str] | None = None,
+    allowed: int = 0,
+    disrupted: tuple[str, ...] = (),
+) -> DisruptionBudget:
+    """A PodDisruptionBudget as it stays in memory; by default for pods with app=web."""
+    selector = compile_label_selector(LabelSelector({"app": "web"} if labels is None else labels))
+    return DisruptionBudget(ObjectKey(namespace, name), selector, allowed, frozenset(disrupted))

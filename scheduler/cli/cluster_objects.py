@@ -35,6 +35,7 @@ _MORE_PATHS: Final[Mapping[str, str]] = {
     "CSIStorageCapacity": "/apis/storage.k8s.io/v1/csistoragecapacities",
     "VolumeAttachment": "/apis/storage.k8s.io/v1/volumeattachments",
     "Service": "/api/v1/services",
+    "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
     "Pod": "/api/v1/pods",
 }
 _PAGE: Final = 500

@@ -33,6 +33,7 @@ class CoreView:
         self.pod_counts: Final[PodCountsView] = store.pod_counts
         self.claim = store.claim
         self.image = store.images.find
+        self.disruption_budgets = store.disruption_budgets.of
         self.users_of = store.users_of
         self.claims_of = store.claims_of
         self.node_of = store.node_of

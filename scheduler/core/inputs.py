@@ -21,6 +21,7 @@ from allocator import DeviceClass, ResourceSlice
 from scheduler.framework.decisions import WriteId
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
+from scheduler.model.disruption_budget import DisruptionBudget
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodGroupKey, PodKey, PodUid
 from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_group import PodGroup
@@ -141,6 +142,16 @@ class PodSelectorDeleted(Struct, frozen=True):
     revision: int = 0
 
 
+class DisruptionBudgetObserved(Struct, frozen=True):
+    budget: DisruptionBudget
+    revision: int
+
+
+class DisruptionBudgetDeleted(Struct, frozen=True):
+    key: ObjectKey
+    revision: int = 0
+
+
 class RelistFinished(Struct, frozen=True):
     """The shell has delivered everything of `kind` that exists; nothing is scheduled before all kinds have said so.
 
@@ -204,7 +215,14 @@ class TimerFired(Struct, frozen=True):
     """Time has passed: pods whose backoff ended, waits that ran out, and a batch of scheduling cycles."""
 
 
-ForPlugins: TypeAlias = StorageObserved | StorageDeleted | PodSelectorObserved | PodSelectorDeleted
+ForPlugins: TypeAlias = (
+    StorageObserved
+    | StorageDeleted
+    | PodSelectorObserved
+    | PodSelectorDeleted
+    | DisruptionBudgetObserved
+    | DisruptionBudgetDeleted
+)
 """Of kinds that are watched only where a plugin reads them."""
 Input: TypeAlias = (
     PodObserved

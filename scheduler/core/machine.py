@@ -34,6 +34,8 @@ from scheduler.core.inputs import (
     ClaimObserved,
     ClassDeleted,
     ClassObserved,
+    DisruptionBudgetDeleted,
+    DisruptionBudgetObserved,
     Input,
     NamespaceDeleted,
     NamespaceObserved,
@@ -77,13 +79,14 @@ from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import Profile, ReadingPlugin
 from scheduler.framework.decisions import Decision, ReadClaim, ReadPod
 from scheduler.framework.runner import Runner
+from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.model.keys import ClaimKey
 from scheduler.model.pod_selectors import SELECTOR_KINDS
 
 _ALWAYS: Final = frozenset(
     {"Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "DeviceTaintRule", "Namespace", "PodGroup"}
 )
-KINDS: Final = _ALWAYS.union(STORAGE_KINDS, SELECTOR_KINDS)
+KINDS: Final = _ALWAYS.union(STORAGE_KINDS, SELECTOR_KINDS, {DISRUPTION_BUDGET})
 """All kinds that a machine can be told of."""
 
 
@@ -250,6 +253,8 @@ class Machine:
             case NamespaceDeleted(namespace_name, revision):
                 self.store.namespaces.delete(namespace_name, revision)
             case StorageObserved() | StorageDeleted() | PodSelectorObserved() | PodSelectorDeleted():
+                observed.observed_for_plugins(given)
+            case DisruptionBudgetObserved() | DisruptionBudgetDeleted():
                 observed.observed_for_plugins(given)
             case RelistFinished(kind):
                 self._unlisted.discard(kind)

@@ -21,6 +21,8 @@ from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.ground import Ground
 from scheduler.core.helpful_changes import node_changes, pod_changes
 from scheduler.core.inputs import (
+    DisruptionBudgetDeleted,
+    DisruptionBudgetObserved,
     ForPlugins,
     PodSelectorDeleted,
     PodSelectorObserved,
@@ -230,7 +232,7 @@ class Observations:
             claim = replace(claim, allocation=hold.held.allocation)
         self._change(Resource.CLAIM, Action.DELETE, claim, None)
 
-    # Volumes, and what selects pods
+    # Volumes, what selects pods, and what guards them
 
     def observed_for_plugins(self, given: ForPlugins) -> None:
         match given:
@@ -250,6 +252,10 @@ class Observations:
                 self._store.pod_selectors.observe(selector, revision)
             case PodSelectorDeleted(kind, key, revision):
                 self._store.pod_selectors.delete(kind, key, revision)
+            case DisruptionBudgetObserved(budget, revision):
+                self._store.disruption_budgets.observe(budget, revision)
+            case DisruptionBudgetDeleted(key, revision):
+                self._store.disruption_budgets.delete(key, revision)
 
     def _change(self, resource: Resource, action: Action, old: object | None, new: object | None) -> None:
         self._queue.change(resource, action, old, new, self._timers.now_ms)

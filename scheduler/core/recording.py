@@ -35,7 +35,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import orjson
 
-from allocator import ClaimSpec, claim_spec_text, decode_claim_spec
+from allocator import ClaimSpec, claim_spec_text, decode_claim_spec, node_match
 from allocator import model as allocator_model
 from cel.quantity import Quantity
 from scheduler.core import inputs
@@ -43,6 +43,7 @@ from scheduler.framework import decisions
 from scheduler.model import (
     claim,
     device_taint_rules,
+    disruption_budget,
     keys,
     label_selectors,
     objects,
@@ -55,7 +56,7 @@ from scheduler.model import (
 _TYPE: Final = "$"
 _MODULES: Final = (
     *(allocator_model, objects, claim, special_claim, device_taint_rules, pod_group, keys),
-    *(storage, pod_selectors, label_selectors),
+    *(storage, pod_selectors, disruption_budget, label_selectors, node_match),
     *(inputs, decisions),
 )
 _UNWRITABLE: Final = "unwritable"
@@ -211,6 +212,10 @@ def _encode_list(value: list[Any]) -> Any:
     return {_TYPE: "list", "of": [_encode(one) for one in value]}
 
 
+def _encode_set(value: frozenset[str]) -> Any:
+    return {_TYPE: "set", "of": sorted(value)}
+
+
 def _encode_mapping(value: Mapping[str, Any]) -> Any:
     assert _TYPE not in value
     return {key: _encode(one) for key, one in value.items()}
@@ -257,6 +262,8 @@ def _decode(value: Any) -> Any:
     match value[_TYPE]:
         case "list":
             return [_decode(one) for one in value["of"]]
+        case "set":
+            return frozenset(value["of"])
         case "Quantity":
             return Quantity.parse(value["text"])
         case "ClaimSpec":
@@ -297,6 +304,7 @@ _TYPES: Final = _types_of(_MODULES)
 _ENCODERS: Final[dict[type, Callable[[Any], Any]]] = {
     tuple: _encode_tuple,
     list: _encode_list,
+    frozenset: _encode_set,
     dict: _encode_mapping,
     Quantity: _encode_quantity,
     ClaimSpec: _encode_spec,

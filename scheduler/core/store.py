@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from allocator import ClaimSpec, DeviceClass, Features, Inventory, PoolId, ResourceSlice
 from scheduler.core.change_log import ChangeLog
+from scheduler.core.disruption_budgets import DisruptionBudgets
 from scheduler.core.newest_objects import UNCHANGED, NewestObjects, ObjectsByUid, Unchanged
 from scheduler.core.node_images import NodeImages
 from scheduler.core.nominations import Nominations
@@ -70,6 +71,7 @@ class Store:
         self._counted_by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
         self.storage: Final = StorageObjects(self._counted_on, self.node_infos)
         self.pod_selectors: Final = PodSelectorObjects()
+        self.disruption_budgets: Final = DisruptionBudgets()
         self.images: Final = NodeImages()
         self._node_order: Final[list[NodeName]] = []
         self._node_order_now: tuple[NodeName, ...] | None = ()

@@ -30,7 +30,7 @@ _RESTORED_KINDS: Final = frozenset(
         *("Namespace", "Node", "Pod", "PriorityClass"),
         *("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
         *("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity"),
-        *("VolumeAttachment", "Service"),
+        *("VolumeAttachment", "Service", "PodDisruptionBudget"),
     }
 )
 # The same shape in all versions that were ever served.

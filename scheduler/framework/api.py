@@ -229,7 +229,7 @@ class ReadingPlugin(Plugin, Protocol):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Kinds of `model.storage` and `model.pod_selectors`, as "PersistentVolume"."""
+        """Kinds of `model.storage`, `model.pod_selectors` and `model.disruption_budget`, as "PersistentVolume"."""
         ...
 
 

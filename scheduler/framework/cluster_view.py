@@ -9,6 +9,7 @@ from allocator import Allocation, Features, InUse, Inventory
 from scheduler.framework.pod_counts_view import PodCountsView
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.disruption_budget import DisruptionBudget
 from scheduler.model.images import ImageState
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -71,6 +72,10 @@ class ClusterView(Protocol):
 
     def selectors_of(self, pod: Pod) -> LabelSelector | None:
         """What the Services that select `pod`, and its ReplicaSet or other owner, demand together; None for nothing."""
+        ...
+
+    def disruption_budgets(self, namespace: str) -> Sequence[DisruptionBudget]:
+        """The PodDisruptionBudgets of a namespace, by name; none where they are not served, or not ours to read."""
         ...
 
     def users_of(self, claim: ClaimKey) -> Sequence[PodUid]:

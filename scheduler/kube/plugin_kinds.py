@@ -1,9 +1,9 @@
-"""The kinds that are watched only where a plugin reads them: volumes, CSI objects, and what selects pods.
+"""The kinds that are watched only where a plugin reads them: volumes, CSI objects, what selects pods or guards them.
 
 Rules of this module
   1. Where the API server does not have such a kind, or does not let us read it, it counts as empty. Each row says what
      that costs; it is reported, and all pods that need nothing of the kind go on.
-  2. Of a Service or an owner of pods only the selector stays in memory.
+  2. Of a Service or an owner of pods only the selector stays in memory; of a PodDisruptionBudget that and its count.
 
 Not here: which plugins read what (`Plugin.reads`), the kinds that every scheduler reads (`codec`).
 """
@@ -16,6 +16,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from scheduler.core.inputs import (
+    DisruptionBudgetDeleted,
+    DisruptionBudgetObserved,
     Input,
     PodSelectorDeleted,
     PodSelectorObserved,
@@ -26,7 +28,9 @@ from scheduler.core.storage_objects import STORAGE_KINDS
 from scheduler.kube.api_versions import ServedAs
 from scheduler.kube.profiling import Observe
 from scheduler.kube.watched_kind import WatchedKind, checked
+from scheduler.model.disruption_budget import DISRUPTION_BUDGET, DisruptionBudget
 from scheduler.model.keys import ObjectKey
+from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.objects import LabelSelector, PodMeta, Record
 from scheduler.model.pod_selectors import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET, PodSelector
 from scheduler.model.storage import AnyStorageObject
@@ -52,6 +56,19 @@ class _BySelector(Record, frozen=True):
 
     metadata: PodMeta
     spec: _SelectorSpec = _SelectorSpec()
+
+
+class _BudgetStatus(Record, frozen=True):
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, Any] | None = None
+
+
+class _Budget(Record, frozen=True):
+    """A PodDisruptionBudget."""
+
+    metadata: PodMeta
+    spec: _SelectorSpec = _SelectorSpec()
+    status: _BudgetStatus = _BudgetStatus()
 
 
 class PluginKind(NamedTuple):
@@ -86,6 +103,10 @@ PLUGIN_KINDS: Final = (
     ),
     PluginKind(REPLICA_SET, "apps", "replicasets", _BySelector, f"{_NOT_SPREAD} ReplicaSet"),
     PluginKind(STATEFUL_SET, "apps", "statefulsets", _BySelector, f"{_NOT_SPREAD} StatefulSet"),
+    PluginKind(
+        *(DISRUPTION_BUDGET, "policy", "poddisruptionbudgets", _Budget),
+        "pods are preempted as if no PodDisruptionBudget guarded them",
+    ),
 )
 
 
@@ -96,16 +117,18 @@ def plugin_kinds(observe: Observe, kinds: Iterable[PluginKind] = PLUGIN_KINDS) -
         observed: Callable[[Any], tuple[PodMeta, Input]]
         deleted: Callable[..., Input]
         if one.wire is None:
-            observed, deleted = _observed_storage, StorageDeleted
+            observed, deleted = _observed_storage, partial(StorageDeleted, one.name)
+        elif one.wire is _Budget:
+            observed, deleted = _observed_budget, DisruptionBudgetDeleted
         else:
             observed = partial(_observed_labels if one.wire is _ByLabels else _observed_selector, one.name)
-            deleted = PodSelectorDeleted
+            deleted = partial(PodSelectorDeleted, one.name)
         watched[one.name] = WatchedKind(
             one.name,
             "",
             one.wire or STORAGE_KINDS[one.name],
             observed,
-            partial(_deleted, deleted, one.name),
+            partial(_deleted, deleted),
             served_as=ServedAs(one.group, ("v1",), one.plural),
             cost=one.cost,
             observe=observe,
@@ -113,8 +136,8 @@ def plugin_kinds(observe: Observe, kinds: Iterable[PluginKind] = PLUGIN_KINDS) -
     return watched
 
 
-def _deleted(input_: Callable[[str, ObjectKey, int], Input], kind: str, key: ObjectKey, _: str, revision: int) -> Input:
-    return input_(kind, key, revision)
+def _deleted(input_: Callable[[ObjectKey, int], Input], key: ObjectKey, _: str, revision: int) -> Input:
+    return input_(key, revision)
 
 
 def _observed_storage(stored: AnyStorageObject) -> tuple[PodMeta, Input]:
@@ -130,6 +153,13 @@ def _observed_selector(kind: str, wire: _BySelector) -> tuple[PodMeta, Input]:
     meta, selector = checked(wire.metadata), wire.spec.selector or LabelSelector()
     made = PodSelector(kind, _key(meta), _items(selector.match_labels), selector.match_expressions or ())
     return meta, PodSelectorObserved(made, meta.revision)
+
+
+def _observed_budget(wire: _Budget) -> tuple[PodMeta, Input]:
+    meta, status = checked(wire.metadata), wire.status
+    selector, disrupted = compile_label_selector(wire.spec.selector), frozenset(status.disrupted_pods or ())
+    budget = DisruptionBudget(_key(meta), selector, status.disruptions_allowed, disrupted)
+    return meta, DisruptionBudgetObserved(budget, meta.revision)
 
 
 def _key(meta: PodMeta) -> ObjectKey:

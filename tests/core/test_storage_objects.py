@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator import Features
-from scheduler.core.inputs import PodSelectorObserved, StorageDeleted, StorageObserved
+from scheduler.core.inputs import DisruptionBudgetObserved, PodSelectorObserved, StorageDeleted, StorageObserved
 from scheduler.core.newest_objects import UNCHANGED
 from scheduler.core.recording import Entry, decode_entry, encode_entry
 from scheduler.core.storage_objects import STORAGE_KINDS, StorageObjects
@@ -302,6 +302,7 @@ def test_the_kinds_have_the_names_of_their_classes():
         StorageObserved(made.storage_class()),
         StorageDeleted("CSINode", ObjectKey("", "a"), 7),
         PodSelectorObserved(PodSelector("Service", ObjectKey("default", "web"), (("app", "web"),)), 3),
+        DisruptionBudgetObserved(builders.budget("web", allowed=1, disrupted=("web-2", "web-1")), 4),
     ],
     ids=lambda given: type(given).__name__,
 )

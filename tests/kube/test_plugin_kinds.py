@@ -8,6 +8,8 @@ import logging
 import pytest
 
 from scheduler.core.inputs import (
+    DisruptionBudgetDeleted,
+    DisruptionBudgetObserved,
     PodSelectorDeleted,
     PodSelectorObserved,
     RelistFinished,
@@ -19,8 +21,10 @@ from scheduler.core.storage_objects import STORAGE_KINDS
 from scheduler.kube.codec import Codec
 from scheduler.kube.plugin_kinds import PLUGIN_KINDS
 from scheduler.kube.requests import UndecodableError
+from scheduler.model.disruption_budget import DISRUPTION_BUDGET, DisruptionBudget
 from scheduler.model.keys import ObjectKey
-from scheduler.model.objects import NodeSelectorRequirement
+from scheduler.model.label_selectors import NOTHING, compile_label_selector
+from scheduler.model.objects import LabelSelector, NodeSelectorRequirement
 from scheduler.model.pod_selectors import SELECTOR_KINDS, PodSelector
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 from tests import storage_builders as made
@@ -38,7 +42,7 @@ def event(obj: dict) -> bytes:
 
 def test_the_table_has_exactly_the_kinds_of_the_core():
     names = [kind.name for kind in PLUGIN_KINDS]
-    assert sorted(names) == sorted({*STORAGE_KINDS, *SELECTOR_KINDS})
+    assert sorted(names) == sorted({*STORAGE_KINDS, *SELECTOR_KINDS, DISRUPTION_BUDGET})
     assert set(names) <= KINDS
     assert all(kind.cost for kind in PLUGIN_KINDS)
 
@@ -92,6 +96,28 @@ def test_of_what_selects_pods_only_the_selector_is_kept(kind, selector, labels, 
     key = ObjectKey("team", "web")
     assert seen.input == PodSelectorObserved(PodSelector(kind, key, labels, expressions), 5)
     assert Codec().for_plugins[kind].deleted(key, "u", 7) == PodSelectorDeleted(kind, key, 7)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "expected"),
+    [
+        (
+            {"minAvailable": "50%", "selector": {"matchLabels": {"app": "web"}}},
+            {"disruptionsAllowed": 2, "disruptedPods": {"web-1": "2026-01-01T00:00:00Z"}, "currentHealthy": 4},
+            (compile_label_selector(LabelSelector({"app": "web"})), 2, frozenset({"web-1"})),
+        ),
+        ({"selector": {}}, {"disruptedPods": None}, (compile_label_selector(LabelSelector()), 0, frozenset())),
+        ({"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}, {}, (NOTHING, 0, frozenset())),
+        ({}, {}, (NOTHING, 0, frozenset())),
+    ],
+    ids=["counted", "all-pods", "unreadable-selector", "no-selector"],
+)
+def test_of_a_budget_its_selector_and_what_it_allows_are_kept(spec, status, expected):
+    metadata = {"name": "web", "namespace": "team", "uid": "u", "resourceVersion": "5"}
+    kind, key = Codec().for_plugins[DISRUPTION_BUDGET], ObjectKey("team", "web")
+    seen = kind.decode_event(event({"kind": DISRUPTION_BUDGET, "metadata": metadata, "spec": spec, "status": status}))
+    assert seen.input == DisruptionBudgetObserved(DisruptionBudget(key, *expected), 5)
+    assert kind.deleted(key, "u", 7) == DisruptionBudgetDeleted(key, 7)
 
 
 def test_the_reply_to_a_write_is_the_volume_or_the_claim():
