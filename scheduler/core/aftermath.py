@@ -9,7 +9,7 @@ Not here: what is taken back from claims (`unreserving`, `withdrawals`); what ob
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -31,7 +31,7 @@ from scheduler.framework.api import Action, Resource
 from scheduler.framework.held import Held
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.special_claim import is_provisional
 
@@ -48,7 +48,10 @@ class Aftermath:
         problems: Problems,
         troubles: Troubles,
         withdrawals: Withdrawals,
+        given_up: Callable[[PodUid], None],
+        released: Callable[[ClaimKey], None],
     ) -> None:
+        """`given_up` is called with each pod that is not being bound any more, `released` with each claim not held."""
         self._store: Final = ground.store
         self._queue: Final = queue
         self._timers: Final = ground.timers
@@ -57,6 +60,8 @@ class Aftermath:
         self._problems: Final = problems
         self._troubles: Final = troubles
         self._withdrawals: Final = withdrawals
+        self._given_up: Final = given_up
+        self._released: Final = released
 
     def attempt_failed(
         self, queued: QueuedPod, status: Status, delay_ms: int | None = None, *, steps: int | None = None
@@ -98,6 +103,7 @@ class Aftermath:
         elif queued is not None:
             self.attempt_failed(queued, binding.failure or Status.error("binding failed"), binding.retry_ms)
         self._withdrawals.given_up(claims_of(binding.pod))
+        self._given_up(uid)
 
     def devices_released(self, held: Iterable[Held]) -> None:
         """These holds have ended."""
@@ -109,6 +115,7 @@ class Aftermath:
             if claim is not None and (stored is None or footprint(stored) != footprint(one.allocation)):
                 with_devices, without = replace(claim, allocation=one.allocation), replace(claim, allocation=None)
                 self._queue.change(Resource.CLAIM, Action.UPDATE, with_devices, without, self._timers.now_ms)
+            self._released(one.claim)
 
     def volumes_released(self, changed: Iterable[tuple[Holdable, Holdable]]) -> None:
         """These holds on volumes and claims have ended, and nothing is stored of them."""

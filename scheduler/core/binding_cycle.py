@@ -35,17 +35,16 @@ from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding import BindingCycle, Bindings, Stage
 from scheduler.core.binding_waits import BindingWaits
 from scheduler.core.binding_writes import BindingWrites
-from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import GONE, Answer
 from scheduler.core.pod_conditions import PodConditions, Reason
-from scheduler.core.pod_writes import PodWrites, notes_of
+from scheduler.core.pod_writes import notes_of
 from scheduler.core.store import claims_of
-from scheduler.core.taking_back import TakingBack, fence_of
+from scheduler.core.taking_back import fence_of
 from scheduler.core.unreserving import Unreserving
-from scheduler.core.volume_writes import VolumeWrites
 from scheduler.core.withdrawals import Withdrawals
+from scheduler.core.writers import Writers
 from scheduler.framework.api import (
     PermitResult,
     PreBindDone,
@@ -72,12 +71,9 @@ class BindingCycles:
     def __init__(
         self,
         ground: Ground,
+        writers: Writers,
         *,
-        writes: ClaimWrites,
         bindings: Bindings,
-        pod_writes: PodWrites,
-        volume_writes: VolumeWrites,
-        taking_back: TakingBack,
         conditions: PodConditions,
         withdrawals: Withdrawals,
         aftermath: Aftermath,
@@ -85,26 +81,26 @@ class BindingCycles:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
         self._volumes: Final = ground.volumes
-        self._writes: Final = writes
-        self._volume_writes: Final = volume_writes
+        self._writes: Final = writers.claims
+        self._volume_writes: Final = writers.volumes
         self._outbox: Final = ground.outbox
         self._timers: Final = ground.timers
         self._settings: Final = ground.settings
         self._view: Final = ground.view
-        self._bindings: Final = bindings
+        self.bindings: Final = bindings
         self._conditions: Final = conditions
         self._withdrawals: Final = withdrawals
         self._aftermath: Final = aftermath
         self._awaiting_permit: Final[dict[PodUid, None]] = {}  # who was asked longest ago comes first
         self._permits_due = 0
         self.waits: Final = BindingWaits(ground, bindings)
-        self._sent: Final = BindingWrites(ground, writes, pod_writes, volume_writes)
+        self._sent: Final = BindingWrites(ground, writers.claims, writers.pods, writers.volumes)
         self._unreserving: Final = Unreserving(
             ground,
             bindings=bindings,
             waits=self.waits,
             writes=self._sent,
-            taking_back=taking_back,
+            taking_back=writers.taking_back,
             withdrawals=withdrawals,
             aftermath=aftermath,
         )
@@ -115,7 +111,7 @@ class BindingCycles:
         """Take over a pod that is assumed on `node` and whose devices are held."""
         uid = pod.uid
         binding = BindingCycle(uid, pod, node, cycle, runner, fence_ms=fence_of(pod))
-        self._bindings[uid] = binding
+        self.bindings[uid] = binding
         if permit.status.code is Code.WAIT:
             self._wait_for_permit(binding, permit)
         else:
@@ -139,7 +135,7 @@ class BindingCycles:
                 break
             del waiting[uid]
             self._permits_due -= 1
-            binding = self._bindings.get(uid)
+            binding = self.bindings.get(uid)
             if binding is not None and binding.stage is _PERMIT:
                 waiting[uid] = None
                 self._permit(binding)
@@ -162,7 +158,7 @@ class BindingCycles:
         assert changed is not None
         self._volume_writes.observed(changed)
         for uid in self._store.storage.users_of_changed(old, new):
-            binding = self._bindings.get(uid)
+            binding = self.bindings.get(uid)
             if binding is not None and binding.stage is _PRE_BIND and not binding.awaited:
                 self._wake(binding)
 
@@ -173,7 +169,7 @@ class BindingCycles:
 
     def pod_gone(self, uid: PodUid) -> None:
         """The pod was deleted, is being deleted, or finished: nobody wants it bound any more."""
-        binding = self._bindings.get(uid)
+        binding = self.bindings.get(uid)
         if binding is None or binding.is_given_up:
             return
         if binding.stage is _BIND and uid in self._store.pods:
@@ -182,13 +178,13 @@ class BindingCycles:
 
     def pod_changed(self, uid: PodUid) -> None:
         """The pod was observed anew, unbound: it cannot be bound with claims that its status names no longer."""
-        binding = self._bindings.get(uid)
+        binding = self.bindings.get(uid)
         if binding is not None and binding.stage in (_PERMIT, _PRE_BIND):
             self._give_up_changed(binding)
 
     def give_up_if_unsent(self, uid: PodUid, failure: Status) -> bool:
         """Give the pod up if its binding has not been sent; whether it is given up."""
-        binding = self._bindings.get(uid)
+        binding = self.bindings.get(uid)
         if binding is None or binding.stage is _BIND:
             return False
         if not binding.is_given_up:
@@ -197,7 +193,7 @@ class BindingCycles:
 
     def pod_observed_bound(self, uid: PodUid, node: NodeName) -> None:
         """The pod is bound, by us or by somebody else."""
-        binding = self._bindings.get(uid)
+        binding = self.bindings.get(uid)
         if binding is None or binding.is_given_up:
             return
         if binding.stage is _BIND and node == binding.node:
@@ -269,7 +265,7 @@ class BindingCycles:
             self._conditions.report_wait(binding.uid, waits_for)
 
     def _wait_lasts(self, binding: BindingCycle) -> None:
-        if self._bindings.get(binding.uid) is not binding or binding.stage is not _PRE_BIND:
+        if self.bindings.get(binding.uid) is not binding or binding.stage is not _PRE_BIND:
             return
         if (binding.awakened_by or binding.timer is not None) and binding.waits_for is not None:
             binding.is_wait_reported = True
@@ -395,7 +391,7 @@ class BindingCycles:
         return False
 
     def _bind_answered(self, binding: BindingCycle, answer: Answer) -> None:
-        if binding.stage is not _BIND or self._bindings.get(binding.uid) is not binding:
+        if binding.stage is not _BIND or self.bindings.get(binding.uid) is not binding:
             return  # what became of it has been observed already
         match answer:
             case WriteAccepted():
@@ -419,7 +415,7 @@ class BindingCycles:
             self._outbox.ask(ReadPod(binding.pod.key, binding.uid), partial(self._pod_read, binding))
 
     def _pod_read(self, binding: BindingCycle, answer: Answer) -> None:
-        if binding.stage is not _BIND or self._bindings.get(binding.uid) is not binding:
+        if binding.stage is not _BIND or self.bindings.get(binding.uid) is not binding:
             return
         if not isinstance(answer, WriteAccepted):
             binding.bind_attempts += 1
@@ -438,7 +434,7 @@ class BindingCycles:
 
     def _succeed(self, binding: BindingCycle) -> None:
         self.waits.rouse(binding)
-        del self._bindings[binding.uid]
+        del self.bindings[binding.uid]
         pod, node = binding.pod, binding.node
         released = self._overlay.release(binding.uid)  # what the server stores may be written down differently
         self._aftermath.volumes_released(self._volumes.release(binding.uid))

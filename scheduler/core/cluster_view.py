@@ -9,6 +9,7 @@ from allocator import Allocation, Features, InUse, Inventory
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.store import Store
 from scheduler.framework.pod_counts_view import PodCountsView
+from scheduler.framework.preemption import Preemption
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.keys import ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -47,6 +48,9 @@ class CoreView:
 
     def pod(self, uid: PodUid) -> Pod | None:
         return self._store.pods.get(uid)
+
+    def preemption_of(self, uid: PodUid) -> Preemption | None:
+        return self._store.nominations.preempting.get(uid)
 
     def namespace(self, name: str) -> Namespace | None:
         return self._store.namespaces.get(name)

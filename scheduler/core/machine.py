@@ -24,7 +24,6 @@ from allocator import Features
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding import Bindings
 from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility
@@ -64,23 +63,22 @@ from scheduler.core.invariants import Invariants
 from scheduler.core.observation import Observations
 from scheduler.core.outbox import GONE, Answer
 from scheduler.core.pod_conditions import PodConditions
-from scheduler.core.pod_writes import PodWrites
+from scheduler.core.preemptions import Preemptions
 from scheduler.core.problems import Problems
 from scheduler.core.repartitioned_pools import RepartitionedPools
 from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.settings import CoreSettings
 from scheduler.core.storage_objects import STORAGE_KINDS
-from scheduler.core.taking_back import TakingBack
 from scheduler.core.troubles import Troubles
 from scheduler.core.unallocated_claims import UnallocatedClaims
-from scheduler.core.volume_writes import VolumeWrites
 from scheduler.core.withdrawals import Withdrawals
+from scheduler.core.writers import make_writers
 from scheduler.framework.api import Profile, ReadingPlugin
 from scheduler.framework.decisions import Decision, ReadClaim, ReadPod
 from scheduler.framework.runner import Runner
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET
-from scheduler.model.keys import ClaimKey
+from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.pod_selectors import SELECTOR_KINDS
 
 _ALWAYS: Final = frozenset(
@@ -131,16 +129,9 @@ class Machine:
         self.queue: Final = SchedulingQueue(ground, self.runners, self.places.may_take)
         conditions = PodConditions(ground)
         self.troubles: Final = Troubles(ground, self.bindings, conditions)
-        self.writes: Final = ClaimWrites(ground, self.troubles, freed=self._claim_freed)
-        pod_writes = PodWrites(ground, self.troubles)
-        self._taking_back: Final = TakingBack(ground, self.writes, pod_writes)
-        withdrawals = Withdrawals(
-            ground,
-            writes=self.writes,
-            taking_back=self._taking_back,
-            bindings=self.bindings,
-            scheduler_names=self.runners,
-        )
+        writers = self._writers = make_writers(ground, self.troubles, self._claim_freed)
+        self.writes: Final = writers.claims
+        withdrawals = Withdrawals(ground, writers, bindings=self.bindings, scheduler_names=self.runners)
         aftermath = Aftermath(
             ground,
             queue=self.queue,
@@ -148,27 +139,34 @@ class Machine:
             problems=self._problems,
             troubles=self.troubles,
             withdrawals=withdrawals,
+            given_up=self._given_up,
+            released=self._claim_released,
         )
         self._binding_cycles: Final = BindingCycles(
             ground,
-            writes=self.writes,
+            writers,
             bindings=self.bindings,
-            pod_writes=pod_writes,
-            volume_writes=VolumeWrites(ground, self.troubles),
-            taking_back=self._taking_back,
             conditions=conditions,
             withdrawals=withdrawals,
             aftermath=aftermath,
         )
+        self._preemptions: Final = Preemptions(
+            ground,
+            writers,
+            queue=self.queue,
+            binding_cycles=self._binding_cycles,
+            conditions=conditions,
+            aftermath=aftermath,
+        )
         self._cycles: Final = SchedulingCycles(
             ground,
+            writers,
             queue=self.queue,
             feasibility=self.feasibility,
             bindings=self._binding_cycles,
-            writes=self.writes,
-            taking_back=self._taking_back,
             conditions=conditions,
             aftermath=aftermath,
+            preemptions=self._preemptions,
         )
         self.conflicts: Final = DeviceConflicts(ground, withdrawals, self._binding_cycles)
         self.unallocated: Final = UnallocatedClaims(ground, self.runners)
@@ -178,13 +176,13 @@ class Machine:
             runners=self.runners,
             queue=self.queue,
             writes=self.writes,
-            bindings=self.bindings,
             binding_cycles=self._binding_cycles,
             aftermath=aftermath,
             troubles=self.troubles,
             conflicts=self.conflicts,
             unallocated=self.unallocated,
             repartitioned=self.repartitioned,
+            preemptions=self._preemptions,
         )
         self._invariants: Final = Invariants(
             ground,
@@ -289,7 +287,7 @@ class Machine:
         timers.fire()
         self.troubles.tick()
         queue.tick(timers.now_ms)
-        for queued in queue.overdue_gated(timers.now_ms):
+        for queued in queue.gated.overdue(timers.now_ms):
             self._cycles.explain(queued)
         # Long searches have every other turn, so neither they nor the other pods wait for more than one turn.
         is_search_turn = queue.has_searching(timers.now_ms) and not (self._has_searched and queue.has_active())
@@ -333,7 +331,15 @@ class Machine:
         if self.troubles.due is not None:
             self.troubles.report_due()
 
+    def _given_up(self, uid: PodUid) -> None:
+        """The pod is not being bound any more."""
+        self._preemptions.victim_changed(uid)
+
+    def _claim_released(self, key: ClaimKey) -> None:
+        """What was held for the claim is free."""
+        self._preemptions.claim_changed(key)
+
     def _claim_freed(self, key: ClaimKey) -> None:
         """A write on the claim was settled: the cycles and attempts that waited for that go on."""
         self._binding_cycles.claim_changed(key)
-        self._taking_back.write_settled(key)
+        self._writers.taking_back.write_settled(key)

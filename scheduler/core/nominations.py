@@ -5,8 +5,10 @@ node and is not more important must fit beside it, too.
 
 Rules of this module
   1. Nominations count whoever schedules the pod: where kube-scheduler runs beside us, its preemption is respected.
+  2. A pod for which room is being made is nominated for that node, whatever its status says yet.
 
-Not here: what plugins say of a node with them (`dry_run`); who nominates (PostFilter).
+Not here: what plugins say of a node with them (`dry_run`); who nominates (PostFilter); how
+room is made (`preemptions`).
 
 Source: pkg/scheduler/backend/queue/nominator.go and RunFilterPluginsWithNominatedPods of
 pkg/scheduler/framework/runtime/framework.go v1.36.3. Differs on purpose: rule 1 (upstream: pods of its own profiles).
@@ -17,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from scheduler.framework.preemption import Preemption
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 
@@ -27,6 +30,13 @@ class Nominations:
     def __init__(self) -> None:
         self._node_of: Final[dict[PodUid, NodeName]] = {}
         self._by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
+        self.preempting: Final[dict[PodUid, Preemption]] = {}
+        """For whom room is being made, and what of it is not there yet (`preemption_records` writes it)."""
+
+    def wanted(self, pod: Pod) -> str:
+        """The node for which a pod that waits is nominated, "" for none."""
+        preemption = self.preempting.get(pod.uid)
+        return pod.status.nominated_node_name if preemption is None else preemption.node
 
     def set(self, uid: PodUid, pod: Pod | None, node: str) -> Iterator[NodeName]:
         """The pod is nominated for `node`, "" for none; yields the nodes for which that is another answer."""
@@ -46,7 +56,10 @@ class Nominations:
                 yield name
 
     def concerns(self, uid: PodUid) -> bool:
-        return uid in self._node_of
+        return uid in self._node_of or uid in self.preempting
+
+    def node_of(self, uid: PodUid) -> NodeName | None:
+        return self._node_of.get(uid)
 
     def ahead_of(self, pod: Pod, node: NodeName) -> list[Pod]:
         """The pods that `pod` must leave room for on `node`: nominated there, and at least as important."""
@@ -55,6 +68,11 @@ class Nominations:
             return []
         priority = pod.spec.priority or 0
         return [one for uid, one in pods.items() if uid != pod.uid and (one.spec.priority or 0) >= priority]
+
+    def behind(self, pod: Pod, node: NodeName) -> list[Pod]:
+        """The less important pods that are nominated for `node`."""
+        priority = pod.spec.priority or 0
+        return [one for one in self._by_node.get(node, {}).values() if (one.spec.priority or 0) < priority]
 
     def at(self, node: NodeName) -> bool:
         """Whether any pod is nominated for the node."""

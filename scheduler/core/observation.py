@@ -14,7 +14,6 @@ from typing import Final
 
 from allocator import DeviceClass, ResourceSlice
 from scheduler.core.aftermath import Aftermath
-from scheduler.core.binding import Bindings
 from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.device_conflicts import DeviceConflicts
@@ -30,6 +29,7 @@ from scheduler.core.inputs import (
     StorageObserved,
 )
 from scheduler.core.newest_objects import UNCHANGED
+from scheduler.core.preemptions import Preemptions
 from scheduler.core.repartitioned_pools import RepartitionedPools
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.troubles import Troubles
@@ -52,13 +52,13 @@ class Observations:
         runners: Mapping[str, Runner],
         queue: SchedulingQueue,
         writes: ClaimWrites,
-        bindings: Bindings,
         binding_cycles: BindingCycles,
         aftermath: Aftermath,
         troubles: Troubles,
         conflicts: DeviceConflicts,
         unallocated: UnallocatedClaims,
         repartitioned: RepartitionedPools,
+        preemptions: Preemptions,
     ) -> None:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
@@ -67,13 +67,14 @@ class Observations:
         self._runners: Final = runners
         self._queue: Final = queue
         self._writes: Final = writes
-        self._bindings: Final = bindings
+        self._bindings: Final = binding_cycles.bindings
         self._binding_cycles: Final = binding_cycles
         self._aftermath: Final = aftermath
         self._troubles: Final = troubles
         self._conflicts: Final = conflicts
         self._unallocated: Final = unallocated
         self._repartitioned: Final = repartitioned
+        self._preemptions: Final = preemptions
 
     # Pods
 
@@ -95,6 +96,8 @@ class Observations:
                 self._our_pod_observed(old, pod)
         if pod.spec.scheduler_name in self._runners:
             self._conflicts.pod_observed(pod)
+        if self._preemptions.records:
+            self._preemptions.pod_observed(old, pod)
 
     def _bound_pod_observed(self, old: Pod | None, pod: Pod) -> None:
         uid = pod.uid
@@ -143,6 +146,8 @@ class Observations:
             self._aftermath.pod_unassumed(pod, assumed_on)
         elif (pod.node_name is not None or pod.status.nominated_node_name) and not pod.is_terminal:
             self._change(Resource.ASSIGNED_POD, Action.DELETE, pod, None)
+        if self._preemptions.records:
+            self._preemptions.pod_deleted(uid)
 
     # Nodes, slices, classes
 
@@ -215,6 +220,7 @@ class Observations:
             self._unallocated.claim_changed(claim)
             self._repartitioned.allocation_changed(old, claim, is_foreign=is_foreign)
         self._change(Resource.CLAIM, Action.ADD if old is None else Action.UPDATE, old, claim)
+        self._preemptions.claim_changed(claim.key)
 
     def claim_deleted(self, uid: ClaimUid, revision: int) -> None:
         claim = self._store.delete_claim(uid, revision)
@@ -231,6 +237,7 @@ class Observations:
         if hold is not None and claim.allocation is None:
             claim = replace(claim, allocation=hold.held.allocation)
         self._change(Resource.CLAIM, Action.DELETE, claim, None)
+        self._preemptions.claim_changed(claim.key)
 
     # Volumes, what selects pods, and what guards them
 

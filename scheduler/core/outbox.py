@@ -93,13 +93,20 @@ class Outbox:
         """Send an event, which is never answered."""
         self._decisions.append(event)
 
-    def report_on_pod(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
-        """An event about `pod`; `kind` is "Normal" or "Warning". Long notes are cut as upstream cuts them."""
+    def report_on_pod(
+        self, pod: Pod, kind: str, reason: str, action: str, note: str, *, related: Pod | None = None
+    ) -> None:
+        """An event about `pod`; `kind` is "Normal" or "Warning". Long notes are cut as upstream cuts them.
+
+        Args:
+            related: Another pod that it is about; its scheduler reports it.
+        """
         meta = pod.metadata
-        note, reporter = cut_note(note), pod.spec.scheduler_name
-        self.report(
-            RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, note, reporter=reporter)
-        )
+        note, reporter = cut_note(note), (related or pod).spec.scheduler_name
+        event = RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, note, reporter=reporter)
+        if related is not None:
+            event = msgspec.structs.replace(event, related=(*related.key, related.uid))
+        self.report(event)
 
     def report_on_claim(self, claim: ResourceClaim, reason: str, action: str, note: str) -> None:
         """A warning about `claim`, cut likewise."""

@@ -68,12 +68,17 @@ class PodConditions:
         if pod is not None and pod.node_name is None and self._asked.get(uid) != why:
             self.report(pod, why)
 
+    def expect(self, uid: PodUid, why: Reason) -> None:
+        """The condition goes with somebody else's write."""
+        self._asked[uid] = why
+
     def forget(self, uid: PodUid) -> None:
         """The pod is bound or gone."""
         self._asked.pop(uid, None)
 
     def _set(self, pod: Pod, why: Reason, nominated_node: NodeName | None) -> None:
-        if nominated_node is None and (self._asked.get(pod.uid) or _condition(pod)) == why:
+        is_nominated = nominated_node is None or nominated_node == pod.status.nominated_node_name
+        if is_nominated and (self._asked.get(pod.uid) or _condition(pod)) == why:
             return
         self._asked[pod.uid] = why
         self._patch(

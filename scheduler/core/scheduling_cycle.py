@@ -18,16 +18,18 @@ from typing import Final
 
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.claim_writes import ClaimWrites, Settlement
+from scheduler.core.claim_writes import Settlement
 from scheduler.core.dry_run import DryRuns
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
 from scheduler.core.fit_error import NO_NODES, fit_error, not_named
 from scheduler.core.ground import Ground
 from scheduler.core.outbox import Note
 from scheduler.core.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
+from scheduler.core.preemption_texts import making_room
+from scheduler.core.preemptions import Preemptions
 from scheduler.core.queued_pod import QueuedPod
 from scheduler.core.scheduling_queue import SchedulingQueue
-from scheduler.core.taking_back import TakingBack
+from scheduler.core.writers import Writers
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
@@ -39,6 +41,7 @@ from scheduler.framework.decisions import (
 )
 from scheduler.framework.held import Held
 from scheduler.framework.plan import PreFiltered, Shape
+from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 
@@ -46,6 +49,7 @@ UNFINISHED: Final = (
     "Looking for its devices takes long (selectors or constraints that cost much to decide) and is not finished: it "
     "goes on in {}, then less and less often."
 )
+IN_VAIN: Final = "The room that was made for it has been taken."
 COSTLY: Final = (
     "Looking for its devices takes long (selectors or constraints that cost much to decide), so it is tried again "
     "after {} at the earliest."
@@ -58,14 +62,14 @@ class SchedulingCycles:
     def __init__(
         self,
         ground: Ground,
+        writers: Writers,
         *,
         queue: SchedulingQueue,
         feasibility: Feasibility,
         bindings: BindingCycles,
-        writes: ClaimWrites,
-        taking_back: TakingBack,
         conditions: PodConditions,
         aftermath: Aftermath,
+        preemptions: Preemptions,
     ) -> None:
         self._ground: Final = ground
         self._store: Final = ground.store
@@ -74,14 +78,15 @@ class SchedulingCycles:
         self._queue: Final = queue
         self._feasibility: Final = feasibility
         self._bindings: Final = bindings
-        self._writes: Final = writes
+        self._writes: Final = writers.claims
         self._outbox: Final = ground.outbox
         self._timers: Final = ground.timers
         self._settings: Final = ground.settings
         self._view: Final = ground.view
-        self._taking_back: Final = taking_back
+        self._taking_back: Final = writers.taking_back
         self._conditions: Final = conditions
         self._aftermath: Final = aftermath
+        self._preemptions: Final = preemptions
         self._begun_at = 0
 
     def run(self, queued: QueuedPod, calls_max: int, steps_max: int) -> None:
@@ -113,7 +118,7 @@ class SchedulingCycles:
         if isinstance(plan, Status):
             self._fail(queued, plan)
             return
-        preferred = NodeName(queued.pod.status.nominated_node_name)
+        preferred = self._store.nominations.node_of(queued.uid) or NodeName("")
         found = self._feasibility.find(
             Question(queued.runner, cycle, plan, filtered.node_names, filtered.possible_nodes, preferred, calls_max)
         )
@@ -160,6 +165,7 @@ class SchedulingCycles:
             self._undo(queued, cycle, node)
             self._end_without_node(queued, permit.status)
             return
+        self._preemptions.placed(queued.pod, node, reserved.held)
         self._queue.assumed(queued, self._timers.now_ms, steps=self._taken())
         if self._outbox.takes_notes:
             self._note(queued, _chosen(node, reserved.held, permit.status))
@@ -206,12 +212,27 @@ class SchedulingCycles:
         shape: Shape | None = None,
     ) -> None:
         """No node fits: let PostFilter help, then wait for a change."""
+        if self._preemptions.is_in_vain(queued.uid):
+            failure = Status.unschedulable(f"{message} {IN_VAIN}")
+            self._aftermath.attempt_failed(queued, failure, steps=self._taken())
+            return
         dry_run = DryRuns(self._ground, queued.runner, cycle, self._view)
         helped = queued.runner.post_filter(cycle, verdicts, self._view, dry_run)
         if helped.status.code is Code.ERROR or (not helped.status.is_success and helped.status.message):
             message = f"{message} {helped.status.message}"
         self._take_back(queued, helped.decisions, Reason(UNSCHEDULABLE, message))
+        if helped.preemption is not None and self._store.nominations.preempting.get(queued.uid) is None:
+            self._preempt(queued, helped.preemption, rejecters, message)
+            return
         self._unschedulable(queued, message, rejecters, shape, helped.nominated_node)
+
+    def _preempt(self, queued: QueuedPod, preemption: Preemption, rejecters: frozenset[str], message: str) -> None:
+        """Make room for the pod, which waits for that alone: the verdict on it holds for no other pod."""
+        self._queue.rejected(queued, rejecters, None, self._timers.now_ms, steps=self._taken())
+        text = making_room(preemption)
+        if self._outbox.takes_notes:
+            self._note(queued, f"unschedulable: {message} {text}")
+        self._preemptions.begin(queued.pod, preemption, Reason(UNSCHEDULABLE, f"{message} {text}"))
 
     def _message(self, pre_filter_message: str, reasons: Mapping[str, int]) -> str:
         return fit_error(len(self._store.node_infos), pre_filter=pre_filter_message, reasons=reasons)

@@ -32,12 +32,13 @@ pods in flight, and leaves a pod that Permit or PreBind rejected until one of th
 
 from __future__ import annotations
 
-from collections import deque
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from scheduler.core.active_pods import ActivePods
 from scheduler.core.backoff import Backoff
+from scheduler.core.gated_pods import GatedPods
 from scheduler.core.ground import Ground
 from scheduler.core.helpful_changes import label_of, pod_changes
 from scheduler.core.queued_pod import Place, QueuedPod, ShapeGroup
@@ -71,11 +72,10 @@ class SchedulingQueue:
         self._lanes: Final = SearchLanes(has_place)
         self.tallies: Final = Tallies()
         self._cause = ""  # of the moves that follow
-        self._ticket = 0
+        self._tickets: Final = itertools.count(1)
         self._flush_ms = 0
         self._now_ms = 0  # of the last tick
-        # Gated pods whose reason is not reported yet, with the time to do so; entries with an old ticket are void.
-        self._gated: Final[deque[tuple[int, int, QueuedPod]]] = deque()
+        self.gated: Final = GatedPods(ground.settings.gated_ms_silent)
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -351,6 +351,14 @@ class SchedulingQueue:
         self._place(queued, _UNSCHEDULABLE, now_ms)
         self.waiting.add(queued)
 
+    def activate(self, uid: PodUid, now_ms: int, *, delay_ms: int = 0) -> None:
+        """Have the pod tried now, or after this time, whatever its backoff."""
+        queued = self._pods.get(uid)
+        if queued is not None and queued.place in (_UNSCHEDULABLE, _GATED, _BACKOFF):
+            self._cause = "ForceActivate"
+            queued.waits_out, queued.ready_ms = delay_ms > 0, now_ms + delay_ms
+            self._wake(queued, now_ms)
+
     # Time
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
@@ -358,20 +366,11 @@ class SchedulingQueue:
         deadlines = self._backoff.deadlines()
         if self._lanes.by_namespace and (searching_ms := self._lanes.next_ready_ms(now_ms)) is not None:
             deadlines.append(searching_ms)
-        if self._gated:
-            deadlines.append(self._gated[0][0])
+        if (gated_ms := self.gated.next_deadline_ms()) is not None:
+            deadlines.append(gated_ms)
         if self.waiting:
             deadlines.append(self._flush_ms + self._settings.flush_interval_ms)
         return min(deadlines, default=None)
-
-    def overdue_gated(self, now_ms: int) -> list[QueuedPod]:
-        """Pods that have been gated for long, whose reason is to be reported; each once."""
-        overdue = []
-        while self._gated and self._gated[0][0] <= now_ms:
-            _, ticket, queued = self._gated.popleft()
-            if ticket == queued.ticket:
-                overdue.append(queued)
-        return overdue
 
     def tick(self, now_ms: int) -> None:
         """Let time pass: end backoffs, and flush what has waited too long."""
@@ -410,7 +409,7 @@ class SchedulingQueue:
             queued.rejecters = frozenset({status.plugin})
             self._place(queued, _GATED, now_ms)
             self.waiting.add(queued)
-            self._gated.append((now_ms + self._settings.gated_ms_silent, queued.ticket, queued))
+            self.gated.add(queued, now_ms)
         else:
             self._back_off(queued, now_ms)
 
@@ -448,7 +447,7 @@ class SchedulingQueue:
 
     def _displace(self, queued: QueuedPod) -> None:
         """Take the pod out of the place it is in. A leader still leads."""
-        queued.ticket = self._next_ticket()
+        queued.ticket = next(self._tickets)
         place = queued.place
         if place is _UNSCHEDULABLE or place is _GATED:
             self.waiting.remove(queued)
@@ -458,7 +457,7 @@ class SchedulingQueue:
         queued.place = place
         self.tallies.incoming[place, self._cause] += 1
         queued.since_ms = now_ms
-        queued.ticket = self._next_ticket()
+        queued.ticket = next(self._tickets)
 
     def _push_active(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _ACTIVE, now_ms)
@@ -494,7 +493,3 @@ class SchedulingQueue:
         """The pod in backoff that is tried early when no active one can be."""
         queued = self._backoff.first_early()
         return queued if queued is not None and self._has_place(queued.namespace) else None
-
-    def _next_ticket(self) -> int:
-        self._ticket += 1
-        return self._ticket

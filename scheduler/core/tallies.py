@@ -54,6 +54,29 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(start * factor**step for step in range(count))
 
 
+class PreemptionTallies:
+    """What is counted of preemption.
+
+    Attributes:
+        attempts: Pods for which the plugin DefaultPreemption was asked.
+        victims: Pods to remove, by preemption.
+        decided: Preemptions by what they free: "devices", or "nodes" where no claim is released.
+        removed: Victims, by how: "deleted", or "given up" before they were bound.
+        in_vain: Preemptions after which the pod did not fit, though all the room was made.
+    """
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.victims: Final = Distribution(exponential(1, 2, 7))
+        self.decided: Final[Counter[str]] = Counter()
+        self.removed: Final[Counter[str]] = Counter()
+        self.in_vain = 0
+
+    def begun(self, victims: int, *, has_devices: bool) -> None:
+        self.victims.add(victims)
+        self.decided["devices" if has_devices else "nodes"] += 1
+
+
 class Tallies:
     """All that is counted.
 
@@ -75,6 +98,7 @@ class Tallies:
         self.attempts_of_bound: Final = Distribution(exponential(1, 2, 5))
         self.bound_after_flush = 0
         self.incoming: Final[Counter[tuple[Place, str]]] = Counter()
+        self.preemptions: Final = PreemptionTallies()
 
     def attempt_ended(self, result: str, profile: str, duration_ms: int) -> None:
         durations = self.attempts_s.get((result, profile))

@@ -21,12 +21,12 @@ from functools import partial
 from typing import Final
 
 from scheduler.core.binding import BindingCycle, Bindings, Stage
-from scheduler.core.claim_writes import ClaimWrites, Overtaken, Settlement
+from scheduler.core.claim_writes import Overtaken, Settlement
 from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteConflicted
 from scheduler.core.pod_conditions import reason_of
 from scheduler.core.store import claims_of
-from scheduler.core.taking_back import TakingBack
+from scheduler.core.writers import Writers
 from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
@@ -50,16 +50,15 @@ class Withdrawals:
     def __init__(
         self,
         ground: Ground,
+        writers: Writers,
         *,
-        writes: ClaimWrites,
-        taking_back: TakingBack,
         bindings: Bindings,
         scheduler_names: Container[str],
     ) -> None:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
-        self._writes: Final = writes
-        self._taking_back: Final = taking_back
+        self._writes: Final = writers.claims
+        self._taking_back: Final = writers.taking_back
         self._bindings: Final = bindings
         self._scheduler_names: Final = scheduler_names
         self.unstored: Final[dict[ClaimUid, None]] = {}

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from allocator import Allocation, Features, InUse, Inventory
 from scheduler.framework.pod_counts_view import PodCountsView
+from scheduler.framework.preemption import Preemption
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.disruption_budget import DisruptionBudget
@@ -53,6 +54,14 @@ class ClusterView(Protocol):
     def pod(self, uid: PodUid) -> Pod | None: ...
     def node_of(self, pod: PodUid) -> NodeName | None:
         """The node that the pod is bound to or assumed on; None for one that waits, has ended or is gone."""
+        ...
+
+    def preemption_of(self, uid: PodUid) -> Preemption | None:
+        """What is outstanding of the room that is being made for the pod; None when none is.
+
+        Its victims are those that are still there, `released` the claims that are still allocated, or held, as
+        recorded. While there is either, the pod may not preempt again. With neither the room is there, and kept.
+        """
         ...
 
     def namespace(self, name: str) -> Namespace | None: ...

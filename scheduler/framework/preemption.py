@@ -50,7 +50,8 @@ class Preemption(Struct, frozen=True):
     """Pods to remove from a node so that another one fits.
 
     Args:
-        victims: At least one, the most important first; some may be terminating already.
+        victims: At least one, the most important first; some may be terminating already. While it is carried out:
+            those that are left (`ClusterView.preemption_of`).
         violations: How many of them no PodDisruptionBudget allows to be disrupted.
         released: Claims of the victims that nobody will use any more.
         given: What the preemptor's claims would be given there; kept for it meanwhile.

@@ -305,10 +305,10 @@ def _bound_pods_are_queued_again(patch):
 
 def _deleted_pod_ends_its_binding_at_once(patch):
     def pod_gone(self, uid):
-        binding = self._bindings.get(uid)
+        binding = self.bindings.get(uid)
         if binding is not None and not binding.is_given_up:
             self.waits.rouse(binding)
-            del self._bindings[uid]
+            del self.bindings[uid]
             released = self._overlay.release(uid)
             self._store.forget_assumed(uid)
             self._aftermath.devices_released(released)

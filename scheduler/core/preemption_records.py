@@ -1,0 +1,185 @@
+"""For which pods room is being made, and what of it is not there yet.
+
+Rules of this module
+  1. A pod has at most one record, and with it a nomination for the record's node (`store.nominations`).
+  2. `nominations.preempting` says of each what is outstanding: the victims that are still on the node, and the claims
+     that are still allocated, or held, as recorded.
+
+Not here: what happens to them (`preemptions`).
+
+Cost: O(victims and claims of the record) for each that is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from allocator import DeviceId
+from scheduler.core.claim_overlay import ClaimOverlay, is_same_taking
+from scheduler.core.inputs import WriteRejected
+from scheduler.core.store import Store
+from scheduler.framework.held import Held
+from scheduler.framework.preemption import Preemption
+from scheduler.model.keys import ClaimKey, NodeName, PodUid
+from scheduler.model.objects import Pod
+from scheduler.model.special_claim import is_provisional
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+class Record(Struct, eq=False):
+    """One pod for which room is being made on `node`.
+
+    Args:
+        pod: The preemptor, as it was when that was decided.
+        victims: Those that are not gone from the node yet.
+        claims: Those that are not released yet.
+        given: What is kept for the preemptor.
+        before: For which node it was nominated before, "" for none.
+        is_stored: The API server has stored the nomination, so victims may be removed.
+        is_recovered: Found at the start of this process: an earlier one has removed the victims.
+        asked: Victims whose removal was asked for.
+        awaited: How many of these removals are not settled.
+        ours: Claims of victims that gave up before they were bound: nobody else would free them.
+        refusal: Why a victim could not be removed.
+    """
+
+    pod: Pod
+    node: NodeName
+    victims: dict[PodUid, Pod]
+    claims: dict[ClaimKey, Held]
+    given: tuple[Held, ...]
+    before: str = ""
+    is_stored: bool = False
+    is_recovered: bool = False
+    conflicts: int = 0
+    asked: dict[PodUid, None] = {}
+    awaited: int = 0
+    ours: dict[ClaimKey, None] = {}
+    refusal: str = ""
+    refused: WriteRejected | None = None
+
+    @property
+    def uid(self) -> PodUid:
+        return self.pod.uid
+
+    @property
+    def priority(self) -> int:
+        return self.pod.spec.priority or 0
+
+    @property
+    def is_outstanding(self) -> bool:
+        """Whether something of the room is not there yet."""
+        return bool(self.victims or self.claims)
+
+
+class PreemptionRecords:
+    """All of them, by pod, by victim, by claim, and by device that is kept."""
+
+    def __init__(self, store: Store, overlay: ClaimOverlay) -> None:
+        self._store: Final = store
+        self._overlay: Final = overlay
+        self._records: Final[dict[PodUid, Record]] = {}
+        self._by_victim: Final[dict[PodUid, dict[PodUid, Record]]] = {}
+        self._by_claim: Final[dict[ClaimKey, dict[PodUid, Record]]] = {}
+        self._by_device: Final[dict[DeviceId, dict[PodUid, Record]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records.values())
+
+    def get(self, uid: PodUid) -> Record | None:
+        return self._records.get(uid)
+
+    def is_current(self, record: Record) -> bool:
+        return self._records.get(record.uid) is record
+
+    def of_victim(self, uid: PodUid) -> tuple[Record, ...]:
+        """The records of which the pod is a victim that is still there."""
+        return tuple(self._by_victim.get(uid, {}).values())
+
+    def of_claim(self, key: ClaimKey) -> tuple[Record, ...]:
+        """The records that wait for the claim's release."""
+        return tuple(self._by_claim.get(key, {}).values())
+
+    def keeping(self, devices: Iterable[DeviceId]) -> tuple[Record, ...]:
+        """The records that keep one of these devices for nobody else."""
+        found = [record for device in devices for record in self._by_device.get(device, {}).values()]
+        return tuple({record.uid: record for record in found}.values())
+
+    def add(self, record: Record) -> None:
+        """The record's pod is nominated from here on."""
+        assert record.uid not in self._records, f"pod {record.pod.key} has a record already"
+        self._records[record.uid] = record
+        for victim in record.victims:
+            self._by_victim.setdefault(victim, {})[record.uid] = record
+        for claim in record.claims:
+            self._by_claim.setdefault(claim, {})[record.uid] = record
+        for device in _whole_devices(record.given):
+            self._by_device.setdefault(device, {})[record.uid] = record
+        self._tell(record)
+
+    def remove(self, record: Record) -> None:
+        del self._records[record.uid]
+        for victim in record.victims:
+            _forget(self._by_victim, victim, record)
+        for claim in record.claims:
+            _forget(self._by_claim, claim, record)
+        for device in _whole_devices(record.given):
+            _forget(self._by_device, device, record)
+        del self._store.nominations.preempting[record.uid]
+        self._store.renominate(record.uid)
+
+    def victim_over(self, record: Record, uid: PodUid) -> None:
+        """The victim is not on the node any more."""
+        del record.victims[uid]
+        _forget(self._by_victim, uid, record)
+        self._tell(record)
+
+    def claim_over(self, record: Record, key: ClaimKey) -> None:
+        """The claim's recorded devices are free, or somebody else's."""
+        del record.claims[key]
+        _forget(self._by_claim, key, record)
+        self._tell(record)
+
+    def is_released(self, held: Held) -> bool:
+        """Whether the claim neither has the recorded allocation nor is about to get it."""
+        claim = self._store.claim(held.claim)
+        if (
+            claim is not None
+            and claim.allocation is not None
+            and (claim.uid == held.uid or is_provisional(held.uid))
+            and is_same_taking(claim.allocation, held.allocation)
+        ):
+            return False
+        uids = {held.uid} if claim is None else {held.uid, claim.uid}
+        holds = [hold for uid in uids if (hold := self._overlay.holds.get(uid)) is not None]
+        return not any(is_same_taking(hold.held.allocation, held.allocation) for hold in holds)
+
+    def _tell(self, record: Record) -> None:
+        self._store.nominations.preempting[record.uid] = Preemption(
+            record.node, tuple(record.victims.values()), 0, tuple(record.claims.values()), record.given
+        )
+        self._store.renominate(record.uid)
+
+
+def _whole_devices(given: Iterable[Held]) -> Iterator[DeviceId]:
+    """The devices of which nothing is left for others."""
+    for held in given:
+        for result in held.allocation.results:
+            if not result.admin_access and result.share_id is None:
+                yield result.device_id
+
+
+def _forget(index: dict[_Key, dict[PodUid, Record]], key: _Key, record: Record) -> None:
+    records = index.get(key)
+    if records is not None and records.pop(record.uid, None) is not None and not records:
+        del index[key]

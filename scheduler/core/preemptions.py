@@ -1,0 +1,361 @@
+"""Preemption, carried out: the nomination, then the victims, and what is kept until the room is there and taken.
+
+    decided ──> nomination stored ──> victims removed ──> gone, claims released ──> tried again ──> placed
+       └────────────────┴─────────────────────┴──── dropped: gone, placed elsewhere, moved, refused, overtaken
+
+Rules of this module
+  1. The pod is nominated in memory at once. No victim is touched before the API server has stored the nomination,
+     provided that the pod was still as it was observed: so a restart finds out for whom a victim was removed, and of
+     two processes of one name only one goes on.
+  2. Never a second set: while a victim is on the node, or a claim allocated as recorded, the pod preempts nobody. There
+     is no time-out that leads to new victims.
+  3. A victim of ours that is not bound yet gives up in memory, through the normal undo. It is over when nothing of it
+     can land any more, and its claims' allocations, which nobody else would free, are taken back.
+  4. When the last of it is there the pod is tried, whatever its backoff. When it does not fit then, the room was taken:
+     the record is dropped and counted, and the pod may preempt again after its backoff, not before.
+  5. A removal that is refused ends the preemption: what was not sent is not sent, and the pod backs off.
+  6. A pod of higher priority takes what is kept; then the record of the other one is dropped, and that pod tried again.
+  7. What ends with a record is put to waiting pods as if a pod, and its devices, had left the node.
+
+Not here: whom to remove (the plugin DefaultPreemption), the requests that remove a pod (`pod_removals`), records of an
+earlier process (`preemption_recovery`), what is kept of devices (`dry_run`, the plugin DynamicResources).
+
+Cost: O(victims and claims of one record) for each observation of one of them; nothing for other pods and claims.
+
+Source: pkg/scheduler/framework/preemption/executor.go v1.36.3. Differs on purpose: rules 1, 2 (upstream: for
+terminating pods, not for claims), 3 (claims) and 4, see docs/adr/0026-preemption.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from scheduler.core.aftermath import Aftermath
+from scheduler.core.binding import Stage
+from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.claim_overlay import footprint
+from scheduler.core.claim_writes import Settlement
+from scheduler.core.ground import Ground
+from scheduler.core.inputs import WriteRejected
+from scheduler.core.outbox import GONE, Answer
+from scheduler.core.pod_conditions import SCHEDULER_ERROR, PodConditions, Reason
+from scheduler.core.pod_writes import Refusal
+from scheduler.core.preemption_records import PreemptionRecords, Record
+from scheduler.core.preemption_texts import GIVEN_UP, announcement, preempted, refused
+from scheduler.core.scheduling_queue import SchedulingQueue
+from scheduler.core.writers import Writers
+from scheduler.framework.decisions import Decision, PatchPodStatus, WriteClaimStatus
+from scheduler.framework.held import Held
+from scheduler.framework.preemption import Preemption
+from scheduler.framework.status import Status
+from scheduler.model.keys import ClaimKey, NodeName, PodUid
+from scheduler.model.objects import Pod
+
+
+class Preemptions:
+    """All preemptions under way."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        writers: Writers,
+        *,
+        queue: SchedulingQueue,
+        binding_cycles: BindingCycles,
+        conditions: PodConditions,
+        aftermath: Aftermath,
+    ) -> None:
+        self._store: Final = ground.store
+        self._overlay: Final = ground.overlay
+        self._outbox: Final = ground.outbox
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
+        self._queue: Final = queue
+        self._bindings: Final = binding_cycles.bindings
+        self._binding_cycles: Final = binding_cycles
+        self._pod_writes: Final = writers.pods
+        self._removals: Final = writers.removals
+        self._writes: Final = writers.claims
+        self._taking_back: Final = writers.taking_back
+        self._conditions: Final = conditions
+        self._aftermath: Final = aftermath
+        self._tallies: Final = queue.tallies.preemptions
+        self.records: Final = PreemptionRecords(ground.store, ground.overlay)
+
+    # Beginning
+
+    def begin(self, pod: Pod, preemption: Preemption, why: Reason) -> bool:
+        """Make room for the pod; False when room is being made for it already (rule 2)."""
+        if self.records.get(pod.uid) is not None:
+            return False
+        record = Record(
+            pod,
+            preemption.node,
+            {one.uid: one for one in preemption.victims},
+            {one.claim: one for one in preemption.released},
+            preemption.given,
+            before=pod.status.nominated_node_name,
+        )
+        self.records.add(record)
+        self._tallies.begun(len(preemption.victims), has_devices=bool(preemption.released))
+        self._outbox.report_on_pod(pod, "Warning", "FailedScheduling", "Scheduling", why.message)
+        self._clear_lower(record)
+        self._nominate(record, why)
+        return True
+
+    def recover(self, record: Record) -> None:
+        """Go on with what an earlier process has begun."""
+        self.records.add(record)
+
+    def _clear_lower(self, record: Record) -> None:
+        """Pods of ours with lower priority that are nominated for the node may not fit any more: they look again."""
+        for pod in self._store.nominations.behind(record.pod, record.node):
+            if pod.uid not in self._queue:
+                continue  # another scheduler's
+            lower = self.records.get(pod.uid)
+            if lower is not None:
+                self._end(lower)
+            else:
+                self._clear(pod)
+            self._queue.activate(pod.uid, self._timers.now_ms)
+
+    def _nominate(self, record: Record, why: Reason) -> None:
+        pod = self._store.pods[record.uid]
+        self._conditions.expect(pod.uid, why)
+        nomination = PatchPodStatus(
+            pod.key,
+            pod.uid,
+            why.reason,
+            why.message,
+            record.node,
+            expect_revision=pod.metadata.revision,
+            generation=pod.metadata.generation,
+        )
+        self._pod_writes.send(nomination, partial(self._nominated, record, why))
+
+    def _nominated(self, record: Record, why: Reason, refusal: Refusal | None) -> None:
+        if not self.records.is_current(record):
+            return
+        nominated = self._store.pods[record.uid].status.nominated_node_name
+        if refusal is None and nominated == record.node:
+            record.is_stored = True
+            for uid in tuple(record.victims):
+                self._look(record, uid)
+            self._look_at_claims(record)
+        elif isinstance(refusal, WriteRejected) and refusal.code != GONE:
+            self._fail(record, refused(record.pod, "nominated", refusal), refusal)
+        elif nominated in ("", record.before, record.node) and record.conflicts < self._settings.conflicts_max:
+            record.conflicts += 1
+            self._nominate(record, why)
+        else:  # by another process of our name, or whoever else nominates
+            self._end(record, is_moved=True)
+            self._queue.activate(record.uid, self._timers.now_ms)
+
+    # Victims
+
+    def _look(self, record: Record, uid: PodUid) -> None:
+        """Do what is to be done with a victim, as it is now."""
+        if not self.records.is_current(record) or uid not in record.victims:
+            return
+        pod, binding = self._store.pods.get(uid), self._bindings.get(uid)
+        if binding is not None and binding.stage is not Stage.BIND:
+            if record.is_stored and not binding.is_given_up and not record.refusal:
+                self._give_up(record, binding.pod)
+        elif pod is None or pod.is_terminal or (pod.node_name or self._store.assumed.get(uid)) != record.node:
+            self._victim_over(record, uid)
+        elif record.is_stored and not pod.is_deleting and uid not in record.asked and not record.refusal:
+            record.asked[uid] = None
+            record.awaited += 1
+            self._removals.remove(
+                pod,
+                announcement(record.pod),
+                partial(self._is_wanted, record, uid),
+                partial(self._removed, record, pod),
+            )
+
+    def _is_wanted(self, record: Record, uid: PodUid) -> bool:
+        return self.records.is_current(record) and uid in record.victims and not record.refusal
+
+    def _give_up(self, record: Record, pod: Pod) -> None:
+        """A victim of ours that is not bound yet (rule 3)."""
+        self._report(record, pod, is_in_memory=True)
+        record.ours |= {key: None for key in self._store.claims_of(pod.uid) if key in record.claims}
+        self._tallies.removed["given up"] += 1
+        failure = Status.unschedulable(GIVEN_UP.format(record.pod.key, record.node))
+        self._binding_cycles.give_up_if_unsent(pod.uid, failure)
+
+    def _removed(self, record: Record, pod: Pod, refusal: WriteRejected | None) -> None:
+        record.awaited -= 1
+        if refusal is None:
+            if self._is_wanted(record, pod.uid):
+                self._report(record, pod, is_in_memory=False)
+                self._tallies.removed["deleted"] += 1
+        elif not record.refusal:
+            record.refusal, record.refused = refused(pod, "deleted", refusal), refusal
+        if record.refused is not None and not record.awaited and self.records.is_current(record):
+            self._fail(record, record.refusal, record.refused)
+
+    def _report(self, record: Record, victim: Pod, *, is_in_memory: bool) -> None:
+        used = self._store.claims_of(victim.uid)
+        devices = [one for key in used if (held := record.claims.get(key)) for one in held.allocation.device_ids()]
+        note = preempted(record.pod, record.node, devices, is_in_memory=is_in_memory)
+        self._outbox.report_on_pod(victim, "Normal", "Preempted", "Preempting", note, related=record.pod)
+
+    def _victim_over(self, record: Record, uid: PodUid) -> None:
+        self.records.victim_over(record, uid)
+        self._look_at_claims(record)
+
+    # Claims
+
+    def _look_at_claims(self, record: Record) -> None:
+        """Take note of what is released; take back what nobody else would; try the pod when all of it is there."""
+        for key, held in tuple(record.claims.items()):
+            if self.records.is_released(held):
+                self.records.claim_over(record, key)
+            elif key in record.ours and not record.victims.keys() & set(self._store.users_of(key)):
+                self._free(record, key)
+        if record.is_stored and not record.is_outstanding:
+            self._queue.activate(record.uid, self._timers.now_ms)
+
+    def _free(self, record: Record, key: ClaimKey) -> None:
+        """Take back an allocation that a victim's attempt has left without reservations."""
+        del record.ours[key]
+        why = Reason(SCHEDULER_ERROR, GIVEN_UP.format(record.pod.key, record.node))
+        derive = partial(self._stored_for_nobody, record, key)
+        self._taking_back.prepare((key,), derive, why, partial(self._send_freeing, record, key))
+
+    def _stored_for_nobody(self, record: Record, key: ClaimKey) -> Sequence[WriteClaimStatus]:
+        claim, held = self._store.claim(key), record.claims.get(key)
+        if claim is None or held is None or claim.reserved_for or self._overlay.is_held(claim.uid):
+            return ()
+        if claim.allocation is None or self.records.is_released(held):
+            return ()
+        return (WriteClaimStatus(key, claim.uid, claim.revision, clear_allocation=True),)
+
+    def _send_freeing(self, record: Record, key: ClaimKey, decisions: tuple[Decision, ...] | None) -> None:
+        record.ours[key] = None  # looked at again when the claim changes
+        if decisions is None:
+            self._look_later(record)
+        for decision in decisions or ():
+            assert isinstance(decision, WriteClaimStatus)
+            del record.ours[key]
+            self._writes.send(decision, None, partial(self._freed, record, key))
+
+    def _freed(self, record: Record, key: ClaimKey, settlement: Settlement) -> None:
+        record.ours[key] = None
+        if isinstance(settlement, WriteRejected) and settlement.code != GONE:
+            self._look_later(record)
+        else:
+            self._look_if_current(record)
+
+    def _look_later(self, record: Record) -> None:
+        again_ms = self._timers.now_ms + self._settings.configuration_retry_ms
+        self._timers.at(again_ms, partial(self._look_if_current, record))
+
+    def _look_if_current(self, record: Record) -> None:
+        if self.records.is_current(record):
+            self._look_at_claims(record)
+
+    # What is observed
+
+    def pod_observed(self, old: Pod | None, pod: Pod) -> None:
+        """A pod was observed anew; store, queue and binding cycles have taken that over."""
+        record = self.records.get(pod.uid)
+        if record is not None:
+            if pod.node_name is not None or pod.is_deleting or pod.is_terminal:
+                self._end(record)
+            elif old is not None and self._has_moved(record, old, pod):
+                self._end(record, is_moved=True)
+                self._queue.activate(record.uid, self._timers.now_ms)
+        self.victim_changed(pod.uid)
+
+    def pod_deleted(self, uid: PodUid) -> None:
+        record = self.records.get(uid)
+        if record is not None:
+            self._end(record)
+        self.victim_changed(uid)
+
+    def victim_changed(self, uid: PodUid) -> None:
+        """The pod was observed anew, is gone, or is not being bound any more."""
+        for record in self.records.of_victim(uid):
+            self._look(record, uid)
+
+    def claim_changed(self, key: ClaimKey) -> None:
+        """The claim was observed anew, is gone, or what was held for it is free."""
+        for record in self.records.of_claim(key):
+            self._look_if_current(record)
+
+    @staticmethod
+    def _has_moved(record: Record, old: Pod, pod: Pod) -> bool:
+        """Whether somebody has nominated the pod for another node, or for none, after our nomination was stored."""
+        was, now = old.status.nominated_node_name, pod.status.nominated_node_name
+        return record.is_stored and now not in (was, record.node)
+
+    # Ending
+
+    def is_in_vain(self, uid: PodUid) -> bool:
+        """Whether all the room is there and the pod, just tried, does not fit: its record is dropped then (rule 4)."""
+        record = self.records.get(uid)
+        if record is None or record.is_outstanding or not record.is_stored:
+            return False
+        if not record.is_recovered:
+            self._tallies.in_vain += 1
+        self._end(record)
+        return True
+
+    def placed(self, pod: Pod, node: NodeName, held: Iterable[Held]) -> None:
+        """The pod is assumed on `node` with these devices."""
+        if not self.records:
+            return
+        held = tuple(held)
+        record = self.records.get(pod.uid)
+        if record is not None:
+            self._end(record, node, held)
+        devices = [device for one in held for device in one.allocation.device_ids()]
+        for other in self.records.keeping(devices):
+            if other.priority < (pod.spec.priority or 0):
+                self._end(other)
+                self._queue.activate(other.uid, self._timers.now_ms)
+
+    def _fail(self, record: Record, text: str, refusal: WriteRejected) -> None:
+        """A request was refused (rule 5)."""
+        self._end(record)
+        pod = self._store.pods.get(record.uid)
+        if pod is None:
+            return
+        settings = self._settings
+        delay_ms = settings.configuration_retry_ms if refusal.is_configuration else settings.backoff_ms_max
+        self._queue.activate(record.uid, self._timers.now_ms, delay_ms=delay_ms)
+        self._conditions.report(pod, Reason(SCHEDULER_ERROR, text))
+
+    def _end(
+        self, record: Record, node: NodeName | None = None, held: Sequence[Held] = (), *, is_moved: bool = False
+    ) -> None:
+        """Drop the record and the nomination.
+
+        Args:
+            node: Where the pod has been placed.
+            held: With which devices.
+            is_moved: Somebody else has nominated it, or for nothing.
+        """
+        self.records.remove(record)
+        pod = self._store.pods.get(record.uid)
+        is_waiting = pod is not None and pod.node_name is None and not pod.is_deleting and not pod.is_terminal
+        if is_waiting and node is None and not is_moved:
+            assert pod is not None
+            self._clear(pod)
+        taken = [footprint(one.allocation) for one in held]
+        self._aftermath.devices_released(one for one in record.given if footprint(one.allocation) not in taken)
+        if node != record.node:
+            self._aftermath.pod_unassumed(record.pod, record.node)
+
+    def _clear(self, pod: Pod) -> None:
+        """Have the API server forget the nomination."""
+        cleared = PatchPodStatus(pod.key, pod.uid, "", "", "")
+        self._outbox.ask(cleared, _cleared)
+
+
+def _cleared(answer: Answer) -> None:
+    """A nomination that stays behind is the pod's next attempt's to use or to clear."""
