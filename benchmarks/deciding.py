@@ -64,9 +64,11 @@ WORKLOADS = {
 }
 
 
-def of_topology(workload: str, number: int) -> dict:
+def of_topology(workload: str, number: int, groups: int) -> dict:
     """Labels, and what pods of a workload that is about other pods demand."""
     app = f"apart-{number // REPLICAS}" if workload == "anti-affinity-host" else "web"
+    if groups > 1:
+        app += f"-{number % groups}"
     selector = {"labelSelector": {"matchLabels": {"app": app}}}
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     match workload:
@@ -103,9 +105,9 @@ class NullShell:
         self.pods: dict[PodKey, Pod] = {}
         self.claims: dict[ClaimKey, ResourceClaim] = {}
 
-    def see_cluster(self, nodes: int, devices: int, *, are_everywhere: bool = False) -> None:
+    def see_cluster(self, nodes: int, devices: int, *, are_everywhere: bool = False, zones: int = 3) -> None:
         """All there is beside pods and claims."""
-        names = [(f"node-{index:05}", f"zone-{index % 3}") for index in range(nodes)]
+        names = [(f"node-{index:05}", f"zone-{index % zones}") for index in range(nodes)]
         self.feed([NodeObserved(builders.node(name, labels={ZONE: zone})) for name, zone in names])
         self.feed([ClassObserved(builders.device_class(), 1)])
         slices = []
@@ -190,13 +192,13 @@ class NullShell:
 
 def measure(args, nodes: int) -> dict:
     shell = NullShell()
-    shell.see_cluster(nodes, args.devices, are_everywhere=args.everywhere)
+    shell.see_cluster(nodes, args.devices, are_everywhere=args.everywhere, zones=args.zones)
     spec = WORKLOADS[args.workload]
     if args.placed:
         shell.place(args.placed, nodes)
 
     def demands(number: int) -> dict:
-        return of_topology(args.workload, number) if args.workload in OF_TOPOLOGY else {}
+        return of_topology(args.workload, number, args.groups) if args.workload in OF_TOPOLOGY else {}
 
     if args.waiting:
         hopeless = {"cpu": "1000"}
@@ -244,6 +246,8 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=20, help="pods that arrive together")
     parser.add_argument("--workload", choices=WORKLOADS, default="device")
     parser.add_argument("--placed", type=int, default=0, help="pods that run already")
+    parser.add_argument("--zones", type=int, default=3, help="of nodes")
+    parser.add_argument("--groups", type=int, default=1, help="of pods, each about itself; workloads about other pods")
     parser.add_argument("--everywhere", action="store_true", help="pools are not tied to nodes: all see all of them")
     parser.add_argument("--new-shapes", action="store_true", help="every pod asks for another amount")
     parser.add_argument("--waiting", type=int, default=0, help="unschedulable pods that wait meanwhile")

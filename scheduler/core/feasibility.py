@@ -11,8 +11,8 @@ Rules of this module
      are asked then. Reasons stay those of the first plugin in order that rejects now.
   3. Looking for nodes that fit stops when enough are known (`CoreSettings.feasible_nodes_enough`). Changed nodes come
      first, then unknown ones round robin; where a plugin knows the only nodes that can fit (`possible_nodes`), those
-     come first, and one that fits is enough. "No node fits" is said only when all were looked at, which may take
-     several ticks: verdicts are remembered, and the queue gives the pod out again.
+     come before them, and when one of them fits the others are left alone. "No node fits" is said only when all were
+     looked at, which may take several ticks: verdicts are remembered, and the queue gives the pod out again.
   4. Where pods are nominated for a node, a pod must fit with those that are at least as important, and without them.
      That verdict is for this cycle alone.
   5. Which node is chosen follows from the order of inputs alone: best score, then the one whose last change is longest
@@ -30,7 +30,7 @@ spread by age instead of at random, and normalized scores are over the nodes tha
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +50,8 @@ from scheduler.model.node_info import NodeInfo
 
 NODE_STEPS: Final = 2
 """Looking at a node at all."""
+_NAMES_A_STEP: Final = 50
+"""Names of nodes that are gone through in the time of a step."""
 _ENDS_LOOKING: Final = (Code.ERROR, Code.UNFINISHED)
 
 
@@ -59,6 +61,7 @@ class Question(Struct):
     Args:
         node_names: The only nodes worth looking at, None for all; part of the shape.
         possible_nodes: No other node fits. They come first; all other nodes only when none fits. None: not known.
+        are_possible_known: Whether all of them have been looked at.
         preferred: A node to take if it fits at all (the nominated one), or "".
         filter_calls_max: Nodes to look at now, at least 1. A pod whose verdicts are not remembered looks at all it
             needs.
@@ -68,9 +71,10 @@ class Question(Struct):
     cycle: Cycle
     plan: Plan
     node_names: frozenset[NodeName] | None
-    possible_nodes: frozenset[NodeName] | None
+    possible_nodes: Set[NodeName] | None
     preferred: NodeName
     filter_calls_max: int
+    are_possible_known: bool = False
 
     def is_asked_about(self, name: NodeName) -> bool:
         return self.node_names is None or name in self.node_names
@@ -148,7 +152,7 @@ class Feasibility:
         try:
             self._read_changes(asked, record)
             if asked.possible_nodes is not None and asked.node_names is not None:
-                asked.possible_nodes &= asked.node_names
+                asked.possible_nodes = asked.node_names & asked.possible_nodes
             self._look(asked, record, verdicts)
             passing = verdicts.passing(record)
         except PluginFailedError as failed:
@@ -216,18 +220,26 @@ class Feasibility:
             return True
         if not record.has_unknown:
             return not verdicts.reopened(record)
-        # The possible nodes are at the front. If the next node is not one of them, all of them have been looked at.
+        return fits > 0 and not self._may_fit(asked, record) and not verdicts.reopened(record)
+
+    def _may_fit(self, asked: Question, record: ShapeRecord, found: Container[NodeName] = ()) -> bool:
+        """Whether an unknown node may fit, other than those found now; where it is known which, one of them is next."""
         possible = asked.possible_nodes
-        return possible is not None and fits > 0 and not (record.changed and next(iter(record.changed)) in possible)
+        if possible is None or record.comes_next(possible):
+            return True
+        if not asked.are_possible_known:
+            names, node_infos = list(possible), self._store.node_infos
+            asked.cycle.steps_left -= len(names) // _NAMES_A_STEP
+            first = [n for n in names if n in node_infos and n not in found and not record.is_known(n)]
+            record.look_first(sorted(first))
+            asked.are_possible_known = not first
+        return not asked.are_possible_known
 
     def _look(self, asked: Question, record: ShapeRecord, verdicts: FactVerdicts) -> None:
         """Ask the plugins about unknown nodes until enough are known to fit. Raises PluginFailedError."""
-        cycle, possible = asked.cycle, asked.possible_nodes
-        node_infos = self._store.node_infos
-        if asked.preferred and asked.preferred in record.order:
+        cycle, node_infos = asked.cycle, self._store.node_infos
+        if asked.preferred and asked.preferred in record.order and not record.is_known(asked.preferred):
             record.look_first((asked.preferred,))
-        if possible:
-            record.look_first(name for name in sorted(possible) if name in node_infos)
         enough, last = self._enough(asked), self.filter_calls + asked.filter_calls_max
         known = sum(group.fits for group in verdicts.passing(record))
         found: dict[NodeName, tuple[NodeInfo, Facts]] = {}
@@ -235,7 +247,7 @@ class Feasibility:
         status = SUCCESS
         while self.filter_calls < last and cycle.steps_left > 0 and status.code not in _ENDS_LOOKING:
             fits = known + len(found)
-            if fits >= enough or (possible is not None and self._is_enough(asked, record, verdicts, fits)):
+            if fits >= enough or (not self._may_fit(asked, record, found) and fits and not verdicts.reopened(record)):
                 break
             name = next(unknown, None)
             if name is None:

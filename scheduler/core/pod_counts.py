@@ -10,15 +10,15 @@ Rules of this module
 Not here: what counts mean for a pod (the plugins).
 
 Cost: a known question O(nodes that changed * likenesses on them); a new one O(nodes * likenesses on them). Memory:
-about 200 bytes for each node of a question.
+about 200 bytes for each node of a question, 300 where it is asked which nodes are near.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from scheduler.core.change_log import ChangeLog
@@ -49,6 +49,8 @@ class PodCount:
         self._pods: dict[str, int] = {}
         self._nodes: dict[str, int] = {}
         self._values: dict[int, int] = {}  # by number of pods, so that the smallest is found among few
+        self._inhabited: dict[str, None] = {}
+        self._names: dict[str, dict[NodeName, None]] | None = None
         self._is_meant: Final[dict[Likeness, bool]] = {}
 
     @property
@@ -67,6 +69,13 @@ class PodCount:
     def of_value(self, value: str) -> int:
         return self._pods.get(value, 0)
 
+    def near(self) -> Set[NodeName]:
+        if self._names is None:
+            self._names = {}
+            for name, (value, _) in self.by_node.items():
+                self._names.setdefault(value, {})[name] = None
+        return _NearNodes(self.by_node, self._inhabited, self._names)
+
     def on_node(self, info: NodeInfo) -> int:
         number, known = 0, self._is_meant
         for likeness, pods in info.likenesses.items():
@@ -82,6 +91,7 @@ class PodCount:
     def start_over(self) -> None:
         self.total = 0
         self.by_node, self._pods, self._nodes, self._values = {}, {}, {}, {}
+        self._inhabited, self._names = {}, None
 
     def recount(self, name: NodeName, info: NodeInfo | None) -> None:
         """Count a node as it is now; None: it is gone."""
@@ -96,6 +106,18 @@ class PodCount:
             self._add(old[0], -old[1], -1)
         if new is not None:
             self._add(*new, 1)
+        if self._names is not None and (old and old[0]) != (new and new[0]):
+            self._move(name, old and old[0], new and new[0])
+
+    def _move(self, name: NodeName, old: str | None, new: str | None) -> None:
+        assert self._names is not None
+        if old is not None:
+            names = self._names[old]
+            del names[name]
+            if not names:
+                del self._names[old]
+        if new is not None:
+            self._names.setdefault(new, {})[name] = None
 
     def _add(self, value: str, pods: int, nodes: int) -> None:
         self.total += pods
@@ -105,10 +127,15 @@ class PodCount:
         left = self._nodes.get(value, 0) + nodes
         if not left:
             del self._nodes[value], self._pods[value]
+            self._inhabited.pop(value, None)
             return
         self._nodes[value] = left
         now = self._pods[value] = (before or 0) + pods
         self._note(now, 1)
+        if now:
+            self._inhabited[value] = None
+        else:
+            self._inhabited.pop(value, None)
 
     def _note(self, pods: int, values: int) -> None:
         left = self._values.get(pods, 0) + values
@@ -116,6 +143,37 @@ class PodCount:
             self._values[pods] = left
         else:
             del self._values[pods]
+
+
+class _NearNodes(Set[NodeName]):
+    """Nodes of values that have a pod, until the count starts over."""
+
+    __slots__ = ("_by_node", "_inhabited", "_names")
+
+    def __init__(
+        self,
+        by_node: Mapping[NodeName, tuple[str, int]],
+        inhabited: Mapping[str, None],
+        names: Mapping[str, Mapping[NodeName, None]],
+    ) -> None:
+        self._by_node: Final = by_node
+        self._inhabited: Final = inhabited
+        self._names: Final = names
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> Any:
+        return frozenset(it)
+
+    def __contains__(self, name: object) -> bool:
+        found = self._by_node.get(name)  # type: ignore[call-overload]
+        return found is not None and found[0] in self._inhabited
+
+    def __iter__(self) -> Iterator[NodeName]:
+        for value in self._inhabited:
+            yield from self._names[value]
+
+    def __len__(self) -> int:
+        return sum(len(self._names[value]) for value in self._inhabited)
 
 
 class TermCount:

@@ -14,7 +14,7 @@ Cost: O(1) for each verdict.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -208,10 +208,14 @@ class ShapeRecord:
         return name in self.fits or name in self.rejected.statuses or name in self.behind
 
     def look_first(self, names: Iterable[NodeName]) -> None:
-        """Look at these nodes next, as far as they are unknown."""
-        first = {name: None for name in names if not self.is_known(name)}
+        """Look at these unknown nodes next."""
+        first = dict.fromkeys(names)
         if first:
             self.changed = {**first, **self.changed}
+
+    def comes_next(self, nodes: Set[NodeName]) -> bool:
+        """Whether the next node is known and one of these."""
+        return bool(self.changed) and next(iter(self.changed)) in nodes
 
     def waiting(self) -> frozenset[NodeName]:
         """Nodes that the round robin has not come to yet."""

@@ -23,7 +23,7 @@ core's (one BindPod decision).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -106,14 +106,14 @@ class PreFilterResult(Struct, frozen=True):
     """Verdict of PreFilter and, if it knows them, the only nodes worth filtering (None: all).
 
     Args:
-        possible_nodes: All nodes that the plugin's Filter could pass, None when it does not know; must follow from the
-            shape. Nodes outside are still filtered when none of these fits, so that the message counts them. Nodes
-            outside `node_names` never are.
+        possible_nodes: All nodes that the plugin could pass in this cycle, None when it does not know. It is asked
+            what is in it; nothing is copied. Nodes outside are still filtered when none of these fits, so that the
+            message counts them. Nodes outside `node_names` never are.
     """
 
     status: Status
     node_names: frozenset[NodeName] | None = None
-    possible_nodes: frozenset[NodeName] | None = None
+    possible_nodes: Set[NodeName] | None = None
 
 
 PRE_FILTERED = PreFilterResult(SUCCESS)

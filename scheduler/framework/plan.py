@@ -5,7 +5,7 @@ Not here: making a plan and calling its plugins (`runner`), remembering (`core.f
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -39,7 +39,7 @@ class PreFiltered(Struct, frozen=True):
     skipped: frozenset[str] = frozenset()
     node_names: frozenset[NodeName] | None = None
     narrowing: tuple[str, ...] = ()
-    possible_nodes: frozenset[NodeName] | None = None
+    possible_nodes: Set[NodeName] | None = None
 
 
 class Shape:

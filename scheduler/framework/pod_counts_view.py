@@ -5,10 +5,11 @@ Answers are kept up to date from what changed, so that a question that is known 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
 from scheduler.model.likeness import Likeness
 from scheduler.model.node_info import NodeInfo
@@ -105,6 +106,10 @@ class PodCount(Protocol):
         ...
 
     def of_value(self, value: str) -> int: ...
+    def near(self) -> Set[NodeName]:
+        """The nodes that count whose value has a pod: as they are whenever it is asked, nothing is copied."""
+        ...
+
     def on_node(self, info: NodeInfo) -> int:
         """How many pods on this node match, whether the node counts or not."""
         ...

@@ -14,7 +14,7 @@ Source: pkg/scheduler/framework/runtime/framework.go v1.36.3.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from msgspec import structs
@@ -124,7 +124,7 @@ class Runner:
         skipped: list[str] = []
         narrowing: list[str] = []
         node_names: frozenset[NodeName] | None = None
-        possible_nodes: frozenset[NodeName] | None = None
+        possible_nodes: Set[NodeName] | None = None
         rejection: Status | None = None
         for plugin in self._pre_filter:
             try:

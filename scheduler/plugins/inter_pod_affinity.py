@@ -14,7 +14,7 @@ running pods' terms are asked about a new or relabelled node.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -29,8 +29,9 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.pod_counts_view import PodClause, PodQuestion
+from scheduler.framework.pod_counts_view import PodClause, PodCountsView, PodQuestion
 from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
@@ -129,7 +130,8 @@ class InterPodAffinity:
         if not (own or slot.existing_anti or slot.existing_scored):
             return PRE_FILTER_SKIPPED
         cycle.put(slot)
-        return PRE_FILTERED
+        possible = _possible_nodes(slot, counts)
+        return PRE_FILTERED if possible is None else PreFilterResult(SUCCESS, possible_nodes=possible)
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return cycle.get(AffinitySlot)
@@ -250,6 +252,15 @@ class InterPodAffinity:
     def _weight(self, term: PodTerm) -> int:
         """What a pod with this term, which means the pod, adds to its domain."""
         return self.hard_pod_affinity_weight if term.role is Role.REQUIRED_AFFINITY else term.weight
+
+
+def _possible_nodes(slot: AffinitySlot, counts: PodCountsView) -> Set[NodeName] | None:
+    """Nodes near pods of one term of required affinity, or more than that; None where the pod may be the first."""
+    if not slot.affinity or (slot.is_first and not any(counts.count(one.question).total for one in slot.affinity)):
+        return None
+    # Where a value stands for a node there are fewest of them.
+    narrowest = min(slot.affinity, key=lambda one: one.question.key not in slot.unique)
+    return counts.count(narrowest.question).near()
 
 
 def _clause(term: PodTerm, view: ClusterView) -> PodClause:

@@ -176,6 +176,32 @@ def test_where_only_some_nodes_can_fit_their_facts_count():
     assert rig.condition_of("r")[1] == "0/6 nodes are available: 2 zone is full, 4 elsewhere."
 
 
+def test_nodes_set_aside_that_have_become_possible_are_looked_at():
+    class Hope(Slots):
+        possible = frozenset({"x0", "x1", "x2"})
+
+        def pre_filter(self, cycle, view):
+            return PreFilterResult(SUCCESS, possible_nodes=self.possible)
+
+    hope = Hope()
+    rig = Rig(hope, Zoned(1), Prefer(), is_paranoid=False)
+    rig.add_nodes("x0", labels={"zone": "x", "score": "1"})
+    rig.add_pod("p")
+    rig.settle()
+    rig.add_nodes("x1", labels={"zone": "x", "score": "9"})
+    rig.add_nodes("y0", labels={"zone": "y", "score": "1"})
+    hope.possible = frozenset({"y0", "x1"})
+    rig.add_pod("q")
+    rig.settle()
+    assert rig.node_of("q") == "y0"  # zone x is full, so x1 is set aside
+    rig.server.delete_pod(PodKey("default", "p"))
+    rig.server.delete_pod(PodKey("default", "q"))
+    rig.settle()
+    rig.add_pod("r")
+    rig.settle()
+    assert rig.node_of("r") == "x1"
+
+
 def test_the_nominated_node_is_taken_only_while_its_facts_pass():
     rig = Rig(Zoned(1), Prefer())
     rig.add_nodes("a", labels={"zone": "x", "score": "50"})

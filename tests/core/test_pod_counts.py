@@ -69,6 +69,13 @@ def check(store: Store, question: PodQuestion) -> None:
     pods, domains, minimum = recounted(store, question)
     assert {value: count.of_value(value) for value in ("a", "b", "", "x")} == {v: pods[v] for v in ("a", "b", "", "x")}
     assert (count.total, count.domains, count.minimum) == (sum(pods.values()), domains, minimum)
+    assert set(near := count.near()) == {
+        name for name, info in store.node_infos.items() if pods.get(question.value_on(info.node))
+    }
+    assert len(near) == len(set(near))
+    assert [name for name in [*store.node_infos, "gone"] if name in near] == [
+        name for name in store.node_infos if name in set(near)
+    ]
     for info in store.node_infos.values():
         assert count.on_node(info) == sum(question.matches(likeness_of(pod)) for pod in info.pods.values())
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 
 import pytest
 
+from scheduler.framework.api import PRE_FILTERED
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from tests.core.plugins import Prefer, Slots
@@ -70,6 +72,59 @@ def test_remembered_answers_equal_fresh_ones(seed):
         assert rig.server.bindings
         chosen.append(rig.server.bindings)
     assert chosen[0] == chosen[1]
+
+
+@dataclass(frozen=True)
+class Unnarrowed(InterPodAffinity):
+    """Does not say which nodes are possible."""
+
+    def pre_filter(self, cycle, view):
+        result = InterPodAffinity.pre_filter(self, cycle, view)
+        return result if result.possible_nodes is None else PRE_FILTERED
+
+
+def near(app: str, key: str):
+    return {"podAffinity": {REQUIRED: [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]}}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_looking_at_possible_nodes_first_changes_no_choice(seed):
+    chosen, calls = [], []
+    for plugin in (InterPodAffinity(hard_pod_affinity_weight=0), Unnarrowed(hard_pod_affinity_weight=0)):
+        rnd = random.Random(seed)
+        rig = Rig(Slots(rnd.choice([2, 9])), plugin, Prefer(), is_paranoid=seed % 2 == 0)
+        scores = [str(score) for score in rnd.sample(range(100), 100)]
+        for step in range(60):
+            name = f"n{rnd.randrange(12)}"
+            match rnd.randrange(8):
+                case 0 | 1:
+                    rig.add_nodes(name, labels={"zone": rnd.choice("wxyz"), "score": scores.pop()})
+                case 2 if rnd.random() < 0.3:
+                    rig.server.delete_node(name)
+                case 3 if rig.server.pods:
+                    rig.server.delete_pod(rnd.choice(sorted(rig.server.pods)))
+                case _:
+                    wish = near(rnd.choice("ab"), rnd.choice(["zone", "zone", HOST])) if rnd.random() < 0.8 else None
+                    rig.add_pod(f"p{step}", labels={"app": rnd.choice("ab")}, affinity=wish)
+            rig.settle()
+        assert rig.server.bindings
+        chosen.append((rig.server.bindings, {key.name: rig.condition_of(key.name) for key in rig.server.pods}))
+        calls.append(rig.machine.feasibility.filter_calls)
+    assert chosen[0] == chosen[1]
+    assert calls[0] <= calls[1]
+
+
+def test_a_pod_that_must_be_near_others_looks_at_the_nodes_near_them():
+    rig = Rig(InterPodAffinity(), Slots(9), is_paranoid=False)
+    for zone in range(10):
+        rig.add_nodes(*(f"n{zone}-{number}" for number in range(10)), labels={"zone": str(zone)})
+    rig.add_pod("first", labels={"app": "web"}, affinity=near("web", "zone"))
+    rig.settle()
+    before = rig.machine.feasibility.filter_calls
+    rig.add_pod("second", labels={"app": "web"}, affinity=near("web", "zone"))
+    rig.settle()
+    assert rig.node_of("second").split("-")[0] == rig.node_of("first").split("-")[0]
+    assert rig.machine.feasibility.filter_calls - before == 10
 
 
 def test_a_pod_that_must_be_alone_waits_until_the_other_goes():
