@@ -9,7 +9,9 @@ Checked are
   4. every pod of ours that is not bound is in one place of the queue, and in a binding cycle exactly when in flight;
   5. every indexed waiting pod is where its index says, and can be woken;
   6. remembered verdicts are filed where they are looked for;
-  7. every binding cycle waits for something that will come.
+  7. every binding cycle waits for something that will come;
+  8. who is being made room for waits, is nominated there, and is tried once all the room is there; what is outstanding
+     is so, and no nomination is kept that no record knows.
 
 Cost: O(state). Not here: comparing remembered verdicts with fresh ones (`feasibility`, `is_paranoid`).
 """
@@ -20,14 +22,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from allocator import DeviceId, InUse
-from scheduler.core.binding import Bindings, Stage
-from scheduler.core.binding_waits import BindingWaits
+from scheduler.core.binding import Stage
+from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.double_allocations import held_devices
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility
 from scheduler.core.ground import Ground
 from scheduler.core.pod_counts import PodCount, TermCount
+from scheduler.core.preemptions import Preemptions
 from scheduler.core.queued_pod import Place
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.shape_record import ShapeRecord
@@ -50,8 +53,8 @@ class Invariants:
         ground: Ground,
         *,
         queue: SchedulingQueue,
-        bindings: Bindings,
-        waits: BindingWaits,
+        binding_cycles: BindingCycles,
+        preemptions: Preemptions,
         writes: ClaimWrites,
         feasibility: Feasibility,
         places: FairPlaces,
@@ -61,8 +64,9 @@ class Invariants:
         self._overlay: Final = ground.overlay
         self._volumes: Final = ground.volumes
         self._queue: Final = queue
-        self._bindings: Final = bindings
-        self._waits: Final = waits
+        self._bindings: Final = binding_cycles.bindings
+        self._waits: Final = binding_cycles.waits
+        self._records: Final = preemptions.records
         self._writes: Final = writes
         self._feasibility: Final = feasibility
         self._outbox: Final = ground.outbox
@@ -81,6 +85,7 @@ class Invariants:
             *self._binding_problems(),
             *self._volume_problems(),
             *self._place_problems(),
+            *self._preemption_problems(),
         ]
         for _, record in self._feasibility.records():
             problems.extend(_record_problems(record, self._store))
@@ -223,6 +228,30 @@ class Invariants:
             for owner in (write.owner, *(pod for pod, _ in write.joined)):
                 if owner is not None and owner not in self._bindings:
                     yield f"write on {write.decision.claim} belongs to pod {owner}, which is not being bound"
+
+    def _preemption_problems(self) -> Iterator[str]:
+        store, nominations = self._store, self._store.nominations
+        if nominations.preempting.keys() != {record.uid for record in self._records}:
+            yield "preemption: what is told of it is not what is recorded"
+        for record in self._records:
+            key, queued = record.pod.key, self._queue.find(record.uid)
+            if queued is None or record.uid in self._bindings or record.uid in store.assumed:
+                yield f"preemption: room is being made for pod {key}, which does not wait"
+            elif nominations.node_of(record.uid) != record.node:
+                yield f"preemption: pod {key} is nominated for {nominations.node_of(record.uid)}, not {record.node}"
+            elif record.is_stored and not record.is_outstanding and queued.place is Place.UNSCHEDULABLE:
+                yield f"preemption: the room for pod {key} is there, and it is not tried"
+            told = nominations.preempting.get(record.uid)
+            if told is not None and {one.uid for one in told.victims} != record.victims.keys():
+                yield f"preemption: of the victims for pod {key} others are told than recorded"
+            for uid in record.victims:
+                victim = store.pods.get(uid)
+                node = None if victim is None or victim.is_terminal else victim.node_name or store.assumed.get(uid)
+                if node != record.node and uid not in self._bindings and record.is_stored:
+                    yield f"preemption: victim {uid} for pod {key} is on {node}, not {record.node}"
+            for held in record.claims.values():
+                if record.is_stored and self._records.is_released(held):
+                    yield f"preemption: claim {held.claim} for pod {key} is released"
 
 
 def _record_problems(record: ShapeRecord, store: Store) -> Iterator[str]:

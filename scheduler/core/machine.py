@@ -63,6 +63,7 @@ from scheduler.core.invariants import Invariants
 from scheduler.core.observation import Observations
 from scheduler.core.outbox import GONE, Answer
 from scheduler.core.pod_conditions import PodConditions
+from scheduler.core.preemption_recovery import PreemptionRecovery
 from scheduler.core.preemptions import Preemptions
 from scheduler.core.problems import Problems
 from scheduler.core.repartitioned_pools import RepartitionedPools
@@ -116,8 +117,7 @@ class Machine:
         self.settings: Final = settings
         self.runners: Final = {one.scheduler_name: Runner(one, is_strict=settings.is_strict) for one in profiles}
         self.places: Final = FairPlaces(settings.places)
-        ground = make_ground(features, new_uid, self.places, settings)
-        self.ground: Final = ground
+        ground = self.ground = make_ground(features, new_uid, self.places, settings)
         self.store: Final = ground.store
         self.overlay: Final = ground.overlay
         self.volumes: Final = ground.volumes
@@ -150,7 +150,7 @@ class Machine:
             withdrawals=withdrawals,
             aftermath=aftermath,
         )
-        self._preemptions: Final = Preemptions(
+        self.preemptions: Final = Preemptions(
             ground,
             writers,
             queue=self.queue,
@@ -158,6 +158,7 @@ class Machine:
             conditions=conditions,
             aftermath=aftermath,
         )
+        self._recovery: Final = PreemptionRecovery(ground, self.runners, self.queue, self.preemptions)
         self._cycles: Final = SchedulingCycles(
             ground,
             writers,
@@ -166,7 +167,7 @@ class Machine:
             bindings=self._binding_cycles,
             conditions=conditions,
             aftermath=aftermath,
-            preemptions=self._preemptions,
+            preemptions=self.preemptions,
         )
         self.conflicts: Final = DeviceConflicts(ground, withdrawals, self._binding_cycles)
         self.unallocated: Final = UnallocatedClaims(ground, self.runners)
@@ -182,13 +183,13 @@ class Machine:
             conflicts=self.conflicts,
             unallocated=self.unallocated,
             repartitioned=self.repartitioned,
-            preemptions=self._preemptions,
+            preemptions=self.preemptions,
         )
         self._invariants: Final = Invariants(
             ground,
             queue=self.queue,
-            bindings=self.bindings,
-            waits=self._binding_cycles.waits,
+            binding_cycles=self._binding_cycles,
+            preemptions=self.preemptions,
             writes=self.writes,
             feasibility=self.feasibility,
             places=self.places,
@@ -260,11 +261,13 @@ class Machine:
                     self.conflicts.all_listed()
                     self.unallocated.all_listed()
                     self.repartitioned.all_listed()
+                    self._recovery.begin()
 
     def next_deadline_ms(self) -> int | None:
         """When `TimerFired` is due, on the clock of `now_ms`; None: not before the next input."""
         timers = self.timers
-        if self._binding_cycles.has_permits_due or (not self._unlisted and self.queue.has_active()):
+        is_recovering = self._recovery.is_under_way
+        if self._binding_cycles.has_permits_due or is_recovering or (not self._unlisted and self.queue.has_active()):
             return timers.wall_ms
         asked = (
             timers.next_deadline_ms(),
@@ -289,6 +292,9 @@ class Machine:
         queue.tick(timers.now_ms)
         for queued in queue.gated.overdue(timers.now_ms):
             self._cycles.explain(queued)
+        if self._recovery.is_under_way:
+            self._recovery.go_on(self.settings.steps_per_tick)
+            return
         # Long searches have every other turn, so neither they nor the other pods wait for more than one turn.
         is_search_turn = queue.has_searching(timers.now_ms) and not (self._has_searched and queue.has_active())
         self._has_searched = is_search_turn
@@ -333,11 +339,11 @@ class Machine:
 
     def _given_up(self, uid: PodUid) -> None:
         """The pod is not being bound any more."""
-        self._preemptions.victim_changed(uid)
+        self.preemptions.victim_changed(uid)
 
     def _claim_released(self, key: ClaimKey) -> None:
         """What was held for the claim is free."""
-        self._preemptions.claim_changed(key)
+        self.preemptions.claim_changed(key)
 
     def _claim_freed(self, key: ClaimKey) -> None:
         """A write on the claim was settled: the cycles and attempts that waited for that go on."""

@@ -49,6 +49,7 @@ UNFINISHED: Final = (
     "Looking for its devices takes long (selectors or constraints that cost much to decide) and is not finished: it "
     "goes on in {}, then less and less often."
 )
+PREEMPTION: Final = "DefaultPreemption"
 IN_VAIN: Final = "The room that was made for it has been taken."
 COSTLY: Final = (
     "Looking for its devices takes long (selectors or constraints that cost much to decide), so it is tried again "
@@ -221,6 +222,9 @@ class SchedulingCycles:
         if helped.status.code is Code.ERROR or (not helped.status.is_success and helped.status.message):
             message = f"{message} {helped.status.message}"
         self._take_back(queued, helped.decisions, Reason(UNSCHEDULABLE, message))
+        if PREEMPTION in queued.runner.plugins and helped.status.code is not Code.UNFINISHED:
+            is_asked = helped.status.plugin == PREEMPTION or not helped.status.is_success
+            self._queue.tallies.preemptions.attempts += is_asked
         if helped.preemption is not None and self._store.nominations.preempting.get(queued.uid) is None:
             self._preempt(queued, helped.preemption, rejecters, message)
             return

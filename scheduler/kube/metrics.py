@@ -178,6 +178,38 @@ OBSERVED: Final = (
         lambda app: {key: float(one.count) for key, one in app.machine.queue.tallies.attempts_s.items()},
     ),
     _alone(
+        "scheduler_preemption_attempts",
+        "Pods for which preemption was looked at.",
+        "counter",
+        lambda app: app.machine.queue.tallies.preemptions.attempts,
+    ),
+    ObservedMetric(
+        "dra_scheduler_preemptions",
+        "Preemptions begun, by what they free: devices, or room on nodes alone.",
+        "counter",
+        ("frees",),
+        lambda app: {(what,): float(count) for what, count in app.machine.queue.tallies.preemptions.decided.items()},
+    ),
+    ObservedMetric(
+        "dra_scheduler_preemption_victims",
+        "Pods removed by preemption: deleted, or given up before they were bound.",
+        "counter",
+        ("how",),
+        lambda app: {(how,): float(count) for how, count in app.machine.queue.tallies.preemptions.removed.items()},
+    ),
+    _alone(
+        "dra_scheduler_preemption_held_nominations",
+        "Pods for which room is being made, or kept.",
+        "gauge",
+        lambda app: len(app.machine.preemptions.records),
+    ),
+    _alone(
+        "dra_scheduler_preemption_in_vain",
+        "Preemptions after which the pod did not fit, though all the room was made: pods were removed for nothing.",
+        "counter",
+        lambda app: app.machine.queue.tallies.preemptions.in_vain,
+    ),
+    _alone(
         "scheduler_pod_scheduled_after_flush",
         "Pods bound after nothing had woken them for 5 minutes: a hint was missed.",
         "counter",
@@ -264,6 +296,12 @@ OBSERVED_DISTRIBUTIONS: Final = (
         "Number of attempts to successfully schedule a pod.",
         (),
         lambda app: {(): app.machine.queue.tallies.attempts_of_bound},
+    ),
+    ObservedDistribution(
+        "scheduler_preemption_victims",
+        "Number of selected preemption victims.",
+        (),
+        lambda app: {(): app.machine.queue.tallies.preemptions.victims},
     ),
 )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.invariants import InvariantError
+from scheduler.core.preemption_records import Record
 from scheduler.core.queued_pod import Place
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.framework.held import Held
+from scheduler.framework.preemption import Preemption
 from scheduler.model.api_rules import FINALIZER
-from scheduler.model.keys import NodeName
+from scheduler.model.keys import NodeName, PodUid
 from tests import builders
 from tests.core.plugins import Slots, TinyDevices
 from tests.core.rig import Rig
@@ -96,6 +98,27 @@ def _unsort_nodes(rig):
     rig.machine.store._node_order_now = None
 
 
+def _nominate_for_nobody(rig):
+    rig.machine.store.nominations.preempting[PodUid("x")] = Preemption("a", ())
+
+
+def _make_room_for_a_bound_pod(rig):
+    (binding,) = rig.machine.bindings.values()
+    rig.machine.preemptions.recover(Record(binding.pod, NodeName("a"), {}, {}, ()))
+
+
+def _wait_for_who_is_elsewhere(rig):
+    waiting = rig.machine.queue.find(builders.pod("r").uid).pod
+    victim = builders.pod("s")
+    record = Record(waiting, NodeName("a"), {victim.uid: victim}, {}, (), is_stored=True)
+    rig.machine.preemptions.recover(record)
+
+
+def _leave_the_room_unused(rig):
+    waiting = rig.machine.queue.find(builders.pod("r").uid).pod
+    rig.machine.preemptions.recover(Record(waiting, NodeName("a"), {}, {}, (), is_stored=True))
+
+
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
@@ -112,6 +135,10 @@ def _unsort_nodes(rig):
         (_wait_for_nothing, "waits for nothing"),
         (_two_places, "pod default/q is active, being bound: True"),
         (_lead_from_afar, "is led by default/q"),
+        (_nominate_for_nobody, "what is told of it is not what is recorded"),
+        (_make_room_for_a_bound_pod, "which does not wait"),
+        (_wait_for_who_is_elsewhere, "is on None, not a"),
+        (_leave_the_room_unused, "is there, and it is not tried"),
         (_unsort_nodes, "node_order is not the sorted node names"),
     ],
     ids=lambda value: value.__name__.strip("_") if callable(value) else "",

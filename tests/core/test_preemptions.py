@@ -204,7 +204,7 @@ def test_a_plugin_that_asks_for_a_second_set_is_not_heard():
     before = record_of(rig)
     pod = rig.server.pods[PodKey("default", "high")]
     other = builders.pod("other", node="a")
-    assert not rig.machine._preemptions.begin(pod, Preemption("a", (other,)), None)
+    assert not rig.machine.preemptions.begin(pod, Preemption("a", (other,)), None)
     assert record_of(rig) is before
 
 
@@ -498,3 +498,101 @@ def test_a_claim_that_somebody_allocates_anew_is_not_waited_for():
 
 def with_allocation(claim, allocation):
     return replace(claim, allocation=allocation, reserved_for=())
+
+
+def keeping(rig: Rig) -> Rig:
+    """Room is being made on node a for `high` (10), which is given the victim's device; b has no room."""
+    claimed(rig, "low", priority=0)
+    rig.settle()
+    claimed(rig, "high", priority=10)
+    rig.settle()
+    assert [one.claim.name for one in record_of(rig).given] == ["high"]
+    return rig
+
+
+@pytest.mark.parametrize(("priority", "is_dropped"), [(20, True), (5, False)])
+def test_who_is_more_important_may_take_what_is_kept(priority, is_dropped):
+    rig = keeping(rig_with(plugins=(TinyDevices(1),)))
+    device = record_of(rig).given[0].allocation
+    thief = builders.pod("thief", priority=priority)
+    rig.machine.preemptions.placed(thief, "a", (Held(ClaimKey("default", "x"), "uid-x", device),))
+    assert (record_of(rig) is None) is is_dropped
+
+
+# Restarts
+
+
+def restarted(rig: Rig, *plugins, **fields) -> Rig:
+    """Another process, which knows nothing but what the server stores."""
+    twin = Rig(*(plugins or (Slots(), Preempt())), is_listed=False, **fields)
+    twin.server, twin.now_ms = rig.server, rig.now_ms
+    twin.skip_watch()
+    for given in rig.server.list_all():
+        twin.tell(given)
+    return twin
+
+
+def test_after_a_restart_the_pod_waits_for_those_removed_for_it():
+    rig = full()
+    rig.settle()
+    twin = restarted(rig)
+    twin.tick()
+    assert [one.metadata.name for one in record_of(twin).victims] == ["low"]
+    twin.settle()
+    twin.wait(60_000)
+    assert decided(twin, DeletePod) == []
+    end(twin, "low")
+    assert twin.node_of("high") == "a"
+    assert not twin.machine.store.nominations.preempting
+
+
+def test_after_a_restart_nobody_is_tried_before_nominations_are_known():
+    rig = full()
+    rig.settle()
+    rig.add_pod("equal", priority=10)
+    twin = restarted(rig)
+    rig.server.delete_pod(PodKey("default", "low"))
+    twin.watch()
+    twin.settle()
+    assert twin.node_of("high") == "a"
+    assert twin.node_of("equal") is None
+
+
+def test_after_a_restart_the_pod_waits_for_claims_that_are_left():
+    rig = keeping(rig_with(plugins=(TinyDevices(1),)))
+    rig.server.delete_pod(PodKey("default", "low"))  # and the claim is still allocated, for a pod that is gone
+    twin = restarted(rig, TinyDevices(1), Preempt())
+    twin.tick()
+    record = record_of(twin)
+    assert (record.victims, [one.claim.name for one in record.released]) == ((), ["low"])
+    twin.settle()
+    twin.wait(60_000)
+    assert decided(twin, DeletePod) == []
+    rig.server.collect_garbage()
+    twin.settle()
+    assert twin.node_of("high") == "a"
+    assert twin.machine.queue.tallies.preemptions.in_vain == 0
+
+
+@pytest.mark.parametrize("kill_after", range(1, 8))
+def test_killed_after_any_write_one_set_is_removed_for_the_pod(kill_after):
+    rig = rig_with(plugins=(Slots(2),))
+    for name in ("one", "two"):
+        rig.add_pod(name, node="a", scheduler="another", priority=0)
+    rig.add_pod("high", priority=10)
+    rig.watch()
+    rig.tick()
+    landed = 0
+    while rig.pending and landed < kill_after:
+        decision = rig.pending.pop(0)
+        rig.tell(rig.server.execute(decision))
+        landed += 1
+    twin = restarted(rig, Slots(2), Preempt())
+    twin.settle()
+    twin.wait(30_000)
+    for name in ("one", "two"):
+        if rig.server.pods[PodKey("default", name)].is_deleting:
+            end(twin, name)
+            twin.wait(30_000)
+    assert twin.node_of("high") == "a"
+    assert not twin.machine.store.nominations.preempting

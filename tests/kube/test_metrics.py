@@ -60,6 +60,7 @@ UPSTREAM_BUCKETS = {  # pkg/scheduler/metrics/metrics.go v1.36.3: first bound, f
     "scheduler_scheduling_algorithm_duration_seconds": (0.001, 2, 15),
     "scheduler_pod_scheduling_sli_duration_seconds": (0.01, 2, 20),
     "scheduler_pod_scheduling_attempts": (1, 2, 5),
+    "scheduler_preemption_victims": (1, 2, 7),
 }
 
 
