@@ -27,6 +27,7 @@ import yaml
 from aiohttp import web
 
 from scheduler.embedded.controllers.claim_process import ClaimProcess
+from scheduler.embedded.controllers.disruption import Disruption
 from scheduler.embedded.controllers.kubelet import Kubelet
 from scheduler.embedded.controllers.ownership import GarbageCollector, NamespaceEnd
 from scheduler.embedded.controllers.reactors import Reactors
@@ -60,6 +61,8 @@ class EmbeddedCluster:
         watch_window: Changes of each kind that are kept for watches.
         bookmark_interval_s: Seconds between the bookmarks of an idle watch.
         registry: The kinds to serve.
+        grace_s_max: The longest that a deleted pod goes on running, whatever grace period it has; by default it ends
+            at once, as a program does that obeys its first signal.
 
     Attributes:
         api: The operations without HTTP, for tests that set a scene.
@@ -75,6 +78,7 @@ class EmbeddedCluster:
         watch_window: int = DEFAULT_WATCH_WINDOW,
         bookmark_interval_s: float = DEFAULT_BOOKMARK_INTERVAL_S,
         registry: Registry | None = None,
+        grace_s_max: float = 0.0,
     ) -> None:
         self._host = host
         self._port = port
@@ -87,7 +91,7 @@ class EmbeddedCluster:
         self._runner: web.ServerRunner | None = None
         self._protocol_server: web.Server | None = None
         self._folder: Path | None = None
-        self._kubelet = Kubelet(self.api)
+        self._kubelet = Kubelet(self.api, grace_s_max=grace_s_max)
         self._reactors: Reactors | None = None
         self._claim_process: ClaimProcess | None = None
 
@@ -127,7 +131,10 @@ class EmbeddedCluster:
 
     async def _start_controllers(self) -> None:
         workloads, volumes = Workloads(self.api), Volumes(self.api)
-        reactors = (self._kubelet, workloads, volumes, GarbageCollector(self.api), NamespaceEnd(self.api))
+        reactors = (
+            *(self._kubelet, workloads, volumes, Disruption(self.api)),
+            *(GarbageCollector(self.api), NamespaceEnd(self.api)),
+        )
         self._reactors = Reactors(self.api, reactors)
         self._reactors.start()
         assert self._folder is not None

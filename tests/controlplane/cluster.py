@@ -49,6 +49,7 @@ _PORTS: Final = range(20000, 32000)
 # What the DRA path needs. The garbage collector removes generated claims of deleted pods, as in every cluster.
 CONTROLLERS: Final = (
     "device-taint-eviction-controller",
+    "disruption-controller",
     "garbage-collector-controller",
     "namespace-controller",
     "resourceclaim-controller",

@@ -223,6 +223,55 @@ async def test_bound_pods_run_and_deleted_pods_end(busy_api: RestClient) -> None
     await api.eventually(f"{api.pods}/a", lambda answer: answer.status == 404)
 
 
+@pytest.fixture
+async def patient_api() -> AsyncIterator[RestClient]:
+    """A cluster where a deleted pod has its whole grace period, and a pod that runs."""
+    async with (
+        EmbeddedCluster(grace_s_max=3600.0) as started,
+        aiohttp.ClientSession(started.url, timeout=aiohttp.ClientTimeout(total=60)) as session,
+    ):
+        api = RestClient(session, "default", "embedded", started.restart)
+        await started.apply([_node("n1", capacity={"cpu": "8", "pods": "110"})])
+        await api.created(api.pods, pod("a", terminationGracePeriodSeconds=3000))
+        await _bind(api, "a")
+        await api.eventually(f"{api.pods}/a", _is_running)
+        yield api
+
+
+async def test_a_deleted_pod_runs_on_until_its_grace_period_ends(patient_api: RestClient) -> None:
+    api = patient_api
+    deleted = await api.delete(f"{api.pods}/a")
+    assert deleted["metadata"]["deletionGracePeriodSeconds"] == 3000
+    await api.created(api.pods, pod("b"))
+    await _bind(api, "b")
+    await api.eventually(f"{api.pods}/b", _is_running)  # the kubelet has looked at everything meanwhile
+    still = await api.get(f"{api.pods}/a")
+    assert still["metadata"]["deletionTimestamp"]
+    assert still["status"]["phase"] == "Running"
+    await api.delete(f"{api.pods}/a", {"gracePeriodSeconds": 1})
+    await api.eventually(f"{api.pods}/a", lambda answer: answer.status == 404)
+
+
+async def test_a_pod_that_ended_is_kept_by_its_finalizer(patient_api: RestClient) -> None:
+    api = patient_api
+    await api.patch(f"{api.pods}/a", {"metadata": {"finalizers": ["example.com/keep"]}})
+    await api.delete(f"{api.pods}/a", {"gracePeriodSeconds": 1})
+    ended = await api.eventually(f"{api.pods}/a", lambda answer: answer["status"].get("phase") == "Failed")
+    assert ended["metadata"]["deletionTimestamp"]
+    assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
+    await api.patch(f"{api.pods}/a", {"metadata": {"finalizers": None}})
+    await api.eventually(f"{api.pods}/a", lambda answer: answer.status == 404)
+
+
+async def test_only_the_pod_that_is_meant_is_deleted(patient_api: RestClient) -> None:
+    api = patient_api
+    uid = (await api.get(f"{api.pods}/a"))["metadata"]["uid"]
+    refused = await api.delete(f"{api.pods}/a", {"preconditions": {"uid": "another"}})
+    assert (refused.status, refused["reason"]) == (409, "Conflict")
+    assert "deletionTimestamp" not in (await api.get(f"{api.pods}/a"))["metadata"]
+    assert (await api.delete(f"{api.pods}/a", {"preconditions": {"uid": uid}})).status == 200
+
+
 async def test_nodes_become_ready_and_have_a_lease(busy_api: RestClient) -> None:
     def is_ready(answer: Answer) -> bool:
         return any(c["type"] == "Ready" for c in answer["status"].get("conditions", ()))

@@ -1,5 +1,8 @@
 """A kubelet for every node: bound pods run at once, deleted ones end, nodes are ready and have a lease.
 
+A deleted pod is terminating until its grace period ends, or a shorter one that is set; then it is gone, unless
+finalizers keep it: then it has Failed, as its containers were ended.
+
 As a real one, it does not start a pod whose claims are not allocated and reserved for it: the pod stays
 Pending, with a FailedPrepareDynamicResources event. So a scheduler that forgets a reservation is noticed.
 
@@ -41,16 +44,19 @@ _POD_NETWORK: Final = int(ipaddress.IPv4Address("10.244.0.0"))
 class Kubelet:
     """The kubelets of all nodes."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, *, grace_s_max: float) -> None:
         self._api = api
+        self._grace_s_max = grace_s_max
+        self._ending: dict[str, asyncio.TimerHandle] = {}
         self._reported: dict[tuple[str, str], set[str]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def close(self) -> None:
         """Forget the timers of pods that end by themselves."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        for timers in (self._timers, self._ending):
+            for timer in timers.values():
+                timer.cancel()
+            timers.clear()
 
     def notice(self, kind_id: str, change: Change) -> Iterable[ObjectKey]:
         current = change.current
@@ -116,8 +122,7 @@ class Kubelet:
         if not node:
             return
         if pod["metadata"].get("deletionTimestamp"):
-            if pod["metadata"].get("deletionGracePeriodSeconds") or not pod["metadata"].get("finalizers"):
-                self._end(namespace, name)
+            self._terminate(pod, namespace, name)
             return
         phase = (pod.get("status") or {}).get("phase")
         if phase in TERMINAL_PHASES or phase == "Running":
@@ -131,8 +136,36 @@ class Kubelet:
         self._api.update(POD, namespace, name, self._running_pod, sub_resource="status", options=_OPTIONS)
         self._end_later(pod, namespace, name)
 
+    def _terminate(self, pod: Mapping[str, Json], namespace: str, name: str) -> None:
+        """End a deleted pod when its time has come; looked at again, it may be sooner than it was."""
+        uid, grace_s = pod["metadata"]["uid"], pod["metadata"].get("deletionGracePeriodSeconds", 0)
+        left_s = min(grace_s, self._grace_s_max)
+        timer = self._ending.pop(uid, None)
+        if timer is not None:
+            loop = asyncio.get_running_loop()
+            left_s = min(left_s, timer.when() - loop.time())
+            timer.cancel()
+        if left_s > 0:
+            self._ending[uid] = asyncio.get_running_loop().call_later(left_s, self._ended, namespace, name, uid)
+        elif grace_s or not pod["metadata"].get("finalizers"):
+            self._end(namespace, name)
+
+    def _ended(self, namespace: str, name: str, uid: str) -> None:
+        self._ending.pop(uid, None)
+        stored = self._api.store.get(POD.kind_id, namespace, name)
+        if stored is not None and stored.uid == uid:
+            self._end(namespace, name)
+
     def _end(self, namespace: str, name: str) -> None:
+        stored = self._api.store.get(POD.kind_id, namespace, name)
+        if stored is not None and stored.obj["metadata"].get("finalizers"):
+            self._api.update(POD, namespace, name, self._failed_pod, sub_resource="status", options=_OPTIONS)
         self._api.delete(POD, namespace, name, _NOW)
+
+    def _failed_pod(self, pod: Object) -> Object:
+        if pod["status"].get("phase") not in TERMINAL_PHASES:
+            _stop(pod, "Failed", exit_code=143, reason="Error", now=self._api.now())
+        return pod
 
     def _claims_problem(self, pod: Mapping[str, Json], namespace: str, name: str) -> str:
         """Why the pod's claims are not ready for it; empty when they are."""
@@ -204,19 +237,24 @@ class Kubelet:
         def finished(pod: Object) -> Object:
             if pod["metadata"]["uid"] != uid:
                 raise ApiError(409, "Conflict", "another pod has this name now")
-            now = self._api.now()
-            pod["status"]["phase"] = "Succeeded"
-            for condition in ("Ready", "ContainersReady"):
-                set_condition(pod["status"], {"type": condition, "status": "False", "reason": "PodCompleted"}, now)
-            for container in pod["status"].get("containerStatuses") or ():
-                container["state"] = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": now}}
-                container["ready"] = container["started"] = False
+            _stop(pod, "Succeeded", exit_code=0, reason="Completed", now=self._api.now())
             return pod
 
         try:
             self._api.update(POD, namespace, name, finished, sub_resource="status", options=_OPTIONS)
         except ApiError:
             return  # It was deleted in the meantime.
+
+
+def _stop(pod: Object, phase: str, *, exit_code: int, reason: str, now: str) -> None:
+    """The containers have ended, and the pod with them."""
+    pod["status"]["phase"] = phase
+    why = "PodCompleted" if phase == "Succeeded" else "PodFailed"
+    for condition in ("Ready", "ContainersReady"):
+        set_condition(pod["status"], {"type": condition, "status": "False", "reason": why}, now)
+    for container in pod["status"].get("containerStatuses") or ():
+        container["state"] = {"terminated": {"exitCode": exit_code, "reason": reason, "finishedAt": now}}
+        container["ready"] = container["started"] = False
 
 
 def _pod_address(uid: str) -> str:

@@ -10,11 +10,12 @@ from scheduler.embedded.kinds.core_strategies import (
     LeaseStrategy,
     NamespaceStrategy,
     NodeStrategy,
-    PriorityClassStrategy,
 )
+from scheduler.embedded.kinds.disruption_budgets import DisruptionBudgetStrategy
 from scheduler.embedded.kinds.events import SELECTABLE as EVENT_FIELDS
 from scheduler.embedded.kinds.events import CoreEventStrategy, EventStrategy, to_core_v1, to_events_v1
 from scheduler.embedded.kinds.pods import PodStrategy
+from scheduler.embedded.kinds.priorities import PriorityClassStrategy
 from scheduler.embedded.kinds.slices import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
 from scheduler.embedded.kinds.sub_resources import bind_pod, evict_pod, finalize_namespace
 from scheduler.embedded.kinds.volume_strategies import (
@@ -201,6 +202,17 @@ STORAGE_CLASS: Final = ServedKind(
     short_names=("sc",),
     bookmark={"provisioner": ""},
 )
+DISRUPTION_BUDGET: Final = ServedKind(
+    "policy/v1",
+    "PodDisruptionBudget",
+    DisruptionBudgetStrategy(),
+    short_names=("pdb",),
+    has_status=True,
+    bookmark={
+        "spec": {},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
+    },
+)
 
 KINDS: Final = (
     NAMESPACE,
@@ -249,16 +261,7 @@ KINDS: Final = (
         from_storage=to_events_v1,
         to_storage=to_core_v1,
     ),
-    ServedKind(
-        "policy/v1",
-        "PodDisruptionBudget",
-        short_names=("pdb",),
-        has_status=True,
-        bookmark={
-            "spec": {},
-            "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
-        },
-    ),
+    DISRUPTION_BUDGET,
     ServedKind(
         "scheduling.k8s.io/v1",
         "PriorityClass",

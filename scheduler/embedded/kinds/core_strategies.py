@@ -1,7 +1,7 @@
 """Nodes, namespaces and the small kinds: what they get on their way in.
 
 Source: k8s.io/kubernetes v1.36.3 pkg/registry/core/{node,namespace}/strategy.go,
-pkg/apis/core/v1/defaults.go, pkg/registry/{coordination,scheduling}.
+pkg/apis/core/v1/defaults.go, pkg/registry/coordination.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, keep_all_but_status, set_default
-from scheduler.validation.field_errors import FieldError, Json, forbidden, not_supported
+from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, keep_all_but_status
+from scheduler.validation.field_errors import FieldError, Json, not_supported
 from scheduler.validation.names import check_text, dns_label, label_key, label_value
 
 _TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -100,16 +100,3 @@ class LeaseStrategy(Strategy):
                 detail = "must be greater than 0" if is_positive_wanted else "must be greater than or equal to 0"
                 errors.append(FieldError("FieldValueInvalid", f"spec.{field}", f"Invalid value: {value}: {detail}"))
         return errors
-
-
-class PriorityClassStrategy(Strategy):
-    """scheduling.k8s.io/v1 PriorityClass."""
-
-    bumps_generation = True
-
-    def default(self, obj: Object, cluster: StrategyView) -> None:
-        set_default(obj, "preemptionPolicy", "PreemptLowerPriority")
-
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
-        changed = [field for field in ("value", "preemptionPolicy") if new.get(field) != old.get(field)]
-        return [forbidden(field, "may not be changed in an update.") for field in changed]

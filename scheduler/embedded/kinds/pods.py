@@ -1,7 +1,7 @@
 """Pods on their way in: defaults, admission, validation, what may change, and graceful deletion.
 
 Source: k8s.io/kubernetes v1.36.3 pkg/registry/core/pod/strategy.go, pkg/apis/core/v1/defaults.go,
-plugin/pkg/admission/{priority,defaulttolerationseconds}. Validation is the part that schedulers and
+plugin/pkg/admission/defaulttolerationseconds. Validation is the part that schedulers and
 their users run into; what only a kubelet minds (volumes, probes) is kept as it was given.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from scheduler.embedded.kinds.decoding import check_quantities
+from scheduler.embedded.kinds.priorities import admit_priority
 from scheduler.embedded.server.strategy import (
     Object,
     Strategy,
@@ -23,7 +24,6 @@ from scheduler.validation.device_rules import read_quantity
 from scheduler.validation.field_errors import FieldError, Json, duplicate, forbidden, invalid, not_supported, required
 from scheduler.validation.names import check_text, dns_label, dns_subdomain
 
-SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 _TOLERATION_SECONDS: Final = 300
@@ -45,7 +45,7 @@ class PodStrategy(Strategy):
 
     def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
         spec = obj["spec"]
-        _admit_priority(spec, cluster)
+        admit_priority(obj, cluster)
         _admit_tolerations(spec)
         status: Object = {"phase": "Pending", "qosClass": quality_of_service(spec)}
         if spec.get("schedulingGates"):
@@ -65,13 +65,6 @@ class PodStrategy(Strategy):
     def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         spec = obj["spec"]
         errors = validate_pod_spec(spec, "spec")
-        name = spec.get("priorityClassName")
-        if (
-            name
-            and name not in SYSTEM_PRIORITIES
-            and cluster.find("priorityclasses.scheduling.k8s.io", "", name) is None
-        ):
-            errors.append(forbidden("spec.priorityClassName", f"no PriorityClass with name {name} was found"))
         if spec.get("nodeName") and spec.get("schedulingGates"):
             errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
         return errors
@@ -226,19 +219,6 @@ def _default_container(container: Object) -> None:
             requests.setdefault(name, quantity)
     for port in container.get("ports") or ():
         set_default(port, "protocol", "TCP")
-
-
-def _admit_priority(spec: Object, cluster: StrategyView) -> None:
-    name = spec.get("priorityClassName")
-    value, policy = 0, "PreemptLowerPriority"
-    if name in SYSTEM_PRIORITIES:
-        value = SYSTEM_PRIORITIES[name]
-    elif name:
-        named = cluster.find("priorityclasses.scheduling.k8s.io", "", name)
-        if named is not None:
-            value, policy = named.get("value", 0), named.get("preemptionPolicy", policy)
-    spec["priority"] = spec.get("priority") or value
-    set_default(spec, "preemptionPolicy", policy)
 
 
 def _admit_tolerations(spec: Object) -> None:

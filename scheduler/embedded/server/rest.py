@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -118,6 +118,10 @@ class Api:
         """The current object, or None; not to be changed."""
         stored = self.store.get(kind_id, namespace, name)
         return stored.obj if stored else None
+
+    def listed(self, kind_id: str) -> Iterable[Mapping[str, Json]]:
+        """All objects of a kind; not to be changed."""
+        return (stored.obj for stored in self.store.listed(kind_id))
 
     def now(self) -> str:
         return format_time(self._clock())

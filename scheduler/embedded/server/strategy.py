@@ -14,7 +14,7 @@ Rules of this module
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from scheduler.embedded.server.field_selectors import read_path
@@ -34,6 +34,9 @@ class StrategyView(Protocol):
 
     def find(self, kind_id: str, namespace: str, name: str) -> Mapping[str, Json] | None:
         """The current object, or None; not to be changed."""
+
+    def listed(self, kind_id: str) -> Iterable[Mapping[str, Json]]:
+        """All objects of a kind; not to be changed."""
 
     def now(self) -> str:
         """The time as RFC 3339, seconds, UTC."""
