@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from benchmarks.deciding import START_MS, NullShell
+from benchmarks.deciding import HOST, START_MS, NullShell
 from scheduler.core.inputs import (
     ClaimObserved,
     ClassObserved,
@@ -124,6 +124,42 @@ def long_selectors() -> list[dict[str, Any]]:
     ]
 
 
+def many_constraints() -> list[dict[str, Any]]:
+    """60 distinct ones for each of 20 pods."""
+    one = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    return [
+        {
+            "topologySpreadConstraints": [
+                {**one, "labelSelector": {"matchLabels": {"app": f"app-{pod}-{index}"}}} for index in range(60)
+            ]
+        }
+        for pod in range(20)
+    ]
+
+
+def many_terms() -> list[dict[str, Any]]:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return [
+        {
+            "affinity": {
+                "podAntiAffinity": {
+                    required: [
+                        {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": f"app-{pod}-{index}"}}}
+                        for index in range(60)
+                    ]
+                }
+            }
+        }
+        for pod in range(20)
+    ]
+
+
+POD_LOADS: Final[dict[str, tuple[int, Callable[[], list[dict[str, Any]]]]]] = {
+    "60 distinct spread constraints, 500 nodes": (500, many_constraints),
+    "60 distinct spread constraints, 5,000 nodes": (5_000, many_constraints),
+    "60 distinct anti-affinity terms, 5,000 nodes": (5_000, many_terms),
+}
+"""What pods without claims demand."""
 LOADS: Final[dict[str, tuple[int, Callable[[], list[dict[str, Any]]]]]] = {
     "one selector, 75 nodes": (75, one_selector),
     "one selector, 500 nodes": (500, one_selector),
@@ -138,7 +174,7 @@ LOADS: Final[dict[str, tuple[int, Callable[[], list[dict[str, Any]]]]]] = {
 def world(nodes: int) -> Shell:
     shell = Shell()
     for index in range(nodes):
-        shell.handle(NodeObserved(builders.node(f"node-{index:05}")))
+        shell.handle(NodeObserved(builders.node(f"node-{index:05}", labels={"zone": f"zone-{index % 3}"})))
     shell.handle(ClassObserved(builders.device_class(), 1))
     shell.handle(ClassObserved(builders.device_class(_PACKED, driver=_PACKED), 1))
     for index in range(nodes):
@@ -158,10 +194,11 @@ def world(nodes: int) -> Shell:
 
 
 def measure(name: str, ticks: int) -> str:
-    nodes, load = LOADS[name]
+    nodes, load = (LOADS | POD_LOADS)[name]
     shell = world(nodes)
-    for number, spec in enumerate(load()):
-        for given in shell.add(f"hostile-{number}", spec, {"cpu": "1m"}):
+    for number, one in enumerate(load()):
+        spec, fields = (one, {}) if name in LOADS else (None, one)
+        for given in shell.add(f"hostile-{number}", spec, {"cpu": "1m"}, **fields):
             shell.handle(given)
     gc.collect()
     gc.freeze()
@@ -196,7 +233,7 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=600)
     parser.add_argument("--row", default="", help="a part of its name")
     args = parser.parse_args()
-    for name in LOADS:
+    for name in (*LOADS, *POD_LOADS):
         if args.row in name:
             print(measure(name, args.ticks), flush=True)
 

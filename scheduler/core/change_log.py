@@ -42,6 +42,10 @@ class ChangeLog:
         self._base = self.position + 1
         self._names.clear()
 
+    def behind(self, position: int) -> int | None:
+        """How many entries there are since `position`, at least as many as nodes; None: start over."""
+        return self.position - position if position >= self._base else None
+
     def since(self, position: int) -> Iterable[NodeName] | None:
         """Nodes changed since `position`, each once, in order of their first change; None: start over."""
         start = position - self._base

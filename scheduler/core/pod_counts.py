@@ -4,7 +4,8 @@ Rules of this module
   1. An answer reads, before it is used, what changed since it was used last (`Store.population`), and recounts these
      nodes. Answers equal a recount of all nodes (`invariants`).
   2. Pods that look alike to selectors are asked about once (`model.likeness`).
-  3. What is kept is bounded: answers unused longest are forgotten.
+  3. What is kept is bounded: answers unused longest are forgotten. A pod's own questions are always kept, or it would
+     never have all of them answered.
   4. A node can be supposed to be another for a while (`as_if`): with pods more or less.
 
 Not here: what counts mean for a pod (the plugins).
@@ -16,14 +17,14 @@ about 200 bytes for each node of a question, 300 where it is asked which nodes a
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from scheduler.core.change_log import ChangeLog
 from scheduler.core.newest_objects import NewestObjects
-from scheduler.framework.pod_counts_view import PodQuestion
+from scheduler.framework.pod_counts_view import NODES_PER_STEP, QUESTIONS_MAX, PodQuestion, values_of
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
 from scheduler.model.likeness import Likeness
@@ -32,6 +33,7 @@ from scheduler.model.objects import Namespace
 from scheduler.model.pod_terms import PodTerm
 
 _NODES_KEPT_MAX: Final = 1_000_000
+_ANSWERS_KEPT: Final = 4 * QUESTIONS_MAX  # so that no pod's own questions push each other out
 _LIKENESSES_MAX: Final = 50_000
 _MEANT_MAX: Final = 20_000
 _NAMESPACE_SELECTORS_MAX: Final = 1_000
@@ -252,6 +254,10 @@ class _Meant:
         self.terms = terms
 
 
+_CAUGHT_UP: Final = 8_000
+"""Nodes that all questions of a pod together may be behind, and still be answered at once: about 10 ms."""
+
+
 class PodCounts:
     """All answers; satisfies `framework.pod_counts_view.PodCountsView`."""
 
@@ -291,6 +297,7 @@ class PodCounts:
     def _suppose(self, answer: PodCount | TermCount) -> None:
         if self._instead is not None and not any(one is answer for one in self._supposing):
             answer.recount(self._instead.name, self._instead)
+            self.steps += 1
             self._supposing.append(answer)
 
     def answers(self) -> tuple[PodCount, ...]:
@@ -309,14 +316,32 @@ class PodCounts:
         kept = len(found.by_node)
         self._bring(found)
         self._kept += len(found.by_node) - kept
-        while self._kept > _NODES_KEPT_MAX and len(self._answers) > 1:
+        while self._kept > _NODES_KEPT_MAX and len(self._answers) > _ANSWERS_KEPT:
             _, dropped = self._answers.popitem(last=False)
             self._kept -= len(dropped.by_node)
         self._suppose(found)
         return found
 
+    def prepare(self, questions: Collection[PodQuestion], steps_left: int) -> bool:
+        # What the pauses leave behind must not count as unanswered, or a pod of many questions would never have all.
+        little = _CAUGHT_UP // max(1, len(questions))
+        last, has_counted = self.steps + NODES_PER_STEP * steps_left, False
+        for question in questions:
+            if self._behind(question) > little:
+                if has_counted and self.steps >= last:
+                    return False
+                has_counted = True
+            self.count(question)
+        return True
+
+    def _behind(self, question: PodQuestion) -> int:
+        """How many nodes an answer takes at most."""
+        found, nodes = self._answers.get(question), len(self._node_infos)
+        behind = self._population.behind(found.position) if found is not None else None
+        return nodes if behind is None else min(behind, nodes)
+
     def is_unique(self, key: str) -> bool:
-        values = self.count(PodQuestion((), key))
+        values = self.count(values_of(key))
         return values.domains == len(values.by_node)
 
     def having_term(self, term: PodTerm, value: str) -> int:

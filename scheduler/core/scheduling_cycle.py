@@ -46,13 +46,13 @@ from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 
 UNFINISHED: Final = (
-    "Looking for its devices takes long (selectors or constraints that cost much to decide) and is not finished: it "
-    "goes on in {}, then less and less often."
+    "Looking for its node takes long (selectors, terms or constraints that cost much to decide) and is not finished: "
+    "it goes on in {}, then less and less often."
 )
 PREEMPTION: Final = "DefaultPreemption"
 IN_VAIN: Final = "The room that was made for it has been taken."
 COSTLY: Final = (
-    "Looking for its devices takes long (selectors or constraints that cost much to decide), so it is tried again "
+    "Looking for its node takes long (selectors, terms or constraints that cost much to decide), so it is tried again "
     "after {} at the earliest."
 )
 
@@ -102,17 +102,27 @@ class SchedulingCycles:
         if not self._store.node_infos:
             self._unschedulable(queued, NO_NODES, frozenset(queued.runner.plugins), None)
             return
-        filtered = queued.runner.pre_filter(cycle, self._view)
+        filtered = self._pre_filter(queued, cycle)
         if filtered.status is SUCCESS:
             self._place(queued, cycle, filtered, calls_max)
         elif filtered.status.code is Code.UNSCHEDULABLE:
             message = self._message(filtered.status.message, {})
             self._reject(queued, cycle, frozenset({filtered.status.plugin}), message=message)
+        elif filtered.status.code is Code.UNFINISHED:
+            self._postpone(queued, {})
         elif filtered.status.is_rejection:
             message = self._message(filtered.status.message, {})
             self._unschedulable(queued, message, frozenset({filtered.status.plugin}), None)
         else:
             self._fail(queued, filtered.status)
+
+    def _pre_filter(self, queued: QueuedPod, cycle: Cycle) -> PreFiltered:
+        allowed = cycle.steps_left
+        filtered = queued.runner.pre_filter(cycle, self._view)
+        self._feasibility.steps += allowed - cycle.steps_left
+        # What is looked at is remembered like answers, so each part of the attempt gets on with both.
+        cycle.steps_left = max(cycle.steps_left, allowed // 2)
+        return filtered
 
     def _place(self, queued: QueuedPod, cycle: Cycle, filtered: PreFiltered, calls_max: int) -> None:
         plan = queued.runner.plan(cycle, self._view, filtered)

@@ -253,7 +253,10 @@ class PreEnqueuePlugin(Plugin, Protocol):
 @runtime_checkable
 class PreFilterPlugin(Plugin, Protocol):
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
-        """SKIP: this plugin's filter (and score) need not be called for this pod."""
+        """SKIP: this plugin's filter (and score) need not be called for this pod.
+
+        UNFINISHED: no steps are left. What was done is remembered, and each call gets on, even one with few steps.
+        """
         ...
 
 

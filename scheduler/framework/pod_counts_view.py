@@ -5,9 +5,9 @@ Answers are kept up to date from what changed, so that a question that is known 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
@@ -87,6 +87,11 @@ class PodQuestion:
         return value
 
 
+def values_of(key: str) -> PodQuestion:
+    """What `PodCountsView.is_unique` asks."""
+    return PodQuestion((), key)
+
+
 class PodCount(Protocol):
     """The answer to a `PodQuestion`."""
 
@@ -122,10 +127,23 @@ class MatchingTerms(Protocol):
     def terms(self) -> Sequence[PodTerm]: ...
 
 
+QUESTIONS_MAX: Final = 64
+"""Distinct questions that a plugin should ask for one pod of its own: each is kept, and answered in each cycle."""
+NODES_PER_STEP: Final = 3
+"""A step of `Cycle.steps_left` is about 4 us, and counting a node 1.3."""
+
+
 class PodCountsView(Protocol):
     """Pods on all nodes, counted."""
 
     def count(self, question: PodQuestion) -> PodCount: ...
+    def prepare(self, questions: Collection[PodQuestion], steps_left: int) -> bool:
+        """Answer these ahead of `count`; False: `steps_left` did not suffice, ask again and it goes on.
+
+        What takes long is answered one at least, and then only while there are steps.
+        """
+        ...
+
     def terms_meaning(self, namespace: str, labels: Mapping[str, str]) -> MatchingTerms:
         """The distinct terms of pods on nodes with the term's topology key that mean pods of these labels."""
         ...

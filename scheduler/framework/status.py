@@ -15,7 +15,7 @@ class Code(Enum):
     SUCCESS: go on. ERROR: the cycle fails, the pod is retried with backoff. UNSCHEDULABLE: this node does not fit now,
     preemption may help. UNSCHEDULABLE_AND_UNRESOLVABLE: nor would it with all its pods gone. WAIT: Permit postpones
     the binding. SKIP: the plugin has nothing to do for this pod. PENDING: the pod waits for something outside.
-    UNFINISHED: Filter has used up the steps of this cycle; asked about the node again, it goes on (not upstream's).
+    UNFINISHED: PreFilter or Filter has used up the steps of this cycle; asked again, it goes on (not upstream's).
     """
 
     SUCCESS = "Success"

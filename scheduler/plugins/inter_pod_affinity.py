@@ -36,11 +36,13 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
 from scheduler.plugins.normalize import NODE_SCORE_MAX
+from scheduler.plugins.pod_questions import ask_ahead, charge
 
 NAME: Final = "InterPodAffinity"
 REASON_AFFINITY: Final = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+TERMS: Final = "pod affinity and anti-affinity terms"
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
@@ -50,6 +52,14 @@ class OwnTerm:
 
     weight: int
     question: PodQuestion
+
+
+class OwnTerms(NamedTuple):
+    """A pod's terms by role; the questions of required affinity count pods that all of these mean."""
+
+    affinity: tuple[OwnTerm, ...]
+    anti: tuple[OwnTerm, ...]
+    preferred: tuple[OwnTerm, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +133,14 @@ class InterPodAffinity:
         own = pod_terms(pod)
         if not own and not meaning:
             return PRE_FILTER_SKIPPED
-        slot = self._slot(pod, own, meaning, view)
-        for term in (*slot.affinity, *slot.anti, *slot.preferred):
-            counts.count(term.question)
-        cycle.steps_left -= counts.steps - before
+        terms = _own_terms(own, view)
+        charge(cycle, counts, before)
+        questions = [one.question for one in (*terms.affinity, *terms.anti, *terms.preferred)]
+        others = (one.topology_key for one in meaning)
+        unanswered = ask_ahead(cycle, counts, questions, what=TERMS, other_keys=others)
+        if unanswered is not None:
+            return unanswered
+        slot = self._slot(pod, terms, meaning, view)
         if not (own or slot.existing_anti or slot.existing_scored):
             return PRE_FILTER_SKIPPED
         cycle.put(slot)
@@ -220,29 +234,22 @@ class InterPodAffinity:
             is_helped = _pod_helps(pod, *required, change, view)
         return Hint.QUEUE if is_helped else Hint.SKIP
 
-    def _slot(self, pod: Pod, own: Sequence[PodTerm], meaning: Sequence[PodTerm], view: ClusterView) -> AffinitySlot:
-        near = terms_of(own, Role.REQUIRED_AFFINITY)
-        together = tuple(_clause(term, view) for term in near)
-        affinity = tuple(OwnTerm(0, PodQuestion(together, term.topology_key)) for term in near)
-        anti, preferred = (
-            tuple(
-                OwnTerm(one.weight, PodQuestion((_clause(one, view),), one.topology_key)) for one in terms_of(own, role)
-            )
-            for role in (Role.REQUIRED_ANTI_AFFINITY, Role.PREFERRED)
-        )
+    def _slot(self, pod: Pod, own: OwnTerms, meaning: Sequence[PodTerm], view: ClusterView) -> AffinitySlot:
         existing_anti = terms_of(meaning, Role.REQUIRED_ANTI_AFFINITY)
         scored: tuple[tuple[PodTerm, int], ...] = ()
-        if preferred or not self.ignore_preferred_terms_of_existing_pods:
+        if own.preferred or not self.ignore_preferred_terms_of_existing_pods:
             scored = tuple((one, weight) for one in meaning if (weight := self._weight(one)))
-        keys = {one.question.key for one in (*affinity, *anti, *preferred)}
+        keys = {one.question.key for one in (*own.affinity, *own.anti, *own.preferred)}
         keys.update(one.topology_key for one in (*existing_anti, *(one for one, _ in scored)))
         unique = frozenset(key for key in keys if view.pod_counts.is_unique(key))
         labels = pod.metadata.labels or _NO_LABELS
         return AffinitySlot(
-            affinity=affinity,
-            is_first=bool(near) and all(_means(clause, pod.metadata.namespace, labels) for clause in together),
-            anti=anti,
-            preferred=preferred,
+            affinity=own.affinity,
+            # Each of these questions has the clauses of all.
+            is_first=bool(own.affinity)
+            and all(_means(clause, pod.metadata.namespace, labels) for clause in own.affinity[0].question.clauses),
+            anti=own.anti,
+            preferred=own.preferred,
             existing_anti=existing_anti,
             existing_scored=scored,
             unique=unique,
@@ -261,6 +268,16 @@ def _possible_nodes(slot: AffinitySlot, counts: PodCountsView) -> Set[NodeName] 
     # Where a value stands for a node there are fewest of them.
     narrowest = min(slot.affinity, key=lambda one: one.question.key not in slot.unique)
     return counts.count(narrowest.question).near()
+
+
+def _own_terms(own: Sequence[PodTerm], view: ClusterView) -> OwnTerms:
+    near = terms_of(own, Role.REQUIRED_AFFINITY)
+    together = tuple(_clause(term, view) for term in near)
+    anti, preferred = (
+        tuple(OwnTerm(one.weight, PodQuestion((_clause(one, view),), one.topology_key)) for one in terms_of(own, role))
+        for role in (Role.REQUIRED_ANTI_AFFINITY, Role.PREFERRED)
+    )
+    return OwnTerms(tuple(OwnTerm(0, PodQuestion(together, term.topology_key)) for term in near), anti, preferred)
 
 
 def _clause(term: PodTerm, view: ClusterView) -> PodClause:

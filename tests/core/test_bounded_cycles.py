@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from scheduler.core import pod_counts
 from scheduler.model.keys import PodKey
 from scheduler.plugins import default_plugins
 from tests import builders
@@ -96,3 +99,116 @@ def test_nodes_whose_facts_have_come_to_pass_are_looked_at_however_many_ticks_th
     rig.server.delete_pod(PodKey("default", "other"))
     rig.settle()
     assert rig.node_of("p") == "open-1"
+
+
+ZONE = "topology.kubernetes.io/zone"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def spread(number: int) -> dict:
+    """A pod's constraints, each about other pods."""
+    one = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    constraints = [{**one, "labelSelector": {"matchLabels": {"app": f"app-{index}"}}} for index in range(number)]
+    return {"topologySpreadConstraints": constraints}
+
+
+def apart(number: int) -> dict:
+    terms = [
+        {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": f"app-{index}"}}} for index in range(number)
+    ]
+    return {"affinity": {"podAntiAffinity": {REQUIRED: terms}}}
+
+
+def counting(nodes: int, **settings) -> Rig:
+    rig = Rig(*default_plugins(), is_paranoid=False, checks_invariants=False, **settings)
+    for index in range(nodes):
+        rig.add_nodes(f"n{index:03}", labels={ZONE: f"zone-{index % 3}", "kubernetes.io/hostname": f"n{index:03}"})
+    rig.settle()
+    return rig
+
+
+def counted_by_tick(rig: Rig) -> list[int]:
+    counted = []
+    for _ in range(200):
+        before = rig.machine.store.pod_counts.steps
+        rig.tick()
+        counted.append(rig.machine.store.pod_counts.steps - before)
+        rig.execute()
+        deadline = rig.machine.next_deadline_ms()
+        if deadline is None or deadline > rig.now_ms + 100:
+            return counted
+        rig.now_ms = max(rig.now_ms, deadline)
+    raise AssertionError("no end")
+
+
+@pytest.mark.parametrize("demands", [spread, apart])
+def test_counting_for_many_questions_is_paused(demands):
+    rig = counting(900)
+    rig.add_pod("p", **demands(20))
+    rig.watch()
+    counted = counted_by_tick(rig)
+    assert rig.node_of("p") is not None
+    assert sum(counted) >= 20 * 900
+    assert max(counted) <= 3 * STEPS + 900, "what may be counted in a turn, and one question more"
+
+
+@pytest.mark.parametrize("demands", [spread, apart])
+def test_others_are_bound_while_pods_are_counted(demands):
+    rig = counting(900)
+    rig.add_pod("many", priority=1, **demands(60))
+    for number in range(3):
+        rig.add_pod(f"easy-{number}", priority=0)
+    rig.watch()
+    for _ in range(3):
+        rig.tick()
+        rig.execute()
+    assert all(rig.node_of(f"easy-{number}") for number in range(3))
+    assert rig.node_of("many") is None, "still being counted for"
+    rig.wait(10_000)
+    assert rig.node_of("many") is not None
+
+
+def test_each_turn_gets_on_however_few_steps_it_has():
+    """The counts of one turn are not thrown away, and one is made at least; nor does looking wait for ever."""
+    rig = counting(900, steps_per_tick=1, search_steps_first=1, search_steps_per_turn=1)
+    rig.add_pod("p", **spread(20))
+    rig.watch()
+    counted = counted_by_tick(rig)
+    assert rig.node_of("p") is not None
+    assert counted[:20] == [900] * 20
+
+
+def test_pods_that_come_meanwhile_do_not_keep_it_from_ending():
+    rig = counting(300)
+    rig.add_pod("many", **spread(60))
+    for number in range(200):
+        rig.add_pod(f"other-{number}", priority=9, labels={"app": f"app-{number % 60}"})
+        rig.watch()
+        rig.tick(20)
+        rig.execute()
+        if rig.node_of("many") is not None:
+            return
+    raise AssertionError("not in four seconds")
+
+
+@pytest.mark.parametrize(
+    ("demands", "what"),
+    [(spread, "topology spread constraints"), (apart, "pod affinity and anti-affinity terms")],
+)
+def test_a_pod_that_asks_more_than_is_kept_is_told_so(demands, what):
+    rig = counting(3)
+    rig.add_pod("p", **demands(64))
+    rig.settle()
+    assert rig.condition_of("p") == (
+        "Unschedulable",
+        f"0/3 nodes are available: pod has 64 distinct {what} for 1 topology keys, together more than 64.",
+    )
+    assert rig.machine.store.pod_counts.steps < 10 * 3
+
+
+def test_the_answers_for_one_pod_do_not_push_each_other_out(monkeypatch):
+    monkeypatch.setattr(pod_counts, "_NODES_KEPT_MAX", 100)
+    rig = counting(30)
+    rig.add_pod("p", **spread(60))
+    rig.wait(10_000)
+    assert rig.node_of("p") is not None

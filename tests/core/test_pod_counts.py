@@ -166,6 +166,7 @@ def test_a_known_question_recounts_only_nodes_that_changed():
 
 def test_questions_unused_longest_are_forgotten(monkeypatch):
     monkeypatch.setattr(pod_counts_module, "_NODES_KEPT_MAX", 20)
+    monkeypatch.setattr(pod_counts_module, "_ANSWERS_KEPT", 2)
     store = Store(Features())
     for number in range(10):
         store.observe_node(builders.node(f"n{number}", labels={"zone": "a"}))

@@ -32,6 +32,7 @@ from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, TopologySpreadConstraint
 from scheduler.plugins.normalize import NODE_SCORE_MAX
+from scheduler.plugins.pod_questions import ask_ahead
 from scheduler.plugins.pod_topology_spread.constraints import (
     HOSTNAME,
     SYSTEM_DEFAULTS,
@@ -44,6 +45,7 @@ NAME: Final = "PodTopologySpread"
 REASON: Final = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL: Final = f"{REASON} (missing required label)"
 SYSTEM: Final = "System"
+CONSTRAINTS: Final = "topology spread constraints"
 LIST: Final = "List"
 _NO_DOMAIN: Final = 2**31 - 1  # upstream's smallest count where there is no domain
 
@@ -97,11 +99,11 @@ class PodTopologySpread:
         if not found.hard and not found.soft:
             return PRE_FILTER_SKIPPED
         labels, counts = cycle.pod.metadata.labels or {}, view.pod_counts
-        before = counts.steps
-        are_unique = tuple(counts.is_unique(one.key) for one in (*found.hard, *found.soft))
-        for one in (*found.hard, *found.soft):
-            counts.count(one.question)
-        cycle.steps_left -= counts.steps - before
+        every = (*found.hard, *found.soft)
+        unanswered = ask_ahead(cycle, counts, [one.question for one in every], what=CONSTRAINTS)
+        if unanswered is not None:
+            return unanswered
+        are_unique = tuple(counts.is_unique(one.key) for one in every)
         cycle.put(SpreadSlot(found, tuple(one.selector.matches(labels) for one in found.hard), are_unique))
         return PRE_FILTERED
 
