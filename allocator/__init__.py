@@ -9,8 +9,8 @@ To be read in this order, in which no module imports a later one:
              masks, journal, meter
   claims     slot_records, selectors (CEL, answered once), requests (claims and classes to a plan);
              capacity, taints, slot_masks (which devices a slot of the plan accepts)
-  nodes      node_match, in_use (the ledger), attribute_index, pools (each as nodes see it), node_use, outcome,
-             node_pools (all of a node in a row)
+  nodes      node_match, in_use (the ledger), supposed_use, attribute_index, pools (each as nodes see it), node_use,
+             outcome, node_pools (all of a node in a row)
   searching  constraints, counters, shares; problem; matching, bounds, counter_bounds, share_bounds (what cuts);
              census, picked, search_state, choices, search
   clusters   paused_searches, remembered_plans, offers, inventory; prefilter (nodes not worth asking about)
@@ -28,7 +28,7 @@ from allocator.decode_claims import claim_spec_text, decode_allocation, decode_c
 from allocator.decode_node_selector import decode_node_selector
 from allocator.encode import encode_allocation, encode_node_selector
 from allocator.features import ALL_SHORTCUTS, Features, Shortcuts
-from allocator.in_use import InUse
+from allocator.in_use import InUse, Ledger
 from allocator.inventory import Inventory, affected_nodes
 from allocator.meter import STEP, PausedError
 from allocator.model import (
@@ -59,6 +59,7 @@ from allocator.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome
 from allocator.overdrawn import newest_slices, overdrawn_capacities, overdrawn_counters
 from allocator.prefilter import candidate_nodes
 from allocator.question import NO_SHARE_IDS, Question
+from allocator.supposed_use import SupposedUse, only
 from allocator.taints import prevent_allocation
 from allocator.vanished import vanished_devices
 
@@ -85,6 +86,7 @@ __all__ = [
     "Features",
     "InUse",
     "Inventory",
+    "Ledger",
     "NodePools",
     "NodeSelector",
     "NodeSelectorError",
@@ -98,6 +100,7 @@ __all__ = [
     "ResourceSlice",
     "Shortcuts",
     "Stage",
+    "SupposedUse",
     "Taint",
     "Toleration",
     "Unfinished",
@@ -120,6 +123,7 @@ __all__ = [
     "explain",
     "match_node_selector",
     "newest_slices",
+    "only",
     "overdrawn_capacities",
     "overdrawn_counters",
     "prevent_allocation",

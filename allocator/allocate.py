@@ -79,7 +79,8 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
         last = last_answer(pools, plan, state, question)
         if last is not None:
             return last
-    paused = inventory.paused.take(plan, node.name) if pause_after is not None else None
+    is_supposed = question.in_use.is_supposed
+    paused = inventory.paused.take(plan, node.name, is_supposed=is_supposed) if pause_after is not None else None
     if paused is not None and paused.pools is pools and paused.state == state:
         search, spent_before = paused.search, paused.spent_before
         search.problem.claims = claims
@@ -104,7 +105,9 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
         error.steps = search.steps
         raise
     if found is None:
-        is_kept = inventory.paused.keep(PausedSearch(plan, node.name, pools, state, search, spent_before, 0))
+        is_kept = inventory.paused.keep(
+            PausedSearch(plan, node.name, pools, state, search, spent_before, 0, is_supposed=is_supposed)
+        )
         return Unfinished(search.steps) if is_kept else BudgetExhausted(search.steps)
     answer = Picks(tuple(search.picks()) if found else None, search.steps, search.spent)
     if shortcuts.known_picks and is_plain(search.problem):

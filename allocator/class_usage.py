@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from allocator.decode_claims import decode_claim_spec
 from allocator.features import Features
-from allocator.in_use import InUse
+from allocator.in_use import Ledger
 from allocator.inventory import Inventory
 from allocator.masks import positions_of
 from allocator.model import ClaimSpec, DeviceId, DeviceResult, NodeView
@@ -38,7 +38,7 @@ def class_usage(
     node: NodeView,
     *,
     inventory: Inventory,
-    in_use: InUse,
+    in_use: Ledger,
     features: Features,
     taken: Mapping[DeviceId, DeviceResult],
 ) -> ClassUsage:

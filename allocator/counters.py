@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Final, TypeAlias
 
-from allocator.in_use import InUse
+from allocator.in_use import Ledger
 from allocator.journal import Journal
 from allocator.node_pools import NodePools
 
@@ -26,7 +26,7 @@ Amounts: TypeAlias = tuple[tuple[int, int], ...]
 class CounterLedger:
     """Counters taken by the picks of one search."""
 
-    def __init__(self, pools: NodePools, in_use: InUse) -> None:
+    def __init__(self, pools: NodePools, in_use: Ledger) -> None:
         self._pools: Final = pools
         self._in_use: Final = in_use
         self._available: Final[dict[int, tuple[int, ...] | None]] = {}

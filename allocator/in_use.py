@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import count
-from typing import Final
+from typing import Final, Protocol
 
 from allocator.model import Allocation, DeviceId, DeviceResult, PoolId
 from cel.quantity import Quantity
@@ -26,6 +26,11 @@ _LOG_MAX: Final = 4096
 """Changes that are remembered; a reader that has fallen further behind looks at everything again."""
 
 _SERIALS: Final = count()
+
+
+def next_serial() -> int:
+    """Of a ledger; given once."""
+    return next(_SERIALS)
 
 
 class PoolUse:
@@ -37,9 +42,10 @@ class PoolUse:
         consumed: Device name -> capacity name -> sum of what shares consume, in units of 10^-9.
         consumers: Device name -> number of shares that recorded a consumption.
         version: Grows with every change of this entry.
+        least: What counts as held at least, whatever this entry says; see `supposed_use`.
     """
 
-    __slots__ = ("consumed", "consumers", "dedicated", "shares", "version")
+    __slots__ = ("consumed", "consumers", "dedicated", "least", "shares", "version")
 
     def __init__(self) -> None:
         self.dedicated: Final[dict[str, int]] = {}
@@ -47,6 +53,7 @@ class PoolUse:
         self.consumed: Final[dict[str, dict[str, int]]] = {}
         self.consumers: Final[dict[str, int]] = {}
         self.version = 0
+        self.least: PoolUse | None = None
 
     def holds(self, device: str) -> bool:
         """Whether any allocation holds the device or a share of it (IsDeviceAllocated)."""
@@ -63,21 +70,52 @@ class PoolUse:
         return self.dedicated, self.shares, self.consumed, self.consumers
 
 
+class Ledger(Protocol):
+    """What searches read.
+
+    Attributes:
+        serial: Tells ledgers apart, for caches.
+        revision: Grows by one with every change.
+        is_supposed: Whether it says what is, or what is supposed for a question (`supposed_use`).
+    """
+
+    @property
+    def serial(self) -> int: ...
+    @property
+    def revision(self) -> int: ...
+    @property
+    def is_supposed(self) -> bool: ...
+    @property
+    def consumable_capacity(self) -> bool: ...
+    @property
+    def pools(self) -> Mapping[PoolId, PoolUse]:
+        """What is held, by pool; pools of which nothing is held are absent."""
+        ...
+
+    def changed_since(self, revision: int) -> tuple[int, Collection[PoolId] | None]:
+        """The present revision, and the pools that changed since an earlier one; None when that is forgotten."""
+        ...
+
+    def is_dedicated(self, device: DeviceId) -> bool:
+        """Whether an allocation holds the whole device."""
+        ...
+
+
 class InUse:
     """Devices held by allocations. Compares by content.
 
     With `consumable_capacity` off a result with a share id holds the whole device, as upstream has it.
     """
 
+    is_supposed: Final = False
+
     def __init__(self, allocations: Iterable[Allocation] = (), *, consumable_capacity: bool = True) -> None:
-        self._consumable_capacity: Final = consumable_capacity
+        self.consumable_capacity: Final = consumable_capacity
         self._pools: Final[dict[PoolId, PoolUse]] = {}
         self._log: Final[list[PoolId]] = []
         self._log_start = 0
-        self.serial: Final = next(_SERIALS)
-        """Tells ledgers apart, for caches."""
+        self.serial: Final = next_serial()
         self.revision = 0
-        """Grows by one with every change."""
         for allocation in allocations:
             self.add(allocation)
 
@@ -113,7 +151,7 @@ class InUse:
                 self.remove_device(result.device_id)
 
     def _is_share(self, result: DeviceResult) -> bool:
-        return self._consumable_capacity and result.share_id is not None
+        return self.consumable_capacity and result.share_id is not None
 
     def add_device(self, device: DeviceId) -> bool:
         """Hold a whole device; False when something else holds the whole device already."""
@@ -204,17 +242,22 @@ class InUse:
                 yield DeviceId(pool_id.driver, pool_id.pool, name)
 
     def copy(self) -> InUse:
-        """An independent ledger with the same content, for what-if questions (preemption); O(held devices)."""
-        other = InUse(consumable_capacity=self._consumable_capacity)
+        """An independent ledger with the same content; O(held devices)."""
+        other = InUse(consumable_capacity=self.consumable_capacity)
         for pool_id, pool in self._pools.items():
-            twin = other._pools[pool_id] = PoolUse()
-            twin.dedicated.update(pool.dedicated)
-            twin.consumers.update(pool.consumers)
-            for name, shares in pool.shares.items():
-                twin.shares[name] = dict(shares)
-            for name, amounts in pool.consumed.items():
-                twin.consumed[name] = dict(amounts)
+            other.put_copy(pool_id, pool)
         return other
+
+    def put_copy(self, pool_id: PoolId, pool: PoolUse) -> None:
+        """Hold of a pool, of which nothing is held yet, what another ledger says."""
+        twin = self._pools[pool_id] = PoolUse()
+        twin.least = pool.least
+        twin.dedicated.update(pool.dedicated)
+        twin.consumers.update(pool.consumers)
+        for name, shares in pool.shares.items():
+            twin.shares[name] = dict(shares)
+        for name, amounts in pool.consumed.items():
+            twin.consumed[name] = dict(amounts)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, InUse):

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from allocator.attribute_index import AttributeIndex
 from allocator.features import Features
-from allocator.in_use import InUse
-from allocator.model import Device, NodeView, PoolId
+from allocator.in_use import Ledger
+from allocator.model import Device, DeviceId, NodeView, PoolId
 from allocator.node_match import NodeSelectorError, match_node
 from allocator.node_use import NodeUse
 from allocator.outcome import LastAnswer
@@ -28,6 +28,8 @@ GATHER_WORK: Final = 20
 VIEW_WORK: Final = 10
 """Gathering a slot's candidates, and so much for each pool."""
 _FEW_POOLS: Final = 4
+_SUPPOSED_MAX: Final = 4
+"""Supposed ledgers that are remembered: two for each question of preemption, with nominated pods and without."""
 
 
 class Candidates(NamedTuple):
@@ -82,6 +84,7 @@ class NodePools:
         self.last: LastAnswer | None = None
         self._attributes: Final[dict[str, AttributeIndex]] = {}
         self._use: NodeUse | None = None
+        self._supposed: Final[dict[int, NodeUse]] = {}
         self._starts: Final = [start for _, start in usable]
         self._numbers: dict[PoolId, int] | None = None
 
@@ -175,11 +178,21 @@ class NodePools:
             self._attributes[name] = known
         return known
 
-    def use_of(self, in_use: InUse) -> NodeUse:
+    def is_own(self, device: DeviceId, node: str) -> bool:
+        """Whether slices for `node` alone, whose pools these are, publish the device: no other node sees it."""
+        number = self.number_of(device.pool_id)
+        view = self.usable[number][0] if number is not None else None
+        index = view.index_of(device.device) if view is not None else None
+        if view is None or index is None:
+            return False
+        slice_ = view.slices[index]
+        return node == (view.devices[index].node_name if slice_.per_device_node_selection else slice_.node_name)
+
+    def use_of(self, in_use: Ledger) -> NodeUse:
         """The ledger's entries for the node. Kept: a further call looks at what changed since."""
         use = self._use
         if use is None or use.serial != in_use.serial:
-            use = self._use = NodeUse(in_use.serial)
+            use = self._other_use(in_use)
         if use.position != in_use.revision:
             changed = None
             if len(self.usable) > _FEW_POOLS:
@@ -194,3 +207,15 @@ class NodePools:
                     if numbered is not None:
                         use.observe(numbered, self.usable[numbered], in_use.pools.get(pool_id), self._features)
         return use
+
+    def _other_use(self, in_use: Ledger) -> NodeUse:
+        """For another ledger than last. What is supposed for a question does not displace what is."""
+        if not in_use.is_supposed:
+            use = self._use = NodeUse(in_use.serial)
+            return use
+        known = self._supposed.get(in_use.serial)
+        if known is None:
+            if len(self._supposed) >= _SUPPOSED_MAX:
+                del self._supposed[next(iter(self._supposed))]
+            known = self._supposed[in_use.serial] = NodeUse(in_use.serial)
+        return known

@@ -6,6 +6,7 @@ Cost: a call after a change looks at the pools that changed. Not here: the ledge
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Final
 
 from allocator.features import Features
@@ -16,15 +17,17 @@ from allocator.slot_records import SlotKey
 
 _CHANGES_MAX: Final = 1024
 _EXHAUSTED_MAX: Final = 64
+_NUMBERS: Final = count()
 
 
 class NodeUse:
-    """What the ledger says about a node's devices: per pool (by index into `usable`), and as masks over all.
+    """What a ledger says about a node's devices: per pool (by index into `usable`), and as masks over all.
 
     `version` grows by one with each change of a pool's part of it.
     """
 
     def __init__(self, serial: int) -> None:
+        self._number: Final = next(_NUMBERS)
         self._changes: Final[list[int]] = []
         self._exhausted: Final[dict[SlotKey, tuple[int, int]]] = {}
         self.serial: Final = serial
@@ -36,8 +39,8 @@ class NodeUse:
 
     @property
     def state(self) -> tuple[int, int]:
-        """Two numbers that change when the ledger says something else."""
-        return self.serial, self.version
+        """Two numbers that are others when the ledger says something else; no other ledger or node has the same."""
+        return self._number, self.version
 
     def observe(self, number: int, pool: tuple[PoolView, int], entry: PoolUse | None, features: Features) -> None:
         """What the ledger says of one pool now; None where nothing of it is held."""
@@ -46,7 +49,7 @@ class NodeUse:
         new = NOTHING_HELD
         if entry is not None:
             new = self.used[number] = view.held(entry, features)
-        if new is old:
+        if new is old or (new.entry is old.entry and new.version == old.version):
             return
         self.dedicated ^= (old.dedicated ^ new.dedicated) << start
         self.sharing ^= (old.sharing ^ new.sharing) << start

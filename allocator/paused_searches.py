@@ -29,7 +29,13 @@ _STATES_MAX: Final = 200_000
 
 @dataclass(slots=True, eq=False)
 class PausedSearch:
-    """`spent_before`: what earlier beginnings spent; `touched`: when it was last asked about, in pauses."""
+    """A search, and with what it began.
+
+    Attributes:
+        spent_before: What earlier beginnings spent.
+        touched: When it was last asked about, in pauses.
+        is_supposed: Whether it reads what is supposed for a question: those do not take each other's place.
+    """
 
     plan: Plan
     node_name: str
@@ -38,6 +44,7 @@ class PausedSearch:
     search: Search
     spent_before: int
     touched: int
+    is_supposed: bool
 
     @property
     def spent(self) -> int:
@@ -54,10 +61,10 @@ class PausedSearches:
     def __len__(self) -> int:
         return len(self._paused)
 
-    def take(self, plan: Plan, node_name: str) -> PausedSearch | None:
+    def take(self, plan: Plan, node_name: str, *, is_supposed: bool) -> PausedSearch | None:
         """The paused search of this plan on this node, which is paused no longer."""
         for index, one in enumerate(self._paused):
-            if one.plan is plan and one.node_name == node_name:
+            if one.plan is plan and one.node_name == node_name and one.is_supposed is is_supposed:
                 return self._paused.pop(index)
         return None
 

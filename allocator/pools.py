@@ -183,6 +183,11 @@ class PoolView:
             for index in self._positions_of(shared) if shared else ():
                 sharing |= 1 << index
                 consumed[index] = use.consumed.get(self.devices[index].name, {})
+            if use.least is not None:
+                least = self.held(use.least, features)
+                dedicated |= least.dedicated
+                sharing |= least.sharing
+                consumed = _larger(consumed, least.consumed)
             self._held = HeldDevices(dedicated, sharing, consumed, use, use.version)
         return self._held
 
@@ -204,6 +209,8 @@ class PoolView:
                 for amounts in (*charges, *self.elsewhere.get(name, ())):
                     for counter, amount in amounts:
                         left[counter] -= amount
+            if use.least is not None:
+                left = list(map(min, left, self.counters_left(use.least)))
             self._left = _CountersLeft(use, use.version, tuple(left))
         return self._left.amounts
 
@@ -228,6 +235,17 @@ class PoolView:
     def __repr__(self) -> str:
         state = "incomplete" if self.is_incomplete else self.invalid_reason or f"{len(self.devices)} devices"
         return f"PoolView({self.id}: {state})"
+
+
+def _larger(
+    one: Mapping[int, Mapping[str, int]], other: Mapping[int, Mapping[str, int]]
+) -> dict[int, Mapping[str, int]]:
+    """By device and name the larger of two amounts."""
+    larger = dict(one)
+    for index, amounts in other.items():
+        mine = one.get(index, {})
+        larger[index] = {name: max(mine.get(name, 0), amounts.get(name, 0)) for name in {**mine, **amounts}}
+    return larger
 
 
 def _consumption(device: Device, position: Mapping[CounterId, int]) -> tuple[tuple[int, int], ...]:

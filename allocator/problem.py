@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from allocator.capacity import NOTHING, CapacityError, Consumption
-from allocator.in_use import InUse
+from allocator.in_use import Ledger
 from allocator.masks import positions_of
 from allocator.model import AllocationError, Claim
 from allocator.node_pools import NodePools
@@ -30,7 +30,7 @@ class Problem:
         sharing: Devices of which allocations already hold shares.
     """
 
-    def __init__(self, claims: Sequence[Claim], plan: Plan, pools: NodePools, in_use: InUse) -> None:
+    def __init__(self, claims: Sequence[Claim], plan: Plan, pools: NodePools, in_use: Ledger) -> None:
         self.claims = claims  # a search that goes on later does so for another pod of the same plan
         self.plan: Final = plan
         self.pools: Final = pools

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from allocator.features import Features
-from allocator.in_use import InUse
+from allocator.in_use import Ledger
 from allocator.inventory import Inventory
 from allocator.model import Claim, NodeView
 
@@ -32,7 +32,7 @@ class Question(Struct, frozen=True, eq=False):
     claims: Sequence[Claim]
     node: NodeView
     inventory: Inventory
-    in_use: InUse
+    in_use: Ledger
     features: Features
     budget_steps: int
     share_ids: Iterator[str] = NO_SHARE_IDS

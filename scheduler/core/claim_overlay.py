@@ -20,8 +20,7 @@ See docs/adr/0005-held-and-doubtful-writes.md, docs/adr/0014-hold-before-uid.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -137,22 +136,6 @@ class ClaimOverlay:
         if stored is None:
             return (held,)
         return (stored,) if is_same_taking(stored, held) else (stored, held)
-
-    @contextmanager
-    def as_if(self, *, taken: Iterable[Allocation], released: Iterable[Allocation]) -> Iterator[None]:
-        """While it lasts, these allocations count as well, and those do not; each of `released` must be counted now."""
-        taken, released = tuple(taken), tuple(released)
-        for allocation in released:
-            self.in_use.remove(allocation)
-        for allocation in taken:
-            self.in_use.add(allocation)
-        try:
-            yield
-        finally:
-            for allocation in taken:
-                self.in_use.remove(allocation)
-            for allocation in released:
-                self.in_use.add(allocation)
 
     def _drop(self, claim: ClaimUid) -> None:
         hold = self._hold_by_claim.pop(claim)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from allocator import Allocation, Features, InUse, Inventory
+from allocator import Allocation, Features, Inventory, Ledger
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.store import Store
 from scheduler.framework.pod_counts_view import PodCountsView
@@ -28,7 +28,8 @@ class CoreView:
         self._overlay: Final = overlay
         self.features: Final[Features] = store.features
         self.inventory: Final[Inventory] = store.inventory
-        self.in_use: Final[InUse] = overlay.in_use
+        self.in_use: Ledger = overlay.in_use
+        # Another one while something is supposed (`supposition`).
         self.node_infos: Final[Mapping[NodeName, NodeInfo]] = store.node_infos
         self.storage: Final[StorageView] = store.storage
         self.pod_counts: Final[PodCountsView] = store.pod_counts

@@ -1,6 +1,7 @@
 """All filters asked about a node as if it were another: with pods more or less, and their devices.
 
-Not here: what is supposed of the cluster meanwhile (`supposition`); whom to remove (the plugin DefaultPreemption).
+Not here: what is supposed of the cluster meanwhile (`supposition`), which devices are kept (`kept_devices`); whom to
+remove (the plugin DefaultPreemption).
 
 Source: RunFilterPluginsWithNominatedPods of pkg/scheduler/framework/runtime/framework.go, SelectVictimsOnNode of
 pkg/scheduler/framework/plugins/defaultpreemption v1.36.3. Differs on purpose: PreFilter is run again instead of each
@@ -9,35 +10,47 @@ plugin's AddPod and RemovePod, as its answers are kept up to date from what chan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
-from allocator import Allocation
+from scheduler.core.cluster_view import CoreView
 from scheduler.core.ground import Ground
-from scheduler.framework.cluster_view import ClusterView
+from scheduler.core.supposition import SupposedDevices
+from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
 from scheduler.framework.preemption import Trial
 from scheduler.framework.runner import Runner
-from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.framework.status import SUCCESS, UNFINISHED, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 
+DRY_RUN_STEPS: Final = 50
+"""Asking all filters about a node that must be simulated first, what searches take beside it not counted."""
 
-def beside_nominated(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+
+def beside_nominated(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, view: CoreView) -> Status:
     """What the plugins say of `node` as if the pods were there that the cycle's pod must leave room for."""
     ahead = ground.store.nominations.ahead_of(cycle.pod, node.name)
-    if not ahead:
+    if not ahead and not ground.kept.are_everywhere(cycle):
         return SUCCESS
-    status, _ = _ask(ground, runner, cycle, node, view, added=ahead, taken=_kept(ground, ahead))
-    return status
+    return _ask(ground, runner, cycle, node, view, added=ahead, devices=ground.kept.from_pod(cycle, node.name, ahead))[
+        0
+    ]
+
+
+def reserve(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, view: CoreView) -> ReserveResult:
+    """Reserve, without the devices that the cycle's pod must leave to others."""
+    ahead = ground.store.nominations.ahead_of(cycle.pod, node.name)
+    with ground.suppositions.devices(view, ground.kept.from_pod(cycle, node.name, ahead)):
+        return runner.reserve(cycle, node, view)
 
 
 class DryRuns:
     """Satisfies `framework.preemption.DryRun` for one cycle."""
 
-    def __init__(self, ground: Ground, runner: Runner, cycle: Cycle, view: ClusterView) -> None:
+    def __init__(self, ground: Ground, runner: Runner, cycle: Cycle, view: CoreView) -> None:
         self._ground: Final = ground
         self._runner: Final = runner
         self._cycle: Final = cycle
@@ -50,32 +63,35 @@ class DryRuns:
         return info is not None and self._runner.may_help(self._cycle, info, status, self._view)
 
     def without(self, node: NodeName, removed: Collection[PodUid]) -> Trial:
-        ground, runner, cycle, view = self._ground, self._runner, self._cycle, self._view
+        ground, cycle = self._ground, self._cycle
+        if cycle.steps_left <= 0:
+            return Trial(UNFINISHED)
         info = ground.store.node_infos[node]
-        released = runner.released(cycle.pod, info, removed, view)
-        freed = [one.allocation for one in released]
+        released = self._runner.released(cycle.pod, info, removed, self._view)
         ahead = ground.store.nominations.ahead_of(cycle.pod, node)
-        if ahead:
-            status, _ = _ask(
-                ground,
-                runner,
-                cycle,
-                info,
-                view,
-                added=ahead,
-                removed=removed,
-                taken=_kept(ground, ahead),
-                released=freed,
-            )
+        given: tuple[Held, ...] = ()
+        if ahead or ground.kept.are_everywhere(cycle):
+            status, given = self._ask(info, removed, ground.kept.from_pod(cycle, node, ahead, released), ahead)
             if not status.is_success:
                 return Trial(status)
-        status, given = _ask(ground, runner, cycle, info, view, removed=removed, released=freed)
-        return Trial(status, released, given) if status.is_success else Trial(status)
+        devices = SupposedDevices(released=tuple([one.allocation for one in released]))
+        status, found = self._ask(info, removed, devices)
+        # Beside nominated pods, so that what is kept for them is not given to this one, too.
+        return Trial(status, released, given or found) if status.is_success else Trial(status)
 
-
-def _kept(ground: Ground, pods: Iterable[Pod]) -> list[Allocation]:
-    """The devices that are kept for nominated pods."""
-    return []
+    def _ask(
+        self, node: NodeInfo, removed: Collection[PodUid], devices: SupposedDevices, added: Sequence[Pod] = ()
+    ) -> tuple[Status, tuple[Held, ...]]:
+        return _ask(
+            self._ground,
+            self._runner,
+            self._cycle,
+            node,
+            self._view,
+            added=added,
+            removed=removed,
+            devices=devices,
+        )
 
 
 def _ask(
@@ -83,17 +99,16 @@ def _ask(
     runner: Runner,
     cycle: Cycle,
     node: NodeInfo,
-    view: ClusterView,
+    view: CoreView,
     *,
     added: Sequence[Pod] = (),
     removed: Collection[PodUid] = (),
-    taken: Iterable[Allocation] = (),
-    released: Iterable[Allocation] = (),
+    devices: SupposedDevices,
 ) -> tuple[Status, tuple[Held, ...]]:
     """The filters' answer in a supposed cluster, and on success what the pod's claims would be given."""
-    attempt = Cycle(cycle.pod, cycle.now_ms, cycle.steps_left)
+    attempt = Cycle(cycle.pod, cycle.now_ms, cycle.steps_left - DRY_RUN_STEPS)
     given: tuple[Held, ...] = ()
-    with ground.suppositions.suppose(node, added=added, removed=removed, taken=taken, released=released) as supposed:
+    with ground.suppositions.suppose(node, view, added=added, removed=removed, devices=devices) as supposed:
         filtered = runner.pre_filter(attempt, view)
         status = filtered.status
         if status.is_success:

@@ -275,7 +275,7 @@ class Feasibility:
         runner, cycle, plan, view, name = asked.runner, asked.cycle, asked.plan, self._view, info.name
         facts: Facts | Status | None = record.reopen(name) if plan.fact_filters else None
         status = SUCCESS
-        if self._store.nominations.at(name):
+        if self._store.nominations.at(name) or self._ground.kept.are_everywhere(cycle):
             record.nominated.append(name)
             status = beside_nominated(self._ground, runner, cycle, info, view)
             if status is not SUCCESS:

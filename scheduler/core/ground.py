@@ -9,6 +9,7 @@ from allocator import Features
 from scheduler.core.claim_overlay import ClaimOverlay
 from scheduler.core.cluster_view import CoreView
 from scheduler.core.fair_places import FairPlaces
+from scheduler.core.kept_devices import KeptDevices
 from scheduler.core.outbox import Outbox
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
@@ -29,6 +30,7 @@ class Ground:
     settings: CoreSettings
     view: CoreView
     suppositions: Suppositions
+    kept: KeptDevices
 
 
 def make_ground(features: Features, new_uid: Callable[[], str], places: FairPlaces, settings: CoreSettings) -> Ground:
@@ -43,5 +45,6 @@ def make_ground(features: Features, new_uid: Callable[[], str], places: FairPlac
         timers,
         settings,
         CoreView(store, overlay, new_uid),
-        Suppositions(store, overlay),
+        Suppositions(store),
+        KeptDevices(store, overlay),
     )

@@ -19,7 +19,7 @@ from typing import Final
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import Settlement
-from scheduler.core.dry_run import DryRuns
+from scheduler.core.dry_run import DryRuns, reserve
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
 from scheduler.core.fit_error import NO_NODES, fit_error, not_named
 from scheduler.core.ground import Ground
@@ -155,7 +155,7 @@ class SchedulingCycles:
     def _reserve(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
         runner, uid = queued.runner, queued.uid
         allowed = cycle.steps_left
-        reserved = runner.reserve(cycle, self._store.node_infos[node], self._view)
+        reserved = reserve(self._ground, runner, cycle, self._store.node_infos[node], self._view)
         self._feasibility.steps += allowed - cycle.steps_left
         if not reserved.status.is_success:
             self._undo(queued, cycle, node)

@@ -1,49 +1,94 @@
 """The cluster as if pods were on a node, or gone from it, with their devices: for a question, and never for longer.
 
 Rules of this module
-  1. Plugins read the supposed cluster through their ordinary view; when the question ends, all is as it was.
+  1. Plugins read the supposed cluster through their ordinary view; when the question ends, all is as it was. What is in
+     use is never touched: meanwhile the view shows another ledger.
   2. What was remembered of the node is neither read nor changed: ask with a new cycle, beginning at PreFilter.
+  3. The same question finds the same ledger again while nothing has changed in its pools, so that a search that takes
+     more than one cycle goes on where it was.
 
-Not here: which pods and devices to suppose (`dry_run`).
+Not here: which pods and devices to suppose (`dry_run`, `kept_devices`).
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from allocator import Allocation
-from scheduler.core.claim_overlay import ClaimOverlay
+from msgspec import Struct
+
+from allocator import Allocation, Ledger, SupposedUse
+from scheduler.core.cluster_view import CoreView
 from scheduler.core.store import Store
 from scheduler.model.keys import PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 
+_LEDGERS_MAX: Final = 16
+
+
+class SupposedDevices(Struct, frozen=True):
+    """What is in use as it is not.
+
+    Args:
+        taken: Counts as in use, too.
+        released: Counts as free; each is in use by exactly this allocation, as are those of `until`.
+        until: In their place will be those of `taken`; both count, but nothing twice.
+    """
+
+    taken: tuple[Allocation, ...] = ()
+    released: tuple[Allocation, ...] = ()
+    until: tuple[Allocation, ...] = ()
+
+
+AS_THEY_ARE: Final = SupposedDevices()
+
 
 class Suppositions:
     """Makes one at a time."""
 
-    def __init__(self, store: Store, overlay: ClaimOverlay) -> None:
+    def __init__(self, store: Store) -> None:
         self._store: Final = store
-        self._overlay: Final = overlay
+        self._ledgers: Final[OrderedDict[tuple[int, ...], tuple[SupposedDevices, SupposedUse]]] = OrderedDict()
 
     @contextmanager
     def suppose(
         self,
         node: NodeInfo,
+        view: CoreView,
         *,
         added: Iterable[Pod] = (),
         removed: Collection[PodUid] = (),
-        taken: Iterable[Allocation] = (),
-        released: Iterable[Allocation] = (),
+        devices: SupposedDevices = AS_THEY_ARE,
     ) -> Iterator[NodeInfo]:
-        """The node with pods more and less.
-
-        Args:
-            taken: Devices that count as in use, too.
-            released: Devices that count as free; each is in use by exactly this allocation.
-        """
+        """The node with pods more and less."""
         supposed = node.simulated(added=added, removed=removed)
-        with self._store.pod_counts.as_if(supposed), self._overlay.as_if(taken=taken, released=released):
+        with self._store.pod_counts.as_if(supposed), self.devices(view, devices):
             yield supposed
+
+    @contextmanager
+    def devices(self, view: CoreView, devices: SupposedDevices) -> Iterator[None]:
+        """Only devices more and less."""
+        if not (devices.taken or devices.released):
+            yield
+            return
+        before = view.in_use
+        view.in_use = self._ledger(before, devices)
+        try:
+            yield
+        finally:
+            view.in_use = before
+
+    def _ledger(self, ledger: Ledger, devices: SupposedDevices) -> SupposedUse:
+        lists = (devices.taken, devices.released, devices.until)
+        key = (ledger.serial, *(part for one in lists for part in (len(one), *map(id, one))))
+        known = self._ledgers.pop(key, None)
+        if known is None or not known[1].is_current():
+            supposed = SupposedUse(ledger, taken=devices.taken, released=devices.released, until=devices.until)
+            known = devices, supposed  # keeps the allocations, by whose identity it is found
+        self._ledgers[key] = known
+        if len(self._ledgers) > _LEDGERS_MAX:
+            self._ledgers.popitem(last=False)
+        return known[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from allocator import Allocation, Features, InUse, Inventory
+from allocator import Allocation, Features, Inventory, Ledger
 from scheduler.framework.pod_counts_view import PodCountsView
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.storage_view import StorageView
@@ -29,7 +29,7 @@ class ClusterView(Protocol):
         ...
 
     @property
-    def in_use(self) -> InUse:
+    def in_use(self) -> Ledger:
         """Devices taken by allocations of the API server and by ours in flight (held or doubtful)."""
         ...
 

@@ -574,7 +574,7 @@ def test_filter_keeps_what_it_found_per_claim_for_score_and_changes_nothing_else
     made = attempt(view, pod_with("claim"))
     search = made.cycle.get(NodeSearch)
     assert [[str(d) for d in found.device_ids()] for found in search.found["node"]] == [["gpu.example.com/node/gpu-0"]]
-    assert (view.new_uid(), list(view.in_use.devices())) == ("uid-1", [])
+    assert (view.new_uid(), list(view.overlay.in_use.devices())) == ("uid-1", [])
 
 
 @pytest.fixture

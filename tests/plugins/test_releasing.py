@@ -167,7 +167,7 @@ def test_what_is_released(world: World) -> None:
     released = PLUGIN.released(P, info_of(view), uids(*world.removed), view)
     assert names(released) == world.released
     for held in released:
-        view.in_use.remove(held.allocation)  # raises unless exactly that is counted
+        view.overlay.in_use.remove(held.allocation)  # raises unless exactly that is counted
 
 
 def test_what_is_in_flight_is_released_with_its_pod() -> None:

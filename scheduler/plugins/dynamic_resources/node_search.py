@@ -11,6 +11,7 @@ Cost: one entry in `found` for each node that Filter or Score asked about in thi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import Struct, field
@@ -24,6 +25,7 @@ from allocator import (
     BudgetExhausted,
     Claim,
     ClaimSpec,
+    Ledger,
     NodePools,
     NodeView,
     PausedError,
@@ -33,6 +35,7 @@ from allocator import (
     allocate_in_parts,
     candidate_nodes,
     could_serve,
+    only,
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -82,8 +85,23 @@ class NodeSearch(Struct):
         """Filter's question."""
         return self._within_steps(self._answer, wanted, host, view, cycle)
 
-    def take(self, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, cycle: Cycle) -> Allocated | Status:
-        """Reserve's question: the answer will be stored, so shares of devices have ids."""
+    def take(
+        self,
+        wanted: tuple[Claim, ...],
+        host: NodeView,
+        view: ClusterView,
+        cycle: Cycle,
+        kept: Collection[Held] = (),
+    ) -> Allocated | Status:
+        """Reserve's question: the answer will be stored, so shares of devices have ids.
+
+        Args:
+            kept: Devices that were kept for the pod on this node: it is given these, or else any.
+        """
+        if kept:
+            found = self._within_steps(partial(self._search_kept, kept), wanted, host, view, cycle)
+            if isinstance(found, Allocated):
+                return found
         return self._within_steps(self._search_to_store, wanted, host, view, cycle)
 
     def found_on(self, node: NodeInfo, view: ClusterView) -> tuple[Allocation, ...] | None:
@@ -151,13 +169,29 @@ class NodeSearch(Struct):
     def _search_to_store(self, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView) -> Allocated | Status:
         return self._search(wanted, host, view, iter(view.new_uid, None))
 
+    def _search_kept(
+        self, kept: Collection[Held], wanted: tuple[Claim, ...], host: NodeView, view: ClusterView
+    ) -> Allocated | Status:
+        """As `_search_to_store`, as if all other devices of the node were in use."""
+        pools = view.inventory.node_pools(host, view.features)
+        devices = [device.id for pool, _ in pools.usable for device in pool.devices]
+        mine = {device for held in kept for device in held.allocation.device_ids()}
+        return self._search(wanted, host, view, iter(view.new_uid, None), only(view.in_use, devices, mine))
+
     def _search(
-        self, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, share_ids: Iterator[str] = NO_SHARE_IDS
+        self,
+        wanted: tuple[Claim, ...],
+        host: NodeView,
+        view: ClusterView,
+        share_ids: Iterator[str] = NO_SHARE_IDS,
+        in_use: Ledger | None = None,
     ) -> Allocated | Status:
         """Ask the allocator about one node. A failure comes as a verdict."""
         try:
             outcome = allocate_in_parts(
-                Question(wanted, host, view.inventory, view.in_use, view.features, self.budget_steps, share_ids)
+                Question(
+                    wanted, host, view.inventory, in_use or view.in_use, view.features, self.budget_steps, share_ids
+                )
             )
         except AllocationError as error:
             return Status.error(str(error))

@@ -257,7 +257,9 @@ class DynamicResources:
             return _not_found(wanted)
         found: tuple[Allocation, ...] = ()
         if wanted:
-            outcome = search.take(wanted, node.host, view, cycle)
+            preemption = view.preemption_of(cycle.pod.uid)
+            kept = preemption.given if preemption is not None and preemption.node == node.name else ()
+            outcome = search.take(wanted, node.host, view, cycle, kept)
             if outcome is UNFINISHED:
                 return ReserveResult(UNFINISHED)
             if isinstance(outcome, Status):

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from allocator import AllocationError, DeviceId, Question
+from allocator import AllocationError, Question
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
@@ -93,7 +93,10 @@ class _Going:
             uid = provisional_uid(user)
         counted = view.counted(uid)
         devices = [one.device_id for allocation in counted for one in allocation.results if not one.admin_access]
-        if devices and not self._stays_in_use(key, claim) and all(map(self._is_own, devices)):
+        if not devices or self._stays_in_use(key, claim):
+            return
+        pools = view.inventory.node_pools(self._node.host, view.features)
+        if all(pools.is_own(device, self._node.name) for device in devices):
             for allocation in counted:
                 yield Held(key, uid, allocation)
 
@@ -116,15 +119,3 @@ class _Going:
     def _is_leaving(self, uid: PodUid) -> bool:
         pod = self._view.pod(uid)
         return pod is None or pod.is_deleting or pod.is_terminal
-
-    def _is_own(self, device: DeviceId) -> bool:
-        """Whether a slice for this node alone publishes the device now, so that no other node sees it."""
-        pools = self._view.inventory.node_pools(self._node.host, self._view.features)
-        number = pools.number_of(device.pool_id)
-        view = pools.usable[number][0] if number is not None else None
-        index = view.index_of(device.device) if view is not None else None
-        if view is None or index is None:
-            return False
-        slice_ = view.slices[index]
-        owner = view.devices[index].node_name if slice_.per_device_node_selection else slice_.node_name
-        return owner == self._node.name
