@@ -11,7 +11,7 @@ Not here: what can be set (`settings`), rules (`sections`, `profiles`, `argument
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from scheduler.config.fields import UPSTREAM, FieldsError, Section, suggestion
+from scheduler.config.findings import may_follow, without
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, PluginArgs
 from scheduler.config.profiles import PluginConfig
 from scheduler.config.settings import API_VERSION, KIND, UPSTREAM_API_VERSION, UPSTREAM_FIELDS, UPSTREAM_KIND, Config
@@ -85,6 +86,7 @@ class _File:
     def __init__(self, name: str) -> None:
         self._name: Final = name
         self._problems: Final[list[_Line]] = []
+        self._told: Final[set[str]] = set()  # fields that conversion to v1 complains about
         self._words: Final[list[_Line]] = []
         self._values: Final[dict[str, Any]] = {}
         self._document_by_field: Final[dict[str, Document]] = {}
@@ -98,19 +100,30 @@ class _File:
             self._refuse()
         for document in documents:
             self._add(document)
-        self._refuse()
         is_upstream = self._view is not None
-        try:
-            config = Config.model_validate(self._values, context={UPSTREAM: is_upstream})
-        except ValidationError as error:
-            for one in error.errors(include_url=False):
-                self._add_error(one)
-            self._refuse()
-            raise AssertionError("a validation error without errors") from error
+        config = self._validated(is_upstream=is_upstream)
         for path, sentence in words(config, is_upstream=is_upstream and "profiles" not in self._own_fields(documents)):
             place = self._place(path)
             self._words.append((place.line, place.column, f"{_text_of(path)} {sentence}"))
         return ConfigFile(config, tuple(f"{self._name}:{line}:{at}: {said}" for line, at, said in sorted(self._words)))
+
+    def _validated(self, *, is_upstream: bool) -> Config:
+        """The settings; raises ConfigError with what is wrong in all sections."""
+        values, removed = self._values, set[_Path]()
+        while True:
+            try:
+                config = Config.model_validate(values, context={UPSTREAM: is_upstream})
+            except ValidationError as error:
+                found = error.errors(include_url=False)
+            else:
+                self._refuse()
+                return config
+            paths = [path for one in found for path in self._add_error(one, removed)]
+            values, gone = without(values, paths)
+            if not gone:
+                self._refuse()
+                raise AssertionError("a validation error without errors")
+            removed |= gone - {_location(one) for one in found if one["type"] == "extra_forbidden"}  # they set nothing
 
     @staticmethod
     def _own_fields(documents: Sequence[Document]) -> set[str]:
@@ -155,6 +168,8 @@ class _File:
                 text = f"{finding.field}: {finding.message}{'; ' if advice else ''}{advice}"
                 lines = self._words if finding.converted else self._problems
                 lines.append((finding.place.line, finding.place.column, text))
+                if lines is self._problems:
+                    self._told.add(finding.field)
         obj = _without_nulls(view.obj)
         for key in [key for key in obj if key not in (*_HEAD, *UPSTREAM_FIELDS)]:
             del obj[key]
@@ -167,16 +182,19 @@ class _File:
             obj["leaderElection"] = {key: value for key, value in election.items() if value not in _ZERO_DURATIONS}
         return {key: value for key, value in obj.items() if key not in _HEAD}
 
-    def _add_error(self, one: ErrorDetails) -> None:
-        location = tuple(part for part in one["loc"] if isinstance(part, int) or not part.startswith("function-"))
+    def _add_error(self, one: ErrorDetails, removed: Set[_Path]) -> list[_Path]:
+        """Note the problem, unless it may come of what was `removed`; the paths it is about."""
+        location = _location(one)
         cause = one.get("ctx", {}).get("error")
         if isinstance(cause, FieldsError):
-            for error in cause.errors:
-                path = (*location, *parts_of(error.field))
-                self._problem(self._place(path), f"{_text_of(path)}: {error.body}")
-            return
+            paths = [(*location, *parts_of(error.field)) for error in cause.errors]
+            for path, error in zip(paths, cause.errors, strict=True):
+                if _text_of(path) not in self._told and not may_follow(path, removed):
+                    self._problem(self._place(path), f"{_text_of(path)}: {error.body}")
+            return [path[: len(location) + 1] for path in paths]  # the parts of the section that break its rules
         text = _text(one, location, self._values)
         self._problem(self._place(location), f"{_text_of(location)}: {text}" if location else text)
+        return [location]
 
     def _place(self, path: _Path) -> Place:
         """Where the value at `path` is written, its key where it is the last part of a mapping."""
@@ -189,7 +207,9 @@ class _File:
         return document.place(written, key=True)
 
     def _problem(self, place: Place, text: str) -> None:
-        self._problems.append((place.line, place.column, text))
+        line = (place.line, place.column, text)
+        if line not in self._problems:
+            self._problems.append(line)
 
     def _refuse(self) -> None:
         if self._problems:
@@ -208,6 +228,10 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(one) for key, one in value.items() if one is not None}
     return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+def _location(one: ErrorDetails) -> _Path:
+    return tuple(part for part in one["loc"] if isinstance(part, int) or not part.startswith("function-"))
 
 
 def _text_of(path: _Path) -> str:

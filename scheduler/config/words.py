@@ -11,9 +11,10 @@ from typing import Final, TypeAlias
 
 from scheduler.config.fields import suggestion
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, DynamicResourcesArgs
-from scheduler.config.plugin_sets import POINTS_OF
+from scheduler.config.plugin_sets import ALL, MULTI_POINT, POINTS_OF
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
+from scheduler.model.gone_plugins import INSTEAD_OF
 from scheduler.plugins import DEFAULT_PROFILE, ROW_BY_NAME
 
 Word: TypeAlias = tuple[tuple[str | int, ...], str]
@@ -78,7 +79,22 @@ def _of_profile(profile: ProfileConfig, *, is_upstream: bool) -> Iterator[Word]:
             yield (*path, "args"), "the plugin takes none, they are not read"
         if isinstance(one.args, DynamicResourcesArgs) and one.args.filter_timeout is not None:
             yield (*path, "args", "filterTimeout"), "has no effect: searchSteps bounds the search, not the clock"
+    yield from _of_disabled(profile)
     yield from _of_plugins(profile)
+
+
+def _of_disabled(profile: ProfileConfig) -> Iterator[Word]:
+    """kube-scheduler passes over names that it does not know here, so the plugin that was meant stays on."""
+    written = profile.plugins.model_dump(by_alias=True, exclude_none=True) if profile.plugins is not None else {}
+    for point, one in written.items():
+        for index, entry in enumerate(one["disabled"]):
+            name, path = entry["name"], ("plugins", point, "disabled", index, "name")
+            points = POINTS_OF.get(name)
+            if points is None and name != ALL:
+                gone = f" any more; instead: {INSTEAD_OF[name]}" if name in INSTEAD_OF else suggestion(name, POINTS_OF)
+                yield path, f"switches nothing off: there is no plugin {name}{gone}"
+            elif points is not None and point not in (MULTI_POINT, *points):
+                yield path, f"switches nothing off: {name} is not called there, but at {', '.join(points)}"
 
 
 def _of_plugins(profile: ProfileConfig) -> Iterator[Word]:

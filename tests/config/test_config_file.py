@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from scheduler.config import Config, ConfigError, ProfileConfig, load_config
+from scheduler.config.file import parse_config
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = "apiVersion: dra-scheduler/v1alpha1\nkind: DraSchedulerConfiguration\n"
@@ -251,3 +252,74 @@ def test_file_that_is_not_there(config_file):
 )
 def test_durations(text, seconds):
     assert Config.model_validate({"watchInactivity": text}).watch_inactivity == pytest.approx(seconds)
+
+
+def _complaints(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as raised:
+        parse_config(text, "f")
+    return str(raised.value).splitlines()
+
+
+UPSTREAM_HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def test_all_findings_of_a_file_are_told_together():
+    text = f"""{UPSTREAM_HEAD}paralelism: 3
+leaderElection: {{leaderElects: true, leaseDuration: 5s}}
+podMaxBackoffSeconds: ten
+profiles:
+- schedulerName: a
+  plugin: {{}}
+  plugins: {{score: {{enabled: [{{name: NodeAfinity}}]}}}}
+  pluginConfig:
+  - name: VolumeBinding
+    args: {{bindTimeoutSeconds: -1}}
+  - name: InterPodAffinity
+    args: {{hardPodAffinityWeight: 101, nothing: 1}}
+"""
+    assert [":".join(line.split(": ")[:2]) for line in _complaints(text)] == [
+        "f:3:1:paralelism",
+        "f:4:18:leaderElection.leaderElects",
+        "f:4:38:leaderElection.leaseDuration",
+        "f:5:1:podMaxBackoffSeconds",
+        "f:8:3:profiles[0].plugin",
+        "f:9:32:profiles[0].plugins.score.enabled[0].name",
+        "f:12:12:profiles[0].pluginConfig[0].args.bindTimeoutSeconds",
+        "f:14:12:profiles[0].pluginConfig[1].args.hardPodAffinityWeight",
+        "f:14:40:profiles[0].pluginConfig[1].args.nothing",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("leaderElection: {leaseDuration: 5s, renewDeadline: soon}\n", id="the-other-field-is-wrong"),
+        pytest.param("podInitialBackoffSeconds: 30\npodMaxBackoffSeconds: x\n", id="its-default-would-be-too-small"),
+        pytest.param("profiles: [{schedulerName: 1}, {schedulerName: dra-scheduler}]\n", id="two-would-have-one-name"),
+        pytest.param(
+            "profiles:\n- schedulerName: a\n  plugins: {queueSort: {enabled: [{name: Priority}]}}\n"
+            "- schedulerName: b\n  plugins: {queueSort: {enabled: [{name: PrioritySort}]}}\n",
+            id="sorting-compared-with-what-was-taken-out",
+        ),
+    ],
+)
+def test_what_may_follow_from_another_finding_is_not_told(text):
+    assert len(_complaints(UPSTREAM_HEAD + text)) == 1
+
+
+def test_disabled_plugins_that_do_not_exist_get_a_word():
+    text = f"""{UPSTREAM_HEAD}profiles:
+- schedulerName: a
+  plugins:
+    score: {{disabled: [{{name: ImageLocalty}}, {{name: NodeName}}, {{name: "*"}}]}}
+    multiPoint: {{disabled: [{{name: SelectorSpread}}, {{name: ImageLocality}}]}}
+"""
+    words = [word.removeprefix("f:") for word in parse_config(text, "f").words]
+    assert words == [
+        "6:25: profiles[0].plugins.score.disabled[0].name switches nothing off: there is no plugin ImageLocalty; "
+        'did you mean "ImageLocality"?',
+        "6:47: profiles[0].plugins.score.disabled[1].name switches nothing off: NodeName is not called there, but at "
+        "filter",
+        "7:30: profiles[0].plugins.multiPoint.disabled[0].name switches nothing off: there is no plugin "
+        "SelectorSpread any more; instead: PodTopologySpread",
+    ]
