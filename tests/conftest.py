@@ -1,4 +1,5 @@
-"""For all tests: no event loop left over from one for the next, no deadline for hypothesis, long runs on demand.
+"""For all tests: no event loop left over from one for the next, no deadline for hypothesis, long runs on demand, no
+garbage collection while tests are collected.
 
 The Go programs are built when a collected test needs them, and what was left out is said at the end: reasons to skip
 that begin with LEFT OUT, in the terminal and in `.cache/left-out`.
@@ -7,8 +8,10 @@ that begin with LEFT OUT, in the terminal and in `.cache/left-out`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +38,24 @@ asyncio.set_event_loop(None)
 # No test may fail because the machine is busy: hypothesis' default allows an example 200 ms.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+
+# kube-apiserver and its like collect their garbage less often: there are dozens of them, none lives long.
+os.environ.setdefault("GOGC", "400")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Without Python's garbage collector, which would walk over the growing tree of tests again and again.
+
+    That was two thirds of the work to collect, and each worker collects all. Nor does it walk there while tests run.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
