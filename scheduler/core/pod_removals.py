@@ -29,12 +29,24 @@ from scheduler.framework.decisions import DeletePod, PatchPodDisruption, PodRemo
 from scheduler.model.objects import Pod
 
 
+class Settled(Struct, frozen=True):
+    """What became of a removal.
+
+    Args:
+        is_ours: Our deletion was executed, as far as anybody can know: the pod is not gone by itself.
+        refusal: Why it was not.
+    """
+
+    is_ours: bool = False
+    refusal: WriteRejected | None = None
+
+
 class _Removal(Struct, eq=False):
-    """One pod. `settled` is called once, with the refusal if there is one."""
+    """One pod. `settled` is called once."""
 
     decision: PodRemoval
     is_wanted: Callable[[], bool]
-    settled: Callable[[WriteRejected | None], None]
+    settled: Callable[[Settled], None]
     is_doubtful: bool = False
     attempts: int = 0
 
@@ -49,9 +61,7 @@ class PodRemovals:
         self._settings: Final = ground.settings
         self._troubles: Final = troubles
 
-    def remove(
-        self, pod: Pod, why: str, is_wanted: Callable[[], bool], settled: Callable[[WriteRejected | None], None]
-    ) -> None:
+    def remove(self, pod: Pod, why: str, is_wanted: Callable[[], bool], settled: Callable[[Settled], None]) -> None:
         """Announce the pod's disruption and delete it.
 
         Args:
@@ -65,7 +75,7 @@ class PodRemovals:
         pod = self._store.pods.get(removal.decision.uid)
         if pod is None or pod.is_deleting or not removal.is_wanted():
             self._troubles.over(removal.decision)
-            removal.settled(None)
+            removal.settled(Settled(_may_be_ours(removal)))
             return
         removal.attempts += 1
         self._outbox.ask(removal.decision, partial(self._answered, removal))
@@ -76,15 +86,17 @@ class PodRemovals:
                 removal.decision = DeletePod(removal.decision.pod, removal.decision.uid)
                 removal.is_doubtful, removal.attempts = False, 0
                 self._dispatch(removal)
-            case WriteAccepted() | WriteConflicted():  # a conflict: another pod of that name
-                removal.settled(None)
+            case WriteAccepted():
+                removal.settled(Settled(is_ours=True))
+            case WriteConflicted():  # another pod of that name
+                removal.settled(Settled(_may_be_ours(removal)))
             case WriteRejected(code=code) if code == GONE:
-                removal.settled(None)
+                removal.settled(Settled(_may_be_ours(removal)))
             case WriteRejected():
                 if removal.is_doubtful or answer.is_retriable:
                     self._later(removal, is_hopeless=not answer.is_retriable)
                 else:
-                    removal.settled(answer)
+                    removal.settled(Settled(refusal=answer))
             case _:
                 removal.is_doubtful = True
                 self._later(removal)
@@ -92,3 +104,8 @@ class PodRemovals:
     def _later(self, removal: _Removal, *, is_hopeless: bool = False) -> None:
         wait_ms = self._settings.write_retry_ms(removal.attempts, is_hopeless=is_hopeless)
         self._timers.at(self._timers.now_ms + wait_ms, partial(self._dispatch, removal))
+
+
+def _may_be_ours(removal: _Removal) -> bool:
+    """Whether a deletion of ours, whose outcome is unknown, may be why the pod is gone."""
+    return removal.is_doubtful and isinstance(removal.decision, DeletePod)

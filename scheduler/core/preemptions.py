@@ -41,6 +41,7 @@ from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteRejected
 from scheduler.core.outbox import GONE, Answer
 from scheduler.core.pod_conditions import SCHEDULER_ERROR, PodConditions, Reason
+from scheduler.core.pod_removals import Settled
 from scheduler.core.pod_writes import Refusal
 from scheduler.core.preemption_records import PreemptionRecords, Record
 from scheduler.core.preemption_texts import GIVEN_UP, announcement, preempted, refused
@@ -172,7 +173,7 @@ class Preemptions:
                 pod,
                 announcement(record.pod),
                 partial(self._is_wanted, record, uid),
-                partial(self._removed, record, pod),
+                partial(self._removed, record, pod, self._note(record, pod)),
             )
 
     def _is_wanted(self, record: Record, uid: PodUid) -> bool:
@@ -180,27 +181,30 @@ class Preemptions:
 
     def _give_up(self, record: Record, pod: Pod) -> None:
         """A victim of ours that is not bound yet (rule 3)."""
-        self._report(record, pod, is_in_memory=True)
+        self._report(record, pod, self._note(record, pod, is_in_memory=True))
         record.ours |= {key: None for key in self._store.claims_of(pod.uid) if key in record.claims}
         self._tallies.removed["given up"] += 1
         failure = Status.unschedulable(GIVEN_UP.format(record.pod.key, record.node))
         self._binding_cycles.give_up_if_unsent(pod.uid, failure)
 
-    def _removed(self, record: Record, pod: Pod, refusal: WriteRejected | None) -> None:
+    def _removed(self, record: Record, pod: Pod, note: str, settled: Settled) -> None:
+        """By now the pod may be seen to be gone, and its place taken: `note` was made when it was still there."""
         record.awaited -= 1
-        if refusal is None:
-            if self._is_wanted(record, pod.uid):
-                self._report(record, pod, is_in_memory=False)
-                self._tallies.removed["deleted"] += 1
-        elif not record.refusal:
+        refusal = settled.refusal
+        if settled.is_ours:
+            self._report(record, pod, note)
+            self._tallies.removed["deleted"] += 1
+        elif refusal is not None and not record.refusal:
             record.refusal, record.refused = refused(pod, "deleted", refusal), refusal
         if record.refused is not None and not record.awaited and self.records.is_current(record):
             self._fail(record, record.refusal, record.refused)
 
-    def _report(self, record: Record, victim: Pod, *, is_in_memory: bool) -> None:
+    def _note(self, record: Record, victim: Pod, *, is_in_memory: bool = False) -> str:
         used = self._store.claims_of(victim.uid)
         devices = [one for key in used if (held := record.claims.get(key)) for one in held.allocation.device_ids()]
-        note = preempted(record.pod, record.node, devices, is_in_memory=is_in_memory)
+        return preempted(record.pod, record.node, devices, is_in_memory=is_in_memory)
+
+    def _report(self, record: Record, victim: Pod, note: str) -> None:
         self._outbox.report_on_pod(victim, "Normal", "Preempted", "Preempting", note, related=record.pod)
 
     def _victim_over(self, record: Record, uid: PodUid) -> None:

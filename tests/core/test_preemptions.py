@@ -154,6 +154,35 @@ def test_the_event_on_the_victim_names_the_pod_that_takes_its_place():
     assert event.reporter == builders.SCHEDULER
 
 
+@pytest.mark.parametrize("outcome", ["answered", "unknown"])
+def test_the_event_is_recorded_even_if_the_victim_is_seen_to_be_gone_before_the_answer(outcome):
+    """Of a pod without a grace period the API server tells watchers before it answers; the room may be taken then."""
+    rig = full()
+    rig.execute()
+    rig.execute()
+    deletion = rig.take(DeletePod)
+    answer = rig.server.execute(deletion)
+    rig.server.delete_pod(PodKey("default", "low"))
+    rig.settle()
+    assert rig.node_of("high") == "a"
+    assert record_of(rig) is None
+    assert not any(one.startswith("Preempted") for one in rig.events)
+    rig.tell(answer if outcome == "answered" else WriteOutcomeUnknown(deletion.id, "timeout"))
+    rig.wait(60_000)
+    (event,) = [one for one in rig.events if one.startswith("Preempted")]
+    assert event.endswith("on node a: default/high")
+    assert rig.machine.queue.tallies.preemptions.removed == {"deleted": 1}
+
+
+def test_a_victim_that_somebody_else_removed_has_no_event():
+    rig = full()
+    rig.execute()
+    rig.server.delete_pod(PodKey("default", "low"))  # between the nomination and the condition
+    rig.settle()
+    assert rig.node_of("high") == "a"
+    assert not any(one.startswith("Preempted") for one in rig.events)
+
+
 # Never a second set
 
 
