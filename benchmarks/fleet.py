@@ -23,6 +23,8 @@ DRIVER: Final = POOL_DRIVER
 CLASS: Final = "gpu.example.com"
 TEMPLATE: Final = "claim"
 HOPELESS: Final = "hopeless"
+HIGH: Final = "bench-high"
+LOW: Final = "bench-low"
 ZONES: Final = 10
 VOLUME_CLASS: Final = "local-volumes"
 PROVISIONER: Final = "volumes.example.com"
@@ -43,6 +45,8 @@ class Workload:
     extended: str | None = None
     class_spec: Object | None = None
     pod: Object | None = None
+    cpu: str = "100m"
+    victims: int = 0
     groups: int = 1
     volume: bool = False
     bare: Object | None = None
@@ -217,7 +221,7 @@ class Fleet:
 
     def pod(self, name: str, scheduler_name: str) -> Object:
         container: Object = {"name": "main", "image": "registry.example.com/work:1"}
-        resources: Object = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+        resources: Object = {"requests": {"cpu": self.workload.cpu, "memory": "64Mi"}}
         spec: Object = {
             "schedulerName": scheduler_name,
             "terminationGracePeriodSeconds": 0,
@@ -274,6 +278,29 @@ class Fleet:
                 claim,
                 {"allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}}},
             )
+
+    # -- pods that others preempt ---------------------------------------------------------------------------------
+
+    def priority_classes(self) -> Iterator[Object]:
+        """Of the pods, and of their victims."""
+        if self.workload.victims:
+            for name, value in ((HIGH, 1000), (LOW, 10)):
+                yield {"metadata": {"name": name}, "value": value}
+
+    def victims(self) -> Iterator[tuple[Object, Object | None, list[Object]]]:
+        """Pods that run from the beginning, each with its claim and what is allocated to it, if pods have claims."""
+        places = self.bare_places()
+        for number in range(self.size.nodes * self.workload.victims):
+            name = f"victim-{number:05}"
+            node, results, claim = node_name(number // self.workload.victims), [], None
+            pod = self.pod(name, "nobody")
+            if self.workload.claim is not None:
+                node, results = next(places)
+                meta = {"namespace": NAMESPACE, "name": name, "finalizers": [FINALIZER]}
+                claim = {"metadata": meta, "spec": self.workload.claim}
+                pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
+            pod["spec"] |= {"nodeName": node, "priorityClassName": LOW}
+            yield pod, claim, results
 
     # -- what a loop that decides nothing writes --------------------------------------------------------------
 

@@ -145,9 +145,9 @@ class Backlog:
     ) -> Measured:
         count = fleet.size.pods
         if fleet.workload.volume:
-            claims = (fleet.volume_claim(_name(number)) for number in range(count))
+            claims = (fleet.volume_claim(pod_name(number)) for number in range(count))
             await create_all(api, (("persistentvolumeclaims", claim) for claim in claims))
-        await create_all(api, (("pods", fleet.pod(_name(number), one.scheduler_name)) for number in range(count)))
+        await create_all(api, (("pods", fleet.pod(pod_name(number), one.scheduler_name)) for number in range(count)))
         if fleet.has_generated_claims:
             await claims_generated(api, count)
         async with (
@@ -159,9 +159,9 @@ class Backlog:
                 began = await bound.wait_begin(seconds=FIRST_SECONDS, check=one.check_alive)
             except TimeoutError:
                 raise ContenderError(f"nothing written within {FIRST_SECONDS:.0f} s of its start") from None
-            usage = _Usage(cluster, one)
+            usage = Usage(cluster, one)
             failure = ""
-            async with _sampled(one):
+            async with sampled(one):
                 try:
                     await bound.wait_count(count, seconds=BACKLOG_SECONDS, check=one.check_alive)
                 except TimeoutError:
@@ -169,7 +169,7 @@ class Backlog:
                 usage.stop()
             times = [at - began for at in bound.at.values()]
             took = max([*times, 1e-9])
-            return await _result(api, fleet, usage, round_number, bound, times, count, took, failure)
+            return await result_of(api, fleet, usage, round_number, bound, times, count, took, failure)
 
 
 async def claims_generated(api: Api, count: int) -> None:
@@ -209,13 +209,13 @@ class Steady:
         async with BoundPods(api) as bound:
             await one.start(cluster, api, fleet)
             await warm_up(api, fleet, one, bound)
-            usage, begin = _Usage(cluster, one), time.monotonic()
+            usage, begin = Usage(cluster, one), time.monotonic()
             async with asyncio.TaskGroup() as group:
                 remover = None if self.stay else group.create_task(remove_bound(api, bound))
                 for number in range(count):
                     await asyncio.sleep(max(begin + number / self.rate - time.monotonic(), 0))
-                    created[_name(number)] = time.monotonic()
-                    group.create_task(api.create("pods", fleet.pod(_name(number), one.scheduler_name)))
+                    created[pod_name(number)] = time.monotonic()
+                    group.create_task(api.create("pods", fleet.pod(pod_name(number), one.scheduler_name)))
                 with suppress(TimeoutError):
                     await bound.wait_names(created, seconds=TAIL_SECONDS, check=one.check_alive)
                 if remover is not None:
@@ -225,7 +225,7 @@ class Steady:
             times = [bound.at[name] - at for name, at in created.items() if name in bound.at]
             missing = count - len(times)
             failure = f"{missing} of {count} not bound {TAIL_SECONDS:.0f} s after the last came" if missing else ""
-            return await _result(api, fleet, usage, round_number, bound, times, count, took, failure)
+            return await result_of(api, fleet, usage, round_number, bound, times, count, took, failure)
 
 
 async def warm_up(api: Api, fleet: Fleet, one: Contender, bound: BoundPods) -> None:
@@ -268,11 +268,11 @@ class Loop:
         async with BoundPods(api) as bound:
             await one.start(cluster, api, fleet)
             await warm_up(api, fleet, one, bound)
-            usage, begin = _Usage(cluster, one), time.monotonic()
+            usage, begin = Usage(cluster, one), time.monotonic()
 
             async def worker() -> None:
                 while time.monotonic() - begin < self.seconds:
-                    name = _name(len(created))
+                    name = pod_name(len(created))
                     created[name] = time.monotonic()
                     await api.create("pods", fleet.pod(name, one.scheduler_name))
                     await bound.wait_names([name], seconds=TAIL_SECONDS, check=one.check_alive)
@@ -288,7 +288,7 @@ class Loop:
             took = time.monotonic() - begin
             usage.stop()
             times = [bound.at[name] - at for name, at in created.items() if name in bound.at]
-            return await _result(api, fleet, usage, round_number, bound, times, len(created), took, failure)
+            return await result_of(api, fleet, usage, round_number, bound, times, len(created), took, failure)
 
 
 # -- behind pods that cannot be placed -----------------------------------------------------------------------------
@@ -322,8 +322,8 @@ class Arriving:
             await one.start(cluster, api, fleet)
             await warm_up(api, fleet, one, bound)
             await _all_refused(api, one, 0 if self.foreign else self.waiting)
-            usage, began = _Usage(cluster, one), time.monotonic()
-            wanted = [_name(number) for number in range(count)]
+            usage, began = Usage(cluster, one), time.monotonic()
+            wanted = [pod_name(number) for number in range(count)]
             await create_all(api, (("pods", fleet.pod(name, one.scheduler_name)) for name in wanted))
             failure = ""
             try:
@@ -332,7 +332,7 @@ class Arriving:
                 failure = f"not all bound after {BACKLOG_SECONDS:.0f} s"
             usage.stop()
             times = [bound.at[name] - began for name in wanted if name in bound.at]
-            return await _result(api, fleet, usage, round_number, bound, times, count, max([*times, 1e-9]), failure)
+            return await result_of(api, fleet, usage, round_number, bound, times, count, max([*times, 1e-9]), failure)
 
 
 async def _all_refused(api: Api, one: Contender, count: int) -> None:
@@ -350,7 +350,7 @@ async def _all_refused(api: Api, one: Contender, count: int) -> None:
 # -- results --------------------------------------------------------------------------------------------------------
 
 
-class _Usage:
+class Usage:
     """CPU time of contender and cluster between its making and `stop`."""
 
     def __init__(self, cluster: ControlPlane, one: Contender) -> None:
@@ -366,7 +366,7 @@ class _Usage:
 
 
 @asynccontextmanager
-async def _sampled(one: Contender) -> AsyncIterator[None]:
+async def sampled(one: Contender) -> AsyncIterator[None]:
     """Bare writes end with their work; their CPU time must be read while they run."""
 
     async def sample() -> None:
@@ -386,10 +386,10 @@ def cluster_cpu(cluster: ControlPlane) -> float:
     return sum(cluster.component(name).cpu_seconds() for name in ("etcd", "kube-apiserver", "kube-controller-manager"))
 
 
-async def _result(
+async def result_of(
     api: Api,
     fleet: Fleet,
-    usage: _Usage,
+    usage: Usage,
     round_number: int,
     bound: BoundPods,
     times: Collection[float],
@@ -469,5 +469,5 @@ def quantile(times: Sequence[float], share: float) -> float:
     return times[min(int(len(times) * share), len(times) - 1)] if times else 0.0
 
 
-def _name(number: int) -> str:
+def pod_name(number: int) -> str:
     return f"pod-{number:05}"

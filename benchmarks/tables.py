@@ -11,6 +11,7 @@ import yaml
 
 from benchmarks.fleet import Fleet, Size, workloads
 from benchmarks.loads import Arriving, Backlog, Load, Loop, Steady
+from benchmarks.preempting import Preempting
 
 TABLES: Final = Path(__file__).with_name("tables.yaml")
 
@@ -97,6 +98,8 @@ def _load(given: str | Mapping[str, Any]) -> Load:
     match given:
         case "backlog":
             return Backlog()
+        case "preempting":
+            return Preempting()
         case {"steady": rate, "seconds": seconds, **more}:
             return Steady(rate, seconds, bool(more.get("stay")))
         case {"loop": pods, "seconds": seconds}:

@@ -115,6 +115,24 @@ def test_classes_and_claims_go_round() -> None:
     assert set(used) <= {claim["metadata"]["name"] for claim in shared.shared_claims()}
 
 
+def test_of_preemption_all_room_is_the_victims() -> None:
+    """Each node is full of less important pods, and every pod fits when one of them has gone."""
+    for entry in table("preemption"):
+        fleet = entry.quick().fleet
+        victims = list(fleet.victims())
+        assert len(victims) == 2 * fleet.size.nodes == fleet.size.pods
+        claims = [
+            {**claim, "status": {"allocation": {"devices": {"results": results}}}}
+            for _, claim, results in victims
+            if claim
+        ]
+        pods = [{**pod, "spec": {**pod["spec"], "resourceClaims": []}} for pod, _, _ in victims]
+        nodes = list(fleet.nodes())
+        assert check(State(pods=pods, claims=claims, slices=list(fleet.slices()), nodes=nodes)) == []
+        assert {pod["spec"]["nodeName"] for pod in pods} == {node["metadata"]["name"] for node in nodes}
+        assert fleet.pod("pod-00000", "x")["spec"]["priorityClassName"] != pods[0]["spec"]["priorityClassName"]
+
+
 def test_rounds_alternate_and_kube_scheduler_can_be_cut() -> None:
     options = ["--table", "goals", "--workload", "one-device", "--rounds", "2"]
     chosen = planned(parse([*options, "--kube-rounds", "1", "--kube-pods", "300"]))
