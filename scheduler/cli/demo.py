@@ -101,10 +101,14 @@ async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
         config = Config(health_port=None, leader_election=LeaderElection(leader_elect=False))
         async with SchedulerApp(Connection(url=cluster.url, token=token), config) as app:
             await app.synced()
+            reported: set[str] = set()
+            if objects.infrastructure:
+                # Pods that are there already have what they need before others come.
+                await _settle(cluster, reported, expected=objects.pods_before)
             _say(f"scheduler is running; applying {objects.counted}")
             for problem in await objects.apply(cluster):
                 _say(problem)
-            settled = await _settle(cluster, expected=objects.pods_expected)
+            settled = await _settle(cluster, reported, expected=objects.pods_before + objects.pods_expected)
             rows = await _rows(cluster)
             kubeconfig = cluster.kubeconfig_path if serve else None
             # Before the answer is printed: whoever has read it may say "stop".
@@ -166,18 +170,28 @@ async def _notes(cluster: EmbeddedCluster, pods: Iterable[dict[str, Any]]) -> di
 
 
 async def _rows(cluster: EmbeddedCluster) -> list[dict[str, Any]]:
-    from scheduler.cli.pod_devices import pod_rows
+    from scheduler.cli.pod_devices import pod_rows, preempted_rows
 
     pods = await _shown_pods(cluster)
     claims = await _list(cluster, "/apis/resource.k8s.io/v1/resourceclaims")
-    return pod_rows(pods, claims, notes_by_uid=await _notes(cluster, pods))
+    rows = pod_rows(pods, claims, notes_by_uid=await _notes(cluster, pods))
+    return rows + preempted_rows(await _list(cluster, "/api/v1/events"), pods)
 
 
-async def _settle(cluster: EmbeddedCluster, *, expected: int) -> bool:
+async def _report_preempted(cluster: EmbeddedCluster, reported: set[str]) -> None:
+    from scheduler.cli.pod_devices import preempted_rows
+
+    for row in preempted_rows(await _list(cluster, "/api/v1/events"), ()):
+        what = f"{row['namespace']}/{row['name']}: {row['reason']}"
+        if what not in reported:
+            reported.add(what)
+            _say(f"  {what}")
+
+
+async def _settle(cluster: EmbeddedCluster, reported: set[str], *, expected: int) -> bool:
     """Wait until every expected pod has its verdict; says so as pods are bound. False when nothing happens any more."""
     from scheduler.cli.pod_devices import verdict_of
 
-    reported: set[str] = set()
     loop = asyncio.get_running_loop()
     last_change_s, state, quiet = loop.time(), None, 0
     while loop.time() - last_change_s < _SETTLE_TIMEOUT_S:
@@ -189,6 +203,7 @@ async def _settle(cluster: EmbeddedCluster, *, expected: int) -> bool:
             if verdicts[uid] and uid not in reported:
                 reported.add(uid)
                 _say(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}: {verdicts[uid]}")
+        await _report_preempted(cluster, reported)
         now = {(pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in pods}
         if now != state:
             last_change_s, state, quiet = loop.time(), now, 0

@@ -70,6 +70,13 @@ class DemoObjects:
         return f"{len(self.applied)} objects from {', '.join(sorted(folders))}" if files else "nothing"
 
     @property
+    def pods_before(self) -> int:
+        """How many pods of ours the manifests of the cluster lead to, at least; those of a dump are there already."""
+        from scheduler.embedded.loading import is_from_a_server
+
+        return sum(_pods_of(document.obj) for document in self.infrastructure if not is_from_a_server(document.obj))
+
+    @property
     def pods_expected(self) -> int:
         """How many pods of ours the applied objects lead to, at least."""
         return sum(_pods_of(document.obj) for document in self.applied)

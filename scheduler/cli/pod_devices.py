@@ -23,6 +23,7 @@ OURS: Final = "dra-scheduler"
 _WAITING: Final = "BindingConditionsPending"
 _WAIT_ENDS: Final = ("BindingConditionsMet", "BindingConditionsFailed", "BindingConditionsTimeout")
 _NO_CLAIM: Final = "FailedResourceClaimCreation"
+_PREEMPTED: Final = "Preempted"
 
 
 def pod_rows(
@@ -38,6 +39,26 @@ def pod_rows(
     """
     claim_by_key = {(c["metadata"].get("namespace", ""), c["metadata"]["name"]): c for c in claims}
     rows = [_pod_row(pod, claim_by_key, notes_by_uid.get(pod["metadata"].get("uid", ""), ())) for pod in pods]
+    return sorted(rows, key=lambda row: (row["namespace"], row["name"]))
+
+
+def preempted_rows(events: Iterable[ApiObject], pods: Iterable[ApiObject]) -> list[dict[str, Any]]:
+    """A row for each pod that made room for another one, and is not among `pods`.
+
+    Args:
+        events: Of core/v1, any.
+    """
+    known = {pod["metadata"].get("uid") for pod in pods}
+    rows = []
+    for event in events:
+        about, related = event.get("involvedObject", {}), event.get("related") or {}
+        if event.get("reason") != _PREEMPTED or about.get("uid") in known:
+            continue
+        other = f"{related.get('namespace', '')}/{related.get('name', '')}"
+        _, _, wants = str(event.get("message", "")).partition(other)
+        reason = f"preempted: made room for {other}{wants}"
+        row = {"namespace": about.get("namespace", ""), "name": about.get("name", ""), "node": None, "devices": []}
+        rows.append({**row, "reason": reason})
     return sorted(rows, key=lambda row: (row["namespace"], row["name"]))
 
 
@@ -64,6 +85,8 @@ def verdict_of(pod: ApiObject, notes: Notes = ()) -> str:
     scheduled = _pod_scheduled(pod)
     if scheduled is None or scheduled.get("status") != "False":
         return ""
+    if pod.get("status", {}).get("nominatedNodeName"):
+        return ""  # room is being made for it
     words = {"SchedulingGated": "is gated", "SchedulerError": "failed"}
     return words.get(scheduled.get("reason", ""), "does not fit now")
 

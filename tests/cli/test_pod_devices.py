@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.cli.pod_devices import is_shown, pod_rows, verdict_of
+from scheduler.cli.pod_devices import is_shown, pod_rows, preempted_rows, verdict_of
 from scheduler.model.pod_claims import claim_names
 
 
@@ -106,3 +106,29 @@ def test_pods_of_others_are_shown_while_they_have_no_node() -> None:
     assert is_shown(ours)
     assert not is_shown({**theirs, "spec": {**theirs["spec"], "nodeName": "n"}})
     assert not is_shown({**theirs, "status": {"phase": "Failed"}})
+
+
+def _preempted(name: str, uid: str, note: str) -> dict[str, Any]:
+    about = {"namespace": "default", "name": name, "uid": uid}
+    return {"reason": "Preempted", "involvedObject": about, "related": {"namespace": "a", "name": "b"}, "message": note}
+
+
+def test_a_pod_that_made_room_has_a_row_when_it_is_gone() -> None:
+    gone = _preempted("gone", "1", "Preempted by pod u on node n: a/b, which needs its devices d/p/gpu-0")
+    there = _preempted("there", "2", "Preempted by pod u on node n: a/b")
+    pod = {"metadata": {"namespace": "default", "name": "there", "uid": "2"}}
+    assert preempted_rows([there, gone, {"reason": "Scheduled"}], [pod]) == [
+        {
+            "namespace": "default",
+            "name": "gone",
+            "node": None,
+            "devices": [],
+            "reason": "preempted: made room for a/b, which needs its devices d/p/gpu-0",
+        }
+    ]
+
+
+def test_while_room_is_made_for_a_pod_nothing_is_said_of_it() -> None:
+    waiting = _pod("a", conditions=_condition("Unschedulable", "0/1"))
+    waiting["status"]["nominatedNodeName"] = "n1"
+    assert not verdict_of(waiting)
