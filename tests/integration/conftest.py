@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -35,6 +36,7 @@ WORKLOAD_CONTROLLERS = (
 )
 
 _numbers = itertools.count()
+_FOR_EVER_S = 3600.0
 
 
 @dataclass(slots=True)
@@ -54,6 +56,9 @@ class RealCluster:
 
     def scheduler_kubeconfig(self, server: str) -> Path:
         return self.control_plane.service_account_kubeconfig(*self.service_account, server=server)
+
+    def signal_claim_controllers(self, number: signal.Signals) -> None:
+        self.control_plane.component("kube-controller-manager").process.send_signal(number)
 
     def start_kube_scheduler(self, server: str, scheduler_name: str = SCHEDULER_NAME) -> Callable[[], None]:
         self.control_plane.start_kube_scheduler(scheduler_name, server=server)
@@ -79,6 +84,9 @@ class InMemoryCluster:
         path = self.folder / f"scheduler-{urlsplit(server).port}.kubeconfig"
         path.write_text(yaml.safe_dump(config))
         return path
+
+    def signal_claim_controllers(self, number: signal.Signals) -> None:
+        self.embedded._claim_process._process.send_signal(number)
 
     def start_kube_scheduler(self, server: str, scheduler_name: str = SCHEDULER_NAME) -> Callable[[], None]:
         pytest.skip("kube-scheduler needs more kinds than the embedded cluster has")
@@ -152,7 +160,8 @@ async def embedded_world(folder: Path) -> AsyncIterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("scheduler.embedded.cluster.ClaimProcess", PreparedClaimProcess)
         async with (
-            EmbeddedCluster() as embedded,
+            # As on the real one, where no kubelet runs, a test itself ends the pods that it lets terminate.
+            EmbeddedCluster(grace_s_max=_FOR_EVER_S) as embedded,
             FaultProxy(embedded.url) as proxy,
             connected(embedded.url) as api,
         ):

@@ -25,6 +25,7 @@ Reported
     node-overcommitted     the pods bound to a node request more than it offers, with what the devices of their claims
                            take of it (nodeAllocatableResourceMappings)
     taking-untold          a bound pod's status does not say what the devices of one of its claims take of its node
+    equal-preempted        a pod was preempted by one that is not more important (`check_preemptions`, with a witness)
 
 Not here: whether a different placement would have been better, or whether a pending pod should run.
 """
@@ -42,6 +43,7 @@ Object = Mapping[str, Any]
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 CONSUMERS_MAX: Final = 256
+_PREEMPTED_BY: Final = re.compile(r"Preempted by pod (\S+) on node ")
 IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 
@@ -106,6 +108,31 @@ def check(state: State) -> list[Violation]:
         *_check_pods(state, published),
         *_check_nodes(state, published),
     ]
+
+
+def check_preemptions(pods: Mapping[str, Object], events: Iterable[Object]) -> Iterator[Violation]:
+    """Every pod that was preempted by one that is not more important.
+
+    Args:
+        pods: By uid, those that are gone too, as they were last seen.
+        events: Of events.k8s.io.
+    """
+    for event in events:
+        if event.get("reason") == "Preempted":
+            victim, preemptor = pods.get(event["regarding"]["uid"]), pods.get(preemptor_uid(event))
+            if victim is None or preemptor is None:
+                continue  # it was there and gone between two looks
+            of_victim, of_preemptor = (pod["spec"].get("priority") or 0 for pod in (victim, preemptor))
+            if of_victim >= of_preemptor:
+                text = f"has priority {of_victim}, and {_name(preemptor)} for which it went has {of_preemptor}"
+                yield Violation("equal-preempted", _name(victim), text)
+
+
+def preemptor_uid(event: Object) -> str:
+    """For whom a pod was preempted: kube-scheduler says it in the note alone."""
+    found = _PREEMPTED_BY.match(event.get("note") or "")
+    related: str = (event.get("related") or {}).get("uid") or ""
+    return related or (found[1] if found else "")
 
 
 def _published(slices: Iterable[Object]) -> _Published:

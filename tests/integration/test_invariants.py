@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.invariants import FINALIZER, State, check, pod_requests, quantity
+from tests.integration.invariants import FINALIZER, State, check, check_preemptions, pod_requests, quantity
 
 DRIVER = "gpu.example.com"
 
@@ -315,3 +315,17 @@ def test_quantity(text: str, want: Fraction) -> None:
 def test_quantity_names_what_it_cannot_read() -> None:
     with pytest.raises(ValueError, match="quantity '5X'"):
         quantity("5X")
+
+
+def _with_priority(name: str, priority: int | None) -> dict[str, Any]:
+    return {"metadata": {"namespace": "default", "name": name, "uid": name}, "spec": {"priority": priority}}
+
+
+@pytest.mark.parametrize(
+    ("victim", "preemptor", "wrong"), [(5, 5, True), (6, 5, True), (0, None, True), (4, 5, False), (None, 1, False)]
+)
+def test_only_the_less_important_may_be_preempted(victim: int | None, preemptor: int | None, wrong: bool) -> None:
+    pods = {"low": _with_priority("low", victim), "high": _with_priority("high", preemptor)}
+    event = {"reason": "Preempted", "regarding": {"uid": "low"}, "related": {"uid": "high"}}
+    found = list(check_preemptions(pods, [event, {"reason": "Scheduled"}]))
+    assert [one.kind for one in found] == ["equal-preempted"] * wrong

@@ -66,6 +66,9 @@ class Cluster(Protocol):
     def scheduler_kubeconfig(self, server: str) -> Path:
         """A kubeconfig of the scheduler's ServiceAccount, for that address."""
 
+    def signal_claim_controllers(self, number: signal.Signals) -> None:
+        """To the process that runs the controllers of claims."""
+
     def start_kube_scheduler(self, server: str, scheduler_name: str = SCHEDULER_NAME) -> Callable[[], None]:
         """Start kube-scheduler under that name; returns what stops it."""
 
