@@ -33,7 +33,7 @@ DRY_RUN_STEPS: Final = 50
 def beside_nominated(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, view: CoreView) -> Status:
     """What the plugins say of `node` as if the pods were there that the cycle's pod must leave room for."""
     ahead = ground.store.nominations.ahead_of(cycle.pod, node.name)
-    if not ahead and not ground.kept.are_everywhere(cycle):
+    if not ahead and not ground.kept.everywhere(cycle):
         return SUCCESS
     return _ask(ground, runner, cycle, node, view, added=ahead, devices=ground.kept.from_pod(cycle, node.name, ahead))[
         0
@@ -70,7 +70,7 @@ class DryRuns:
         released = self._runner.released(cycle.pod, info, removed, self._view)
         ahead = ground.store.nominations.ahead_of(cycle.pod, node)
         given: tuple[Held, ...] = ()
-        if ahead or ground.kept.are_everywhere(cycle):
+        if ahead or ground.kept.everywhere(cycle):
             status, given = self._ask(info, removed, ground.kept.from_pod(cycle, node, ahead, released), ahead)
             if not status.is_success:
                 return Trial(status)

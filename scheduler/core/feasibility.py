@@ -192,6 +192,8 @@ class Feasibility:
     def _read_changes(self, asked: Question, record: ShapeRecord) -> None:
         changes = self._store.changes
         names = changes.since(record.position) if record.position >= 0 else None
+        if record.has_other_beside(self._ground.kept.everywhere(asked.cycle)):
+            names = None
         if names is None:
             order = self._store.node_order
             if asked.node_names is not None:
@@ -275,8 +277,9 @@ class Feasibility:
         runner, cycle, plan, view, name = asked.runner, asked.cycle, asked.plan, self._view, info.name
         facts: Facts | Status | None = record.reopen(name) if plan.fact_filters else None
         status = SUCCESS
-        if self._store.nominations.at(name) or self._ground.kept.are_everywhere(cycle):
-            record.nominated.append(name)
+        if record.beside or self._store.nominations.at(name):
+            if not record.beside:
+                record.nominated.append(name)
             status = beside_nominated(self._ground, runner, cycle, info, view)
             if status is not SUCCESS:
                 facts = status
@@ -350,7 +353,7 @@ class Feasibility:
     def _compare_node(self, asked: Question, record: ShapeRecord, info: NodeInfo) -> None:
         runner, cycle, plan, name = asked.runner, asked.cycle, asked.plan, info.name
         about = f"node {name}, pod {cycle.pod.key}"
-        if name in record.nominated:
+        if name in record.nominated or record.beside:
             return
         if not record.is_known(name):
             if name not in record.changed and name not in record.waiting():

@@ -18,12 +18,19 @@ Source: none upstream; see docs/adr/0026-preemption.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
-from allocator import Allocation, AllocationError
+from allocator import (
+    Allocation,
+    AllocationError,
+    SupposedUse,
+    newest_slices,
+    overdrawn_capacities,
+    overdrawn_counters,
+)
 from scheduler.core.claim_overlay import ClaimOverlay, is_same_taking
 from scheduler.core.store import Store
 from scheduler.core.supposition import AS_THEY_ARE, SupposedDevices
@@ -53,9 +60,30 @@ class KeptDevices:
         # By the identity of the record, with the revision of the inventory for which that was found out.
         self._is_wide: Final[dict[int, tuple[Preemption, int, bool]]] = {}
 
-    def are_everywhere(self, cycle: Cycle) -> bool:
-        """Whether devices that every node sees are kept from the cycle's pod."""
-        return bool(self._store.nominations.preempting) and bool(self._wide(cycle).records)
+    def everywhere(self, cycle: Cycle) -> tuple[Preemption, ...]:
+        """For whom devices that every node sees are kept from the cycle's pod."""
+        return self._wide(cycle).records if self._store.nominations.preempting else ()
+
+    def is_taken(self, record: Preemption) -> bool:
+        """Whether not all that is kept will be there when what is outstanding is released: somebody has taken of it."""
+        later = SupposedUse(
+            self._overlay.in_use,
+            taken=[held.allocation for held in record.given],
+            released=list(self._outstanding([record])),
+        )
+        store = self._store
+        pools = {result.device_id.pool_id for held in record.given for result in held.allocation.results}
+        for pool in pools:
+            use = later.pools.get(pool)
+            if use is not None:
+                newest = newest_slices(store.inventory.slices_of_pool(pool).values(), store.features)
+                if (
+                    any(count > 1 or device in use.shares for device, count in use.dedicated.items())
+                    or overdrawn_counters(newest, use)
+                    or any(overdrawn_capacities(newest, device, use) for device in use.consumed)
+                ):
+                    return True
+        return False
 
     def from_pod(
         self, cycle: Cycle, node: NodeName, ahead: Iterable[Pod], released: Collection[Held] = ()
@@ -74,20 +102,21 @@ class KeptDevices:
         if not taken:
             return _only(released)
         freed = {held.uid for held in released}
-        until: dict[ClaimUid, tuple[Allocation, ...]] = {}
+        until = self._outstanding([record for record in records if record.given], but=freed)
+        return SupposedDevices(taken, tuple([held.allocation for held in released]), tuple(until))
+
+    def _outstanding(self, records: Iterable[Preemption], but: Collection[ClaimUid] = ()) -> Iterator[Allocation]:
+        """What is still allocated, or held, as recorded; each claim once."""
+        seen: set[ClaimUid] = set(but)
         for record in records:
             for held in record.released:
                 claim = self._store.claim(held.claim)
                 uid = claim.uid if claim is not None else held.uid
-                if uid not in freed and record.given:
-                    until[uid] = tuple(
-                        [one for one in self._overlay.counted.get(uid, ()) if is_same_taking(one, held.allocation)]
-                    )
-        return SupposedDevices(
-            taken,
-            tuple([held.allocation for held in released]),
-            tuple([one for ones in until.values() for one in ones]),
-        )
+                if uid not in seen:
+                    seen.add(uid)
+                    for counted in self._overlay.counted.get(uid, ()):
+                        if is_same_taking(counted, held.allocation):
+                            yield counted
 
     def _wide(self, cycle: Cycle) -> _Wide:
         found = cycle.find(_Wide)

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from allocator import DeviceId
+from allocator import PoolId
 from scheduler.core.claim_overlay import ClaimOverlay, is_same_taking
 from scheduler.core.inputs import WriteRejected
 from scheduler.core.store import Store
@@ -77,7 +77,7 @@ class Record(Struct, eq=False):
 
 
 class PreemptionRecords:
-    """All of them, by pod, by victim, by claim, and by device that is kept."""
+    """All of them, by pod, by victim, by claim, and by pool of which something is kept."""
 
     def __init__(self, store: Store, overlay: ClaimOverlay) -> None:
         self._store: Final = store
@@ -85,7 +85,7 @@ class PreemptionRecords:
         self._records: Final[dict[PodUid, Record]] = {}
         self._by_victim: Final[dict[PodUid, dict[PodUid, Record]]] = {}
         self._by_claim: Final[dict[ClaimKey, dict[PodUid, Record]]] = {}
-        self._by_device: Final[dict[DeviceId, dict[PodUid, Record]]] = {}
+        self._by_pool: Final[dict[PoolId, dict[PodUid, Record]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._records)
@@ -110,9 +110,9 @@ class PreemptionRecords:
         """The records that wait for the claim's release."""
         return tuple(self._by_claim.get(key, {}).values())
 
-    def keeping(self, devices: Iterable[DeviceId]) -> tuple[Record, ...]:
-        """The records that keep one of these devices for nobody else."""
-        found = [record for device in devices for record in self._by_device.get(device, {}).values()]
+    def keeping_of(self, held: Iterable[Held]) -> tuple[Record, ...]:
+        """The records that keep something of the pools of these allocations."""
+        found = [record for pool in _pools(held) for record in self._by_pool.get(pool, {}).values()]
         return tuple({record.uid: record for record in found}.values())
 
     def add(self, record: Record) -> None:
@@ -123,8 +123,8 @@ class PreemptionRecords:
             self._by_victim.setdefault(victim, {})[record.uid] = record
         for claim in record.claims:
             self._by_claim.setdefault(claim, {})[record.uid] = record
-        for device in _whole_devices(record.given):
-            self._by_device.setdefault(device, {})[record.uid] = record
+        for pool in _pools(record.given):
+            self._by_pool.setdefault(pool, {})[record.uid] = record
         self._tell(record)
 
     def remove(self, record: Record) -> None:
@@ -133,8 +133,8 @@ class PreemptionRecords:
             _forget(self._by_victim, victim, record)
         for claim in record.claims:
             _forget(self._by_claim, claim, record)
-        for device in _whole_devices(record.given):
-            _forget(self._by_device, device, record)
+        for pool in _pools(record.given):
+            _forget(self._by_pool, pool, record)
         del self._store.nominations.preempting[record.uid]
         self._store.renominate(record.uid)
 
@@ -171,12 +171,14 @@ class PreemptionRecords:
         self._store.renominate(record.uid)
 
 
-def _whole_devices(given: Iterable[Held]) -> Iterator[DeviceId]:
-    """The devices of which nothing is left for others."""
-    for held in given:
-        for result in held.allocation.results:
-            if not result.admin_access and result.share_id is None:
-                yield result.device_id
+def _pools(helds: Iterable[Held]) -> dict[PoolId, None]:
+    """The pools of which something is taken."""
+    return {
+        result.device_id.pool_id: None
+        for held in helds
+        for result in held.allocation.results
+        if not result.admin_access
+    }
 
 
 def _forget(index: dict[_Key, dict[PodUid, Record]], key: _Key, record: Record) -> None:

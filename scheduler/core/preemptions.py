@@ -70,6 +70,7 @@ class Preemptions:
     ) -> None:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
+        self._kept: Final = ground.kept
         self._outbox: Final = ground.outbox
         self._timers: Final = ground.timers
         self._settings: Final = ground.settings
@@ -317,9 +318,9 @@ class Preemptions:
         record = self.records.get(pod.uid)
         if record is not None:
             self._end(record, node, held)
-        devices = [device for one in held for device in one.allocation.device_ids()]
-        for other in self.records.keeping(devices):
-            if other.priority < (pod.spec.priority or 0):
+        for other in self.records.keeping_of(held):
+            kept = self._store.nominations.preempting[other.uid]
+            if other.priority < (pod.spec.priority or 0) and self._kept.is_taken(kept):
                 self._end(other)
                 self._queue.activate(other.uid, self._timers.now_ms)
 

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Set
+from operator import is_
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from scheduler.framework.plan import Facts
+from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName
 
@@ -130,6 +132,8 @@ class ShapeRecord:
         fits: Nodes that fit, if their facts pass.
         groups: Nodes by facts; where there are no facts all that fit are in one group.
         behind: The facts of nodes that are set aside or were rejected by a later filter.
+        beside: For whom devices that every node sees are kept from pods like the one that asked last; verdicts are
+            those beside them.
         nominated: Nodes whose verdict holds for one cycle only, as pods are nominated there that count for some pods
             of the shape and not for others.
         raws, normalized: For each plugin that normalizes the weighted normalized score by raw score, of these raw
@@ -139,6 +143,7 @@ class ShapeRecord:
 
     __slots__ = (
         "behind",
+        "beside",
         "changed",
         "cursor",
         "fits",
@@ -154,6 +159,7 @@ class ShapeRecord:
     )
 
     def __init__(self) -> None:
+        self.beside: tuple[Preemption, ...] = ()
         self._clear()
 
     def _clear(self) -> None:
@@ -178,6 +184,11 @@ class ShapeRecord:
     def start_over(self, order: tuple[NodeName, ...], cursor: int, position: int) -> None:
         self._clear()
         self.order, self.cursor, self.left, self.position = order, cursor, len(order), position
+
+    def has_other_beside(self, beside: tuple[Preemption, ...]) -> bool:
+        """Whether this is not what verdicts were beside until now, so that they do not hold."""
+        before, self.beside = self.beside, beside
+        return len(before) != len(beside) or not all(map(is_, before, beside))
 
     @property
     def has_unknown(self) -> bool:

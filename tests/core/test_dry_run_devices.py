@@ -467,45 +467,62 @@ def test_a_dry_run_sees_what_has_changed_since_the_last_one() -> None:
     assert without(rig, "v0", "v1").status.is_success
 
 
-def test_devices_that_every_node_sees_are_kept_on_every_node() -> None:
-    world = busy((PLAIN, "plain-0"), wanted=plain_request())
-    world.plain = 1
+WIDE = builders.slice_object(
+    "wide", node=None, pool="wide", devices=(builders.device_object("wide-0", kind="whole"),), allNodes=True
+)
+
+
+def test_devices_that_every_node_sees_are_kept_on_every_node_until_the_record_ends() -> None:
+    world = busy((PLAIN, "plain-0"), plain=1)
     rig = world.rig()
     rig.server.put_node(builders.node("other"))
-    wide = builders.slice_object(
-        "wide", node=None, pool="wide", devices=(builders.device_object("wide-0", kind="whole"),), allNodes=True
-    )
-    rig.server.put_slice(decode_slice(wide))
-    both = (plain_request(), {**part_request("either"), "name": "r1"})
-    rig.server.put_claim(builders.claim("both", spec=builders.claim_spec_object(*both)))
-    world.put_waiting(rig, "b", 2, "both")
+    rig.server.put_slice(decode_slice(WIDE))
     rig.server.put_claim(builders.claim("stolen", spec=builders.claim_spec_object(part_request("whole"))))
-    world.put_waiting(rig, "thief", 1, "stolen")
+    rig.server.put_claim(builders.claim("whole-0", allocation=Allocation((result(PARTS, "whole-0"),))))
     rig.watch()
-    ground = rig.machine.ground
-    (runner,) = rig.machine.runners.values()
-    trial = Trial(
-        Status.unschedulable(""),
-        (),
-        (
-            Held(
-                ClaimKey("default", "both"),
-                "uid-default-both",
-                Allocation((result(PLAIN, "plain-0"), result("wide", "wide-0"))),
-            ),
-        ),
-    )
-    other = ground.store.node_infos[NodeName("other")]
+    held = Held(ClaimKey("default", "wanted"), "uid-default-wanted", Allocation((result("wide", "wide-0"),)))
+    keep(rig, "p", Trial(SUCCESS, (), (held,)))
+    rig.server.put_pod(builders.pod("thief", priority=1, claims=("stolen",)))
+    rig.server.put_pod(builders.pod("plain", priority=1))
+    rig.settle()
+    assert rig.node_of("thief") is None
+    reason, message = rig.condition_of("thief")
+    assert reason == "Unschedulable"
+    assert message.startswith("0/2 nodes are available: 2 cannot allocate all claims.")
+    assert rig.node_of("plain")
+    end(rig, "p")
+    rig.wait(400_000)
+    assert rig.node_of("thief")
 
-    def verdict(name: str) -> Status:
-        cycle = Cycle(ground.store.pods[uid(rig, name)], rig.now_ms)
-        return beside_nominated(ground, runner, cycle, other, ground.view)
 
-    assert verdict("thief").is_success
-    keep(rig, "b", trial, "v0")
-    assert verdict("thief").message == "cannot allocate all claims"
-    end(rig, "b")
-    assert verdict("thief").is_success
+@pytest.mark.parametrize(
+    ("kept", "taken", "priority", "is_dropped"),
+    [
+        pytest.param((PLAIN, "plain-0"), (PLAIN, "plain-0"), 3, True, id="the-device"),
+        pytest.param((PLAIN, "plain-0"), (PLAIN, "plain-1"), 3, False, id="another-device"),
+        pytest.param((PARTS, "half-0"), (PARTS, "whole-0"), 3, True, id="counters"),
+        pytest.param((PARTS, "half-0"), (PARTS, "half-1"), 3, False, id="enough-counters"),
+        pytest.param((SHARED, "shared-0", 3), (SHARED, "shared-0", 2, "s"), 3, True, id="capacity"),
+        pytest.param((SHARED, "shared-0", 2), (SHARED, "shared-0", 2, "s"), 3, False, id="enough-capacity"),
+        pytest.param((PLAIN, "plain-0"), (PLAIN, "plain-0"), 2, False, id="only-for-who-is-more-important"),
+    ],
+)
+def test_a_record_ends_when_somebody_more_important_takes_of_what_it_keeps(kept, taken, priority, is_dropped) -> None:
+    world = busy((PLAIN, "plain-0"))
+    rig = world.rig()
+    trial = without(rig, "v0")
+    (held,) = trial.given
+    share = (*kept, "mine") if len(kept) > 2 else kept
+    mine = Held(held.claim, held.uid, Allocation((result(*share),), (), held.allocation.node_selector))
+    keep(rig, "p", Trial(SUCCESS, trial.released, (mine,)), "v0")
+    rig.server.put_claim(builders.claim("stolen"))
+    world.put_waiting(rig, "q", priority, "stolen")
+    rig.watch()
+    pod = rig.machine.store.pods[uid(rig, "q")]
+    theirs = Held(ClaimKey("default", "stolen"), "uid-default-stolen", Allocation((result(*taken),)))
+    rig.machine.overlay.hold(pod.uid, [theirs])
+    rig.machine.preemptions.placed(pod, NODE, [theirs])
+    assert (rig.machine.preemptions.records.get(uid(rig, "p")) is None) is is_dropped
 
 
 @settings(max_examples=30, deadline=None)

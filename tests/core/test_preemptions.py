@@ -544,7 +544,9 @@ def test_who_is_more_important_may_take_what_is_kept(priority, is_dropped):
     rig = keeping(rig_with(plugins=(TinyDevices(1),)))
     device = record_of(rig).given[0].allocation
     thief = builders.pod("thief", priority=priority)
-    rig.machine.preemptions.placed(thief, "a", (Held(ClaimKey("default", "x"), "uid-x", device),))
+    taken = Held(ClaimKey("default", "x"), "uid-x", device)
+    rig.machine.overlay.hold(thief.uid, (taken,))
+    rig.machine.preemptions.placed(thief, "a", (taken,))
     assert (record_of(rig) is None) is is_dropped
 
 
