@@ -16,7 +16,8 @@ a change of its version, when somebody asks.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from scheduler.core.newest_objects import UNCHANGED, Unchanged
@@ -35,6 +36,7 @@ from scheduler.model.storage import (
     StorageClass,
     VolumeAttachment,
     VolumesOfClass,
+    claim_of_volume,
     volume_claims,
 )
 
@@ -93,6 +95,7 @@ class StorageObjects:
         self._claimed: Final[dict[ObjectKey, dict[str, None]]] = {}
         self._attached: Final[dict[str, dict[ObjectKey, None]]] = {}
         self._users: Final[dict[ObjectKey, dict[PodUid, None]]] = {}
+        self._supposed: dict[ObjectKey, int] = {}
 
     # For plugins
 
@@ -128,6 +131,22 @@ class StorageObjects:
 
     def is_used_on_a_node(self, claim: ObjectKey) -> bool:
         return any(self._counted_on.get(uid) in self._node_infos for uid in self._users.get(claim, ()))
+
+    def supposed_uses(self, claim: ObjectKey) -> int:
+        return self._supposed.get(claim, 0)
+
+    @contextmanager
+    def as_if(self, *, added: Iterable[Pod], removed: Iterable[Pod]) -> Iterator[None]:
+        """While it lasts, these pods count as users of their claims, or count no more: once for each volume."""
+        for pods, sign in ((added, 1), (removed, -1)):
+            for pod in pods:
+                for volume in pod.spec.volumes or ():
+                    claim = ObjectKey(pod.metadata.namespace, claim_of_volume(pod, volume) or "")
+                    self._supposed[claim] = self._supposed.get(claim, 0) + sign
+        try:
+            yield
+        finally:
+            self._supposed = {}
 
     def storage_class(self, name: str) -> StorageClass | None:
         return self._classes.get(ObjectKey("", name))

@@ -64,8 +64,14 @@ class Suppositions:
         devices: SupposedDevices = AS_THEY_ARE,
     ) -> Iterator[NodeInfo]:
         """The node with pods more and less."""
-        supposed = node.simulated(added=added, removed=removed)
-        with self._store.pod_counts.as_if(supposed), self.devices(view, devices):
+        come = tuple(added)
+        gone = [node.pods[uid] for uid in removed if uid in node.pods]
+        supposed = node.simulated(added=come, removed=removed)
+        with (
+            self._store.pod_counts.as_if(supposed),
+            self._store.storage.as_if(added=come, removed=gone),
+            self.devices(view, devices),
+        ):
             yield supposed
 
     @contextmanager

@@ -5,7 +5,8 @@ Reads: the pod's inline disks and claims, the disks of the pods on a node, users
 Upstream: pkg/scheduler/framework/plugins/volumerestrictions/
 
 Source: volume_restrictions.go v1.36.3. Differs on purpose: claims that are used by a generated volume of another pod
-count as in use, too.
+count as in use, too; and a pod that is supposed to be gone frees claims of its own namespace only, where upstream
+compares names alone.
 """
 
 from __future__ import annotations
@@ -40,10 +41,16 @@ REASON_ONE_POD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class VolumeRestrictionsSlot:
-    """The pod's inline disks, and its ReadWriteOncePod claims that other pods use."""
+    """The pod's inline disks, and its ReadWriteOncePod claims that other pods use.
+
+    Attributes:
+        has_rival: Whether that counts. In a supposed cluster a claim is one use, whoever has it, and each pod that is
+            supposed to be gone takes one away (upstream: conflictingPVCRefCount).
+    """
 
     disks: tuple[Volume, ...]
     in_use: tuple[ObjectKey, ...]
+    has_rival: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +69,20 @@ class VolumeRestrictions:
         volumes = cycle.pod.spec.volumes
         if not volumes:
             return PRE_FILTER_SKIPPED
-        in_use: dict[ObjectKey, None] = {}
-        for key in _named_claims(cycle.pod):
-            claim = view.storage.persistent_volume_claim(*key)
+        storage, in_use, uses = view.storage, dict[ObjectKey, None](), 0
+        for key in dict.fromkeys(_named_claims(cycle.pod)):
+            claim = storage.persistent_volume_claim(*key)
             if claim is None:
                 return PreFilterResult(Status.unresolvable(f'persistentvolumeclaim "{key.name}" not found'))
-            if READ_WRITE_ONCE_POD in (claim.spec.access_modes or ()) and view.storage.is_used_on_a_node(key):
-                in_use[key] = None
+            if READ_WRITE_ONCE_POD in (claim.spec.access_modes or ()):
+                uses += storage.supposed_uses(key)
+                if storage.is_used_on_a_node(key):
+                    in_use[key] = None
+                    uses += 1
         disks = tuple(volume for volume in volumes if _is_disk(volume))
         if not disks and not in_use:
             return PRE_FILTER_SKIPPED
-        cycle.put(VolumeRestrictionsSlot(disks, tuple(in_use)))
+        cycle.put(VolumeRestrictionsSlot(disks, tuple(in_use), uses > 0))
         return PRE_FILTERED
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
@@ -83,7 +93,7 @@ class VolumeRestrictions:
         slot = cycle.get(VolumeRestrictionsSlot)
         if slot.disks and any(_conflicts(slot.disks, pod) for pod in node.pods.values()):
             return Status.unschedulable(REASON_DISK)
-        return Status.unschedulable(REASON_ONE_POD) if slot.in_use else SUCCESS
+        return Status.unschedulable(REASON_ONE_POD) if slot.has_rival else SUCCESS
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node or one of its claims appears, or a pod leaves that had its disk or claim."""
