@@ -296,7 +296,8 @@ class FactPlugin(ShapedPlugin, Protocol):
 class FactFilterPlugin(FactPlugin, Protocol):
     """Filter by facts. Upstream's order holds: Filter plugins before the first of these are asked before, others after.
 
-    One that stands between two of these is asked after both.
+    One that stands between two of these is asked after both where verdicts are remembered: the same nodes are refused,
+    but the second may be named as the reason.
     """
 
     def filter_fact(self, cycle: Cycle, fact: Hashable, view: ClusterView) -> Status:

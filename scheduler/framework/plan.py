@@ -78,6 +78,8 @@ class Plan(Struct, frozen=True):
         fact_plugins: Whose facts are found out of a node that these let through.
         fact_filters, fact_scorers: Those of them that judge facts, each with its place in `fact_plugins`.
         late_filters: Asked after the facts have passed.
+        late_before: For each of `fact_filters` how many of `late_filters` stand before it in order. Where nothing is
+            remembered they are asked before it.
         scorers: Those that do not normalize, then those that do.
         plain_scorers: How many do not normalize.
     """
@@ -88,6 +90,7 @@ class Plan(Struct, frozen=True):
     fact_filters: tuple[tuple[int, FactFilterPlugin], ...] = ()
     fact_scorers: tuple[tuple[int, FactScorePlugin], ...] = ()
     late_filters: tuple[FilterPlugin, ...] = ()
+    late_before: tuple[int, ...] = ()
     scorers: tuple[ScorePlugin, ...] = ()
     plain_scorers: int = 0
 

@@ -185,6 +185,7 @@ class Runner:
         places: dict[str, int] = {}
         fact_plugins: list[FactPlugin] = []
         fact_filters: list[tuple[int, FactFilterPlugin]] = []
+        late_before: list[int] = []
         fact_scorers: list[tuple[int, FactScorePlugin]] = []
         for plugin in self._asked:
             if plugin.name not in skipped and isinstance(plugin, FactPlugin):
@@ -194,6 +195,7 @@ class Runner:
             if filtering.name not in skipped:
                 if isinstance(filtering, FactFilterPlugin):
                     fact_filters.append((places[filtering.name], filtering))
+                    late_before.append(len(filters[True]))
                 else:
                     filters[bool(fact_filters)].append(filtering)
         for scoring in self._score:
@@ -209,6 +211,7 @@ class Runner:
             fact_filters=tuple(fact_filters),
             fact_scorers=tuple(fact_scorers),
             late_filters=tuple(filters[True]),
+            late_before=tuple(late_before),
             scorers=(*scorers[False], *scorers[True]),
             plain_scorers=len(scorers[False]),
         )
@@ -249,18 +252,23 @@ class Runner:
         return status.by(plugin.name)
 
     def verdict(self, plan: Plan, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
-        """What all of the plan's plugins that filter say of `node` now; nothing is remembered."""
+        """What the first in order of the plan's plugins that filter says against `node` now; nothing is remembered."""
         status = self.filter(plan.filters, cycle, node, view)
         if status is not SUCCESS or not plan.fact_plugins:
             return status
         facts = self.facts(plan, cycle, node, view)
         if isinstance(facts, Status):
             return facts
-        for place, plugin in plan.fact_filters:
-            status = self.filter_fact(plugin, cycle, facts[place], view)
+        asked = 0
+        for (place, plugin), before in zip(plan.fact_filters, plan.late_before, strict=True):
+            if before > asked:
+                status = self.filter(plan.late_filters[asked:before], cycle, node, view)
+                asked = before
+            if status is SUCCESS:
+                status = self.filter_fact(plugin, cycle, facts[place], view)
             if status is not SUCCESS:
                 return status
-        return self.filter(plan.late_filters, cycle, node, view)
+        return self.filter(plan.late_filters[asked:], cycle, node, view)
 
     def post_filter(
         self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core import pod_counts
+from scheduler.core.inputs import WriteRejected
+from scheduler.framework.decisions import BindPod
 from scheduler.model.keys import PodKey
 from scheduler.plugins import default_plugins
 from tests import builders
@@ -212,3 +214,60 @@ def test_the_answers_for_one_pod_do_not_push_each_other_out(monkeypatch):
     rig.add_pod("p", **spread(60))
     rig.wait(10_000)
     assert rig.node_of("p") is not None
+
+
+def test_what_changes_while_a_search_is_under_way_is_seen_by_it():
+    """The pod waits in no map that a change could miss: all nodes are as they are when it is said that none fits."""
+    rig = Rig(*default_plugins(), filter_calls_per_tick=1)
+    for index in range(6):
+        rig.add_nodes(f"n{index}", allocatable={"cpu": "1", "pods": "9"})
+        rig.add_pod(f"full-{index}", node=f"n{index}", requests={"cpu": "1"})
+    rig.add_pod("p", requests={"cpu": "1"})
+    rig.watch()
+    for _ in range(3):
+        rig.tick()
+    rig.server.delete_pod(PodKey("default", "full-0"))
+    rig.settle()
+    assert rig.node_of("p") == "n0"
+
+
+@pytest.mark.parametrize("freed", ["n0", "n5"])
+@pytest.mark.parametrize("turns", range(8))
+def test_pods_of_one_shape_lose_no_change_while_one_of_them_is_tried_for_all(freed, turns):
+    rig = Rig(*default_plugins(), filter_calls_per_tick=1)
+    for index in range(6):
+        rig.add_nodes(f"n{index}", allocatable={"cpu": "2", "pods": "9"})
+        for half in "ab":
+            rig.add_pod(f"full-n{index}-{half}", node=f"n{index}", requests={"cpu": "1"})
+    rig.settle()
+    for name in "pq":
+        rig.add_pod(name, requests={"cpu": "1"})
+    rig.wait(20_000)
+    assert (rig.node_of("p"), rig.node_of("q")) == (None, None)
+    for index in range(6):  # each node is looked at again, and none has room
+        rig.add_nodes(f"n{index}", allocatable={"cpu": "2", "pods": "10"})
+    rig.watch()
+    for _ in range(turns):
+        rig.tick()
+        rig.execute()
+    for half in "ab":
+        rig.server.delete_pod(PodKey("default", f"full-{freed}-{half}"))
+    rig.wait(20_000)
+    assert (rig.node_of("p"), rig.node_of("q")) == (freed, freed)
+
+
+def test_what_changes_while_a_pod_is_bound_in_vain_is_not_missed():
+    """A pod whose binding failed is tried again after its backoff, and waits for no change."""
+    rig = Rig(*default_plugins())
+    rig.add_nodes("n0", allocatable={"cpu": "1", "pods": "9"})
+    rig.add_pod("p", requests={"cpu": "1"})
+    rig.watch()
+    rig.tick()
+    binding = rig.take(BindPod)
+    rig.add_nodes("n1", allocatable={"cpu": "1", "pods": "9"})  # what would have helped comes too early
+    rig.server.delete_node("n0")
+    rig.watch()
+    rig.tell(WriteRejected(binding.id, 500, "InternalError", "no"))
+    assert rig.node_of("p") is None
+    rig.wait(30_000)
+    assert rig.node_of("p") == "n1"

@@ -13,6 +13,7 @@ from scheduler.framework.plan import PreFiltered
 from scheduler.framework.profiles import ProfileError, extension_points
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
+from scheduler.model.node_info import NodeInfo
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.plugins import (
@@ -177,6 +178,26 @@ def test_a_plan_has_the_filters_before_the_facts_the_facts_and_the_filters_after
     assert (plan.scorers, plan.normalizing) == ((prefer, scaled), (scaled,))
     without = asked.plan(cycle(builders.pod(labels={"a": "1"})), None, PreFiltered(SUCCESS, frozenset({"Zoned"})))
     assert (without.filters, without.fact_plugins, without.late_filters) == ((first, slots, late), (emptier,), ())
+
+
+def test_what_is_not_remembered_is_asked_in_order():
+    """A filter between two plugins that filter by facts names its own reason."""
+
+    @dataclass(frozen=True)
+    class OfFacts(Shaped):
+        def fact(self, cycle, node, view):
+            return "here"
+
+        def filter_fact(self, cycle, fact, view):
+            return self.verdict
+
+    no = Status.unschedulable("no")
+    for refusing in range(4):
+        kinds = enumerate((OfFacts, Shaped, OfFacts, Shaped))
+        asked = runner(*(kind(str(place), verdict=no if place >= refusing else SUCCESS) for place, kind in kinds))
+        pod = cycle(builders.pod())
+        plan = asked.plan(pod, None, PreFiltered(SUCCESS))
+        assert asked.verdict(plan, pod, NodeInfo(builders.node()), None).plugin == str(refusing)
 
 
 def test_a_cycle_keeps_slots_by_type():
