@@ -327,16 +327,19 @@ class PodCounts:
         little = _CAUGHT_UP // max(1, len(questions))
         last, has_counted = self.steps + NODES_PER_STEP * steps_left, False
         for question in questions:
-            if self._behind(question) > little:
+            found = self._answers.get(question)
+            if found is not None and found.position == self._population.position:
+                continue
+            if self._behind(found) > little:
                 if has_counted and self.steps >= last:
                     return False
                 has_counted = True
             self.count(question)
         return True
 
-    def _behind(self, question: PodQuestion) -> int:
-        """How many nodes an answer takes at most."""
-        found, nodes = self._answers.get(question), len(self._node_infos)
+    def _behind(self, found: PodCount | None) -> int:
+        """How many nodes the answer takes at most."""
+        nodes = len(self._node_infos)
         behind = self._population.behind(found.position) if found is not None else None
         return nodes if behind is None else min(behind, nodes)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Protocol, TypeAlias
 
 from scheduler.model.keys import NodeName
@@ -87,6 +88,7 @@ class PodQuestion:
         return value
 
 
+@lru_cache(maxsize=1_024)
 def values_of(key: str) -> PodQuestion:
     """What `PodCountsView.is_unique` asks."""
     return PodQuestion((), key)
