@@ -62,12 +62,16 @@ def test_zones_of_one_node_each_are_told_by_their_pods_alone():
 
 def test_a_count_that_changed_elsewhere_changes_the_verdict_on_the_same_fact():
     made = cluster(a="x", b="x", c="y")
-    cycle, found = facts(made, web("new", constraint()))
-    assert SPREAD.filter_fact(cycle, found["a"], made).is_success
+    _, found = facts(made, web("new", constraint()))
+
+    def verdict():
+        return SPREAD.filter_fact(facts(made, web("new", constraint()))[0], found["a"], made)
+
+    assert verdict().is_success
     made.put_pods(web("p", node="b"))
-    assert SPREAD.filter_fact(cycle, found["a"], made).code is Code.UNSCHEDULABLE
+    assert verdict().code is Code.UNSCHEDULABLE
     made.put_pods(web("q", node="c"))
-    assert SPREAD.filter_fact(cycle, found["a"], made).is_success
+    assert verdict().is_success
 
 
 def test_pods_without_constraints_and_without_a_selector_for_the_defaults_are_not_looked_at():

@@ -75,6 +75,13 @@ class SpreadSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """For each hard constraint the counts, and the most pods a domain may have: as they are in this cycle."""
+
+    hard: tuple[tuple[PodCount, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PodTopologySpread:
     """Reject nodes that would make the skew of a hard constraint too large; score by the counts of soft ones.
 
@@ -104,7 +111,9 @@ class PodTopologySpread:
         if unanswered is not None:
             return unanswered
         are_unique = tuple(counts.is_unique(one.key) for one in every)
-        cycle.put(SpreadSlot(found, tuple(one.selector.matches(labels) for one in found.hard), are_unique))
+        slot = SpreadSlot(found, tuple(one.selector.matches(labels) for one in found.hard), are_unique)
+        cycle.put(slot)
+        cycle.put(_limits(slot, view))
         return PRE_FILTERED
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
@@ -122,13 +131,10 @@ class PodTopologySpread:
 
     def filter_fact(self, cycle: Cycle, fact: Hashable, view: ClusterView) -> Status:
         assert isinstance(fact, Fact)
-        slot = cycle.get(SpreadSlot)
-        for one, place, self_matches in zip(slot.constraints.hard, fact.hard, slot.is_self_matching, strict=True):
+        for (count, most), place in zip(cycle.get(Limits).hard, fact.hard, strict=True):
             if place is None:
                 return Status.unresolvable(REASON_LABEL)
-            count = view.pod_counts.count(one.question)
-            pods = place if isinstance(place, int) else count.of_value(place)
-            if pods + self_matches - _smallest(one, count) > one.max_skew:
+            if (place if isinstance(place, int) else count.of_value(place)) > most:
                 return Status.unschedulable(REASON)
         return SUCCESS
 
@@ -186,6 +192,14 @@ def _soft_places(
             yield value  # counts together with nodes that lack the label
         else:
             yield _place(one, node, view, is_unique=is_unique)
+
+
+def _limits(slot: SpreadSlot, view: ClusterView) -> Limits:
+    limits = []
+    for one, self_matches in zip(slot.constraints.hard, slot.is_self_matching, strict=True):
+        count = view.pod_counts.count(one.question)
+        limits.append((count, one.max_skew + _smallest(one, count) - self_matches))
+    return Limits(tuple(limits))
 
 
 def _smallest(one: Constraint, count: PodCount) -> int:
