@@ -293,6 +293,21 @@ def test_an_example_with_its_own_cluster_is_alone_in_it() -> None:
         assert "waiting for binding conditions" in rows["default/waits-for-its-gpu"][1]
 
 
+def test_who_made_room_is_said_when_it_happens_and_has_a_row() -> None:
+    folder = Path(__file__).resolve().parents[2] / "docs" / "examples" / "features"
+
+    done = _run("--cluster", str(folder / "preemption-cluster.yaml"), "--apply", str(folder / "preemption.yaml"))
+
+    assert done.returncode == 0, done.stderr
+    rows = _table(done)
+    node, device = rows.pop("default/training")
+    assert node == "busy-0"
+    words = f"preempted: made room for default/training, which needs its devices gpu.example.com/busy-0/{device}"
+    assert sorted(cells[0] for cells in rows.values()) == ["<none>", "<none>", "busy-0"]
+    (victim,) = [name for name, cells in rows.items() if cells[1] == words]
+    assert f"{victim}: {words}" in done.stderr
+
+
 def test_a_dump_is_a_cluster_too(tmp_path: Path) -> None:
     """What runs there keeps its devices, and what owns it there need not be in the dump."""
     path, mine = tmp_path / "dump.yaml", tmp_path / "mine.yaml"

@@ -21,7 +21,7 @@ SHAPES = EXAMPLES / "shapes"
 FEATURES = EXAMPLES / "features"
 
 # Examples with a test of their own below, or elsewhere (binding conditions need a driver that answers).
-TOLD_ELSEWHERE = {"binding-conditions", "inference-partitions"}
+TOLD_ELSEWHERE = {"binding-conditions", "inference-partitions", "preemption"}
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,28 @@ async def test_partitions_for_an_inference_deployment_go_as_far_as_its_autoscale
     )
     assert sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) == 14
     assert await world.violations() == []
+
+
+async def test_the_urgent_pod_takes_the_gpu_of_an_experiment(world: World) -> None:
+    """The other experiment goes on, and the pod that comes in place of the first one waits."""
+    workload = FEATURES / "preemption.yaml"
+    await world.apply(cluster_of(workload))
+    await world.start_scheduler()
+    before = await world.wait_for("pods", lambda pods: len(pods) == 2 == are_bound(pods), what="two experiments bound")
+
+    await world.apply(workload)
+    pods = await world.wait_bound("training")
+    if len(pods) < 3:
+        pods = await world.wait_for("pods", lambda pods: len(pods) == 3, what="an experiment in place of the first one")
+    assert pods["training"]["spec"]["nodeName"] == "busy-0"
+    (stays,) = before.keys() & pods.keys()
+    devices = [await used_devices(world, pods[name]) for name in ("training", stays)]
+    assert sorted(devices) == ["busy-0/gpu-0", "busy-0/gpu-1"]
+    assert await world.violations() == []
+
+
+def are_bound(pods: dict[str, Object]) -> int:
+    return sum(bool(pod["spec"].get("nodeName")) for pod in pods.values())
 
 
 FITS_NOWHERE = "cannot-fit"
