@@ -45,8 +45,9 @@ from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.plan import Facts, Plan, Shape
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.model.keys import NodeName
+from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Pod
 
 NODE_STEPS: Final = 2
 """Looking at a node at all."""
@@ -65,6 +66,7 @@ class Question(Struct):
         preferred: A node to take if it fits at all (the nominated one), or "".
         filter_calls_max: Nodes to look at now, at least 1. A pod whose verdicts are not remembered looks at all it
             needs.
+        goes_on: The pod has been looking, and was not finished.
     """
 
     runner: Runner
@@ -74,6 +76,7 @@ class Question(Struct):
     possible_nodes: Set[NodeName] | None
     preferred: NodeName
     filter_calls_max: int
+    goes_on: bool = False
     are_possible_known: bool = False
 
     def is_asked_about(self, name: NodeName) -> bool:
@@ -151,6 +154,7 @@ class Feasibility:
         verdicts = FactVerdicts(asked.runner, cycle, plan, self._view)
         try:
             self._read_changes(asked, record)
+            record.nominated_for = self._leaves_room(cycle.pod)
             if asked.possible_nodes is not None and asked.node_names is not None:
                 asked.possible_nodes = asked.node_names & asked.possible_nodes
             self._look(asked, record, verdicts)
@@ -201,7 +205,7 @@ class Feasibility:
             record.start_over(order, self._start % len(order) if order else 0, changes.position)
             return
         record.position = changes.position
-        if record.nominated:
+        if record.nominated and not (asked.goes_on and record.nominated_for == self._leaves_room(asked.cycle.pod)):
             names = [*names, *record.nominated]
             record.nominated.clear()
         for name in names:
@@ -211,6 +215,10 @@ class Feasibility:
                     record.changed[name] = None
                 else:
                     record.changed.pop(name, None)
+
+    def _leaves_room(self, pod: Pod) -> tuple[int, PodUid | None]:
+        """What decides for which nominated pods a pod leaves room; not for itself."""
+        return pod.spec.priority or 0, pod.uid if self._store.nominations.node_of(pod.uid) else None
 
     def _enough(self, asked: Question) -> int:
         profile = asked.runner.profile

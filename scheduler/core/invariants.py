@@ -239,7 +239,7 @@ class Invariants:
                 yield f"preemption: room is being made for pod {key}, which does not wait"
             elif nominations.node_of(record.uid) != record.node:
                 yield f"preemption: pod {key} is nominated for {nominations.node_of(record.uid)}, not {record.node}"
-            elif record.is_stored and not record.is_outstanding and queued.place is Place.UNSCHEDULABLE:
+            elif record.is_stored and not record.is_outstanding and queued.place in (Place.UNSCHEDULABLE, Place.GATED):
                 yield f"preemption: the room for pod {key} is there, and it is not tried"
             told = nominations.preempting.get(record.uid)
             if told is not None and {one.uid for one in told.victims} != record.victims.keys():
@@ -250,7 +250,7 @@ class Invariants:
                 if node != record.node and uid not in self._bindings and record.is_stored:
                     yield f"preemption: victim {uid} for pod {key} is on {node}, not {record.node}"
             for held in record.claims.values():
-                if record.is_stored and self._records.is_released(held):
+                if record.is_stored and self._records.is_released(record, held):
                     yield f"preemption: claim {held.claim} for pod {key} is released"
 
 

@@ -339,7 +339,7 @@ class Machine:
 
     def _given_up(self, uid: PodUid) -> None:
         """The pod is not being bound any more."""
-        self.preemptions.victim_changed(uid)
+        self.preemptions.pod_given_up(uid)
 
     def _claim_released(self, key: ClaimKey) -> None:
         """What was held for the claim is free."""

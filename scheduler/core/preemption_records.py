@@ -43,7 +43,8 @@ class Record(Struct, eq=False):
         is_recovered: Found at the start of this process: an earlier one has removed the victims.
         asked: Victims whose removal was asked for.
         awaited: How many of these removals are not settled.
-        ours: Claims of victims that gave up before they were bound: nobody else would free them.
+        removed: All victims.
+        freeing: Claims that are being taken back, as nobody else would free them.
         refusal: Why a victim could not be removed.
     """
 
@@ -58,7 +59,8 @@ class Record(Struct, eq=False):
     conflicts: int = 0
     asked: dict[PodUid, None] = {}
     awaited: int = 0
-    ours: dict[ClaimKey, None] = {}
+    removed: frozenset[PodUid] = frozenset()
+    freeing: dict[ClaimKey, None] = {}
     refusal: str = ""
     refused: WriteRejected | None = None
 
@@ -118,6 +120,7 @@ class PreemptionRecords:
     def add(self, record: Record) -> None:
         """The record's pod is nominated from here on."""
         assert record.uid not in self._records, f"pod {record.pod.key} has a record already"
+        record.removed = frozenset(record.victims)
         self._records[record.uid] = record
         for victim in record.victims:
             self._by_victim.setdefault(victim, {})[record.uid] = record
@@ -150,8 +153,8 @@ class PreemptionRecords:
         _forget(self._by_claim, key, record)
         self._tell(record)
 
-    def is_released(self, held: Held) -> bool:
-        """Whether the claim neither has the recorded allocation nor is about to get it."""
+    def is_released(self, record: Record, held: Held) -> bool:
+        """Whether the claim neither has the recorded allocation nor is about to get it, for those that are removed."""
         claim = self._store.claim(held.claim)
         if (
             claim is not None
@@ -159,10 +162,19 @@ class PreemptionRecords:
             and (claim.uid == held.uid or is_provisional(held.uid))
             and is_same_taking(claim.allocation, held.allocation)
         ):
-            return False
+            return any(self._stays(record, consumer.pod_uid) for consumer in claim.reserved_for)
         uids = {held.uid} if claim is None else {held.uid, claim.uid}
         holds = [hold for uid in uids if (hold := self._overlay.holds.get(uid)) is not None]
-        return not any(is_same_taking(hold.held.allocation, held.allocation) for hold in holds)
+        return not any(
+            is_same_taking(hold.held.allocation, held.allocation) and hold.pod in record.removed for hold in holds
+        )
+
+    def _stays(self, record: Record, uid: PodUid | None) -> bool:
+        """Whether a user of a claim is nobody who leaves, so that the claim is not released."""
+        if uid is None:
+            return True
+        pod = self._store.pods.get(uid)
+        return uid not in record.removed and pod is not None and not pod.is_deleting and not pod.is_terminal
 
     def _tell(self, record: Record) -> None:
         self._store.nominations.preempting[record.uid] = Preemption(

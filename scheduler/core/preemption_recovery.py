@@ -31,7 +31,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
 from scheduler.framework.runner import Runner
 from scheduler.model.claim import Consumer, ResourceClaim
-from scheduler.model.keys import ClaimKey, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import DISRUPTION_TARGET, PREEMPTED_BY_SCHEDULER, Pod
 
@@ -48,7 +48,7 @@ class PreemptionRecovery:
         self._queue: Final = queue
         self._preemptions: Final = preemptions
         self._nominated: Final[deque[PodUid]] = deque()
-        self._leaving: Final[list[ResourceClaim]] = []
+        self._leaving: Final[list[ClaimUid]] = []
         self._has_begun = False
 
     @property
@@ -64,7 +64,7 @@ class PreemptionRecovery:
         waiting.sort(key=lambda pod: (-(pod.spec.priority or 0), pod.key))
         self._nominated.extend(pod.uid for pod in waiting)
         if waiting:
-            self._leaving.extend(claim for claim in self._store.claims.values() if self._is_left(claim))
+            self._leaving.extend(uid for uid, claim in self._store.claims.items() if self._is_left(claim))
 
     def go_on(self, steps: int) -> int:
         """Look at the next pods, until these steps are used up; what is left of them."""
@@ -98,9 +98,12 @@ class PreemptionRecovery:
     def _on(self, info: NodeInfo, pod: Pod) -> Iterator[Held]:
         """The claims that are left on the node, but for those that the pod uses itself."""
         own: frozenset[ClaimKey] = frozenset(self._store.claims_of(pod.uid))
-        for claim in self._leaving:
+        for uid in self._leaving:
+            claim = self._store.claims.get(uid)
+            if claim is None or claim.key in own or not self._is_left(claim):
+                continue  # it was released meanwhile
             allocation = claim.allocation
-            if claim.key in own or allocation is None or allocation.node_selector is None:
+            if allocation is None or allocation.node_selector is None:
                 continue
             if match_node_selector(allocation.node_selector, info.host):
                 yield Held(claim.key, claim.uid, allocation)

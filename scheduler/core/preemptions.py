@@ -10,7 +10,8 @@ Rules of this module
   2. Never a second set: while a victim is on the node, or a claim allocated as recorded, the pod preempts nobody. There
      is no time-out that leads to new victims.
   3. A victim of ours that is not bound yet gives up in memory, through the normal undo. It is over when nothing of it
-     can land any more, and its claims' allocations, which nobody else would free, are taken back.
+     can land any more. Recorded allocations that are left without reservations, which nobody else would free, are taken
+     back. A recorded claim that another pod has been given meanwhile is lost, and not waited for.
   4. When the last of it is there the pod is tried, whatever its backoff. When it does not fit then, the room was taken:
      the record is dropped and counted, and the pod may preempt again after its backoff, not before.
   5. A removal that is refused ends the preemption: what was not sent is not sent, and the pod backs off.
@@ -45,6 +46,7 @@ from scheduler.core.pod_removals import Settled
 from scheduler.core.pod_writes import Refusal
 from scheduler.core.preemption_records import PreemptionRecords, Record
 from scheduler.core.preemption_texts import GIVEN_UP, announcement, preempted, refused
+from scheduler.core.queued_pod import Place
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.writers import Writers
 from scheduler.framework.decisions import Decision, PatchPodStatus, WriteClaimStatus
@@ -183,7 +185,6 @@ class Preemptions:
     def _give_up(self, record: Record, pod: Pod) -> None:
         """A victim of ours that is not bound yet (rule 3)."""
         self._report(record, pod, self._note(record, pod, is_in_memory=True))
-        record.ours |= {key: None for key in self._store.claims_of(pod.uid) if key in record.claims}
         self._tallies.removed["given up"] += 1
         failure = Status.unschedulable(GIVEN_UP.format(record.pod.key, record.node))
         self._binding_cycles.give_up_if_unsent(pod.uid, failure)
@@ -217,39 +218,46 @@ class Preemptions:
     def _look_at_claims(self, record: Record) -> None:
         """Take note of what is released; take back what nobody else would; try the pod when all of it is there."""
         for key, held in tuple(record.claims.items()):
-            if self.records.is_released(held):
+            if self.records.is_released(record, held):
                 self.records.claim_over(record, key)
-            elif key in record.ours and not record.victims.keys() & set(self._store.users_of(key)):
+            elif self._stored_for_nobody(record, key):
                 self._free(record, key)
         if record.is_stored and not record.is_outstanding:
             self._queue.activate(record.uid, self._timers.now_ms)
+            queued = self._queue.find(record.uid)
+            if queued is not None and queued.place is Place.GATED:
+                self._end(record)  # it cannot be tried, and nobody knows when
 
     def _free(self, record: Record, key: ClaimKey) -> None:
-        """Take back an allocation that a victim's attempt has left without reservations."""
-        del record.ours[key]
+        """Take back an allocation that a victim's attempt has left without reservations: nobody else would."""
+        if key in record.freeing:
+            return
+        record.freeing[key] = None
         why = Reason(SCHEDULER_ERROR, GIVEN_UP.format(record.pod.key, record.node))
         derive = partial(self._stored_for_nobody, record, key)
         self._taking_back.prepare((key,), derive, why, partial(self._send_freeing, record, key))
 
     def _stored_for_nobody(self, record: Record, key: ClaimKey) -> Sequence[WriteClaimStatus]:
         claim, held = self._store.claim(key), record.claims.get(key)
-        if claim is None or held is None or claim.reserved_for or self._overlay.is_held(claim.uid):
+        if claim is None or held is None or claim.reserved_for or claim.allocation is None or not record.is_stored:
             return ()
-        if claim.allocation is None or self.records.is_released(held):
+        if self._overlay.is_held(claim.uid) or self.records.is_released(record, held):
             return ()
+        if any(self._bindings.stage_of(uid) is not None for uid in self._store.users_of(key)):
+            return ()  # it may be reserved by now
         return (WriteClaimStatus(key, claim.uid, claim.revision, clear_allocation=True),)
 
     def _send_freeing(self, record: Record, key: ClaimKey, decisions: tuple[Decision, ...] | None) -> None:
-        record.ours[key] = None  # looked at again when the claim changes
+        record.freeing.pop(key, None)
         if decisions is None:
             self._look_later(record)
         for decision in decisions or ():
             assert isinstance(decision, WriteClaimStatus)
-            del record.ours[key]
+            record.freeing[key] = None
             self._writes.send(decision, None, partial(self._freed, record, key))
 
     def _freed(self, record: Record, key: ClaimKey, settlement: Settlement) -> None:
-        record.ours[key] = None
+        record.freeing.pop(key, None)
         if isinstance(settlement, WriteRejected) and settlement.code != GONE:
             self._look_later(record)
         else:
@@ -283,9 +291,16 @@ class Preemptions:
         self.victim_changed(uid)
 
     def victim_changed(self, uid: PodUid) -> None:
-        """The pod was observed anew, is gone, or is not being bound any more."""
+        """The pod was observed anew, or is gone."""
         for record in self.records.of_victim(uid):
             self._look(record, uid)
+
+    def pod_given_up(self, uid: PodUid) -> None:
+        """The pod is not being bound any more, and nothing of it can land."""
+        self.victim_changed(uid)
+        if self.records:
+            for key in self._store.claims_of(uid):
+                self.claim_changed(key)
 
     def claim_changed(self, key: ClaimKey) -> None:
         """The claim was observed anew, is gone, or what was held for it is free."""
@@ -309,6 +324,12 @@ class Preemptions:
             self._tallies.in_vain += 1
         self._end(record)
         return True
+
+    def not_placed(self, uid: PodUid) -> None:
+        """The pod, just tried, cannot be placed for what no room would change: what is there for it is given up."""
+        record = self.records.get(uid)
+        if record is not None and record.is_stored and not record.is_outstanding:
+            self._end(record)
 
     def placed(self, pod: Pod, node: NodeName, held: Iterable[Held]) -> None:
         """The pod is assumed on `node` with these devices."""

@@ -130,8 +130,9 @@ class SchedulingCycles:
             self._fail(queued, plan)
             return
         preferred = self._store.nominations.node_of(queued.uid) or NodeName("")
+        names, possible = filtered.node_names, filtered.possible_nodes
         found = self._feasibility.find(
-            Question(queued.runner, cycle, plan, filtered.node_names, filtered.possible_nodes, preferred, calls_max)
+            Question(queued.runner, cycle, plan, names, possible, preferred, calls_max, goes_on=queued.steps > 0)
         )
         match found:
             case Chosen(node):
@@ -235,10 +236,12 @@ class SchedulingCycles:
         if PREEMPTION in queued.runner.plugins and helped.status.code is not Code.UNFINISHED:
             is_asked = helped.status.plugin == PREEMPTION or not helped.status.is_success
             self._queue.tallies.preemptions.attempts += is_asked
-        if helped.preemption is not None and self._store.nominations.preempting.get(queued.uid) is None:
+        if helped.preemption is None:
+            self._unschedulable(queued, message, rejecters, shape, helped.nominated_node)
+        elif self._preemptions.records.get(queued.uid) is None:
             self._preempt(queued, helped.preemption, rejecters, message)
-            return
-        self._unschedulable(queued, message, rejecters, shape, helped.nominated_node)
+        else:
+            self._unschedulable(queued, message, rejecters, None)
 
     def _preempt(self, queued: QueuedPod, preemption: Preemption, rejecters: frozenset[str], message: str) -> None:
         """Make room for the pod, which waits for that alone: the verdict on it holds for no other pod."""
@@ -259,6 +262,7 @@ class SchedulingCycles:
         shape: Shape | None,
         nominated_node: NodeName | None = None,
     ) -> None:
+        self._preemptions.not_placed(queued.uid)
         rest_ms = self._queue.rejected(queued, rejecters, shape, self._timers.now_ms, steps=self._taken())
         if rest_ms:
             message = f"{message} {COSTLY.format(_seconds(rest_ms))}"
@@ -284,6 +288,7 @@ class SchedulingCycles:
             self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, message))
 
     def _fail(self, queued: QueuedPod, status: Status) -> None:
+        self._preemptions.not_placed(queued.uid)
         self._aftermath.attempt_failed(queued, status, steps=self._taken())
 
     def explain(self, queued: QueuedPod) -> None:

@@ -23,7 +23,7 @@ from msgspec import Struct
 from scheduler.framework.plan import Facts
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import Status
-from scheduler.model.keys import NodeName
+from scheduler.model.keys import NodeName, PodUid
 
 ScoreVector: TypeAlias = tuple[int, ...]
 """What `Runner.score` gives. Nodes with equal vectors and facts are equally good."""
@@ -134,8 +134,8 @@ class ShapeRecord:
         behind: The facts of nodes that are set aside or were rejected by a later filter.
         beside: For whom devices that every node sees are kept from pods like the one that asked last; verdicts are
             those beside them.
-        nominated: Nodes whose verdict holds for one cycle only, as pods are nominated there that count for some pods
-            of the shape and not for others.
+        nominated: Nodes whose verdict holds for one attempt only, and for pods like the one that asked,
+            `nominated_for`: pods are nominated there that count for some pods of the shape and not for others.
         raws, normalized: For each plugin that normalizes the weighted normalized score by raw score, of these raw
             scores.
         ranking: The number of times that `normalized` has changed.
@@ -150,6 +150,7 @@ class ShapeRecord:
         "groups",
         "left",
         "nominated",
+        "nominated_for",
         "normalized",
         "order",
         "position",
@@ -173,6 +174,7 @@ class ShapeRecord:
         self.groups: dict[Facts, Group] = {}
         self.behind: dict[NodeName, Facts] = {}
         self.nominated: list[NodeName] = []
+        self.nominated_for: tuple[int, PodUid | None] | None = None
         self.raws: RawScores = ()
         self.normalized: list[dict[int, int]] = []
         self.ranking = 0

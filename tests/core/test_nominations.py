@@ -121,3 +121,15 @@ def test_only_changes_are_passed_on():
     assert list(nominations.set(pod.uid, None, "")) == ["b"]
     assert not nominations.at("a")
     assert not nominations.at("b")
+
+
+def test_a_pod_that_looks_at_many_nominated_nodes_in_several_turns_comes_to_an_end():
+    """What was found out about them held for one turn only, so the pod looked at the first of them again and again."""
+    rig = Rig(*default_plugins(), filter_calls_per_tick=1)
+    for number in range(4):
+        rig.server.put_node(builders.node(f"n{number}", allocatable=NODE))
+        rig.add_pod(f"first-{number}", nominated=f"n{number}", priority=10, scheduler="another", requests={"cpu": "2"})
+    rig.add_pod("second", requests={"cpu": "1"})
+    rig.settle()
+    assert "4 Insufficient cpu" in rig.condition_of("second")[1]
+    assert rig.machine.queue.counts()["unschedulable"] == 1

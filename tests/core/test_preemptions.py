@@ -550,6 +550,39 @@ def test_who_is_more_important_may_take_what_is_kept(priority, is_dropped):
     assert (record_of(rig) is None) is is_dropped
 
 
+def test_a_claim_that_another_pod_uses_by_now_is_not_waited_for():
+    """It would not be released, and the pod would wait for ever."""
+    rig = keeping(rig_with(plugins=(TinyDevices(1),)))
+    rig.add_pod("another", node="a", scheduler="another", claims=("low",), priority=20)
+    another = rig.server.pods[PodKey("default", "another")]
+    claim = rig.server.claims[ClaimKey("default", "low")]
+    users = builders.claim("x", reserved_for=(another,)).reserved_for
+    rig.server.put_claim(replace(claim, reserved_for=(*claim.reserved_for, *users)))
+    rig.settle()
+    assert (len(record_of(rig).victims), record_of(rig).released) == (1, ())
+    end(rig, "low")
+    assert record_of(rig) is None
+    assert rig.machine.queue.tallies.preemptions.in_vain == 1
+
+
+def test_what_is_left_without_reservations_is_taken_back():
+    """The resource claim controller frees what it takes the last reservation from, and nothing else."""
+    rig = keeping(rig_with(plugins=(TinyDevices(1),)))
+    rig.server.put_claim(replace(rig.server.claims[ClaimKey("default", "low")], reserved_for=()))
+    rig.server.delete_pod(PodKey("default", "low"))
+    rig.settle()
+    assert rig.server.claims[ClaimKey("default", "low")].allocation is None
+    assert rig.node_of("high") == "a"
+
+
+def test_a_pod_that_cannot_be_placed_for_another_reason_keeps_no_room():
+    rig = keeping(rig_with(plugins=(TinyDevices(1),)))
+    rig.server.delete_claim(ClaimKey("default", "high"))
+    end(rig, "low")
+    assert record_of(rig) is None
+    assert rig.machine.queue.tallies.preemptions.in_vain == 0
+
+
 # Restarts
 
 
