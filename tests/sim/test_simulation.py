@@ -41,6 +41,11 @@ def test_two_processes_of_one_name(seed: int) -> None:
     run(seed, Conditions(focus={"twins": 1}))
 
 
+def test_pods_make_room_for_others(seed: int) -> None:
+    """Whatever is lost, refused or restarted: only less important pods, one set at a time, and nothing kept at last."""
+    run(seed, Conditions(focus={"preempts": 1, "devices": 1 + seed % 2, "pods_max": 16, "twins": seed % 7 == 3}))
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_mutants_are_noticed(mutant: Mutant) -> None:
     """The core broken on purpose: some world shows it, or the simulation is worth little."""

@@ -48,6 +48,7 @@ from scheduler.plugins import default_plugins
 from tests import builders
 from tests.sim.api_server import FakeApiServer
 from tests.sim.foreign_scheduler import ForeignScheduler, UnsafeError
+from tests.sim.preemption import PREEMPTION_ACTIONS, PreemptionActions, SimplePreemption
 from tests.sim.process import Process
 from tests.sim.records import (
     brief,
@@ -125,7 +126,7 @@ class Conditions:
 
 
 @dataclass
-class World(ForeignScheduler, TaintRuleActions, VolumeActions):
+class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions):
     """Everything there is; `run` plays it."""
 
     seed: int
@@ -144,11 +145,12 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions):
         self.foreigners = rnd.choice([0, 0, 2, 6])  # pods of another scheduler at a time
         self.foreign_lag = rnd.choice([5, 20, 60])  # events that the other scheduler may not have seen
         self.twins = 0  # processes of our name beside the first
+        self.preempts = 0  # whether pods make room for others
         self.has_volumes = self.seed % 5 == 2
         for name, value in self.conditions.focus.items():
             if name in FAULTS | TWIN_FAULTS:
                 self.fault_rates[name] = value
-            elif name in ACTIONS:
+            elif name in ACTIONS | PREEMPTION_ACTIONS:
                 self.weights[name] = value
             else:
                 setattr(self, name, value)
@@ -156,6 +158,12 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions):
             drawn = {name: rnd.choice(rates) * self.conditions.has_faults for name, rates in TWIN_FAULTS.items()}
             self.fault_rates = drawn | self.fault_rates
         plugins = [one for one in default_plugins() if self.has_volumes or one.name not in VOLUME_PLUGINS]
+        plugins = [one for one in plugins if one.name != "DefaultPreemption" or self.preempts]
+        if self.preempts:
+            if all(one.name != "DefaultPreemption" for one in plugins):
+                plugins.append(SimplePreemption())
+            self.weights |= PREEMPTION_ACTIONS
+        self.found_preemption()
         self.profile = Profile(builders.SCHEDULER, tuple(plugins))
         self.kinds = sorted(kinds_read([self.profile]))
         self.server = FakeApiServer()
@@ -207,8 +215,10 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions):
                 feasible_nodes_enough=self.rnd.choice([1, 2, 100]),
                 places=self.rnd.choice([2, 100]),
                 cycles_per_tick=self.rnd.choice([1, 3, 16]),
-                filter_calls_per_tick=self.rnd.choice([1, 2, 400]),
-                steps_per_tick=self.rnd.choice([1, 3, 10_000]),
+                # Verdicts on nodes that are nominated hold for one priority, so pods that take turns begin anew.
+                filter_calls_per_tick=max(self.rnd.choice([1, 2, 400]), 4 * self.preempts),
+                # A dry run remembers nothing between two ticks.
+                steps_per_tick=max(self.rnd.choice([1, 3, 10_000]), 10_000 * self.preempts, 1),
                 unschedulable_ms_max=10**9,  # or a wake-up that was missed would go unnoticed
             ),
         )
@@ -223,6 +233,8 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions):
         who = f"[{self.process.number}] " if self.twins else ""
         self.trace.append(f"{who}{self.now_ms - START_MS} > {brief(given)}")
         decisions = self.process.handle(given, now_ms=self.now_ms)
+        if self.preempts:
+            self.check_decided(decisions)
         for decision in decisions:
             self.trace.append(f"    < {brief(decision)}")
             if isinstance(decision, RecordEvent):
@@ -265,6 +277,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions):
             )
         elif self.fault("forbidden"):
             refusal = WriteRejected(decision.id, 403, "Forbidden", "no permission", is_configuration=True)
+            self.note_refusal(decision, refusal)
             self.process.replies.append((key, refusal))
         else:
             answer = self.land(decision)
@@ -367,7 +380,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions):
         if self.has_volumes:
             kinds |= {"volume": 20, "volume-and-device": 8}
         kind = self.rnd.choices(list(kinds), weights=list(kinds.values()))[0]
-        priority = self.rnd.choice([None, 0, 10])
+        priority = self.rnd.choice([None, 0, 5, 10, 20] if self.preempts else [None, 0, 10])
         self.trace.append(f"create {name} {kind}")
         if kind in ("template", "big"):
             self.server.put_pod(builders.pod(name, templates={"gpu": None}, priority=priority))
@@ -592,10 +605,15 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions):
         self.clear_taint_rules()  # nothing else happens then that could wake a pod
         self.settle()
         self.check_conflicts()
+        self.check_no_room_kept()
 
     def check_nothing_missed(self) -> None:
-        """No pod waits that a machine started now would bind."""
-        alone = {**self.conditions.focus, "twins": 0}
+        """No pod waits that a machine started now would bind without removing another.
+
+        Whom a pod might remove can change with what wakes nobody: a pod that still had a claim of its process before is
+        bound with it. Such pods are found when they are tried again, after a few minutes at most.
+        """
+        alone = {**self.conditions.focus, "twins": 0, "preempts": 0}
         twin = World(self.seed, replace(self.conditions, has_faults=False, focus=alone))
         twin.server = self.server.copy()
         twin.promised = dict(self.promised)
@@ -655,6 +673,8 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions):
         until_ms = self.now_ms + 240_000
         for _ in range(5_000):
             before = len(self.trace), len(self.server.log)
+            if self.preempts:
+                self.end_all_pods()
             self.server.collect_garbage()
             self.control_all_volumes()
             for _ in self.each_process():
@@ -699,6 +719,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions):
             "assumed": list(machine.store.assumed),
             "queued": [str(queued.pod.key) for queued in machine.queue.all()],
             "bindings": len(machine.bindings),
+            "room": len(machine.preemptions.records),
             "special claims": [str(key) for key in self.server.claims if "-extended-resources-" in key.name],
         }
         stored = [
