@@ -628,6 +628,7 @@ def test_after_a_restart_the_pod_waits_for_claims_that_are_left():
     twin = restarted(rig, TinyDevices(1), Preempt())
     twin.tick()
     record = record_of(twin)
+    assert record is not None
     assert (record.victims, [one.claim.name for one in record.released]) == ((), ["low"])
     twin.settle()
     twin.wait(60_000)

@@ -11,6 +11,7 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 import pytest
@@ -29,7 +30,11 @@ from scheduler.core import (
     machine,
     observation,
     pod_conditions,
+    pod_removals,
     pod_writes,
+    preemption_records,
+    preemption_recovery,
+    preemptions,
     scheduling_queue,
     store,
     tainted_slices,
@@ -42,13 +47,14 @@ from scheduler.core import (
 from scheduler.core.binding import Stage
 from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.api import Hint, Resource
-from scheduler.framework.decisions import BindPod, WriteClaimStatus
+from scheduler.framework.decisions import BindPod, DeletePod, PatchPodDisruption, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.special_claim import is_provisional, stands_for
 from scheduler.plugins.dynamic_resources import deallocation, hints, plugin, special_claim
 from tests.core import (
     test_binding_cycle,
     test_device_conflicts,
+    test_preemptions,
     test_replaced_claims,
     test_special_claims,
     test_troubles,
@@ -516,6 +522,7 @@ EXTENDED = {"extended": 40, "pods_max": 16, "devices": 2, "foreigners": 0, "crea
 LOSSES = {"request-lost": 0.3, "reply-lost": 0.2, "lateness": 1.0, "cruelty": 0.9, "devices": 1, "pods_max": 8}
 RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
 RULES = {"change_taint_rule": 12, "change_slice": 4, "extended": 0, "foreigners": 0}
+ROOM = {"preempts": 1, "devices": 1, "pods_max": 16, "create_pod": 30}
 TWINS = {"twins": 1, "process-stopped": 0.02, "devices": 1, "pods_max": 8}
 REPLACEMENTS = {"replace_claim": 20, "cruelty": 0.7, "extended": 0, "foreigners": 0}
 
@@ -557,6 +564,84 @@ def _troubles_never_end(patch):
 def _conditions_are_written_once(patch):
     """A condition that was not stored is not written again."""
     patch.setattr(pod_conditions.PodConditions, "_patch_again", lambda *_: None)
+
+
+def _victims_are_not_waited_for(patch):
+    """The record is told to be complete while victims terminate."""
+    patch.setattr(preemption_records.Record, "is_outstanding", False)
+    patch.setattr(cluster_view.CoreView, "preemption_of", lambda self, uid: None)
+
+
+def _removes_before_the_nomination_is_stored(patch):
+    original = preemptions.Preemptions._nominate
+
+    def nominate(self, record, why):
+        record.is_stored = True
+        for uid in tuple(record.victims):
+            self._look(record, uid)
+        original(self, record, why)
+
+    patch.setattr(preemptions.Preemptions, "_nominate", nominate)
+
+
+def _deletes_before_the_condition_is_stored(patch):
+    original = pod_removals.PodRemovals._dispatch
+
+    def dispatch(self, removal):
+        if isinstance(removal.decision, PatchPodDisruption):
+            removal.decision = DeletePod(removal.decision.pod, removal.decision.uid)
+        original(self, removal)
+
+    patch.setattr(pod_removals.PodRemovals, "_dispatch", dispatch)
+
+
+def _an_unknown_deletion_counts_as_done(patch):
+    original = pod_removals.PodRemovals._answered
+
+    def answered(self, removal, answer):
+        if isinstance(answer, WriteOutcomeUnknown):
+            removal.settled(None)
+        else:
+            original(self, removal, answer)
+
+    patch.setattr(pod_removals.PodRemovals, "_answered", answered)
+
+
+def _a_refused_removal_is_forgotten(patch):
+    patch.setattr(preemptions.Preemptions, "_fail", lambda self, record, text, refusal: None)
+
+
+def _the_pod_is_not_tried_when_there_is_room(patch):
+    def look(self, record):
+        for key, held in tuple(record.claims.items()):
+            if self.records.is_released(record, held):
+                self.records.claim_over(record, key)
+
+    patch.setattr(preemptions.Preemptions, "_look_at_claims", look)
+
+
+def _room_is_kept_for_pods_that_are_gone(patch):
+    patch.setattr(preemptions.Preemptions, "pod_deleted", lambda self, uid: self.victim_changed(uid))
+
+
+def _room_is_kept_for_pods_placed_elsewhere(patch):
+    patch.setattr(preemptions.Preemptions, "placed", lambda self, pod, node, held: None)
+
+
+def _claims_of_others_are_waited_for(patch):
+    patch.setattr(preemption_records.PreemptionRecords, "_stays", lambda self, record, uid: False)
+
+
+def _what_nobody_frees_is_left(patch):
+    patch.setattr(preemptions.Preemptions, "_stored_for_nobody", lambda self, record, key: ())
+
+
+def _an_earlier_process_is_forgotten(patch):
+    patch.setattr(preemption_recovery.PreemptionRecovery, "begin", lambda self: None)
+
+
+def _victims_in_flight_are_not_given_up(patch):
+    patch.setattr(preemptions.Preemptions, "_give_up", lambda self, record, pod: None)
 
 
 MUTANTS = (
@@ -724,6 +809,52 @@ MUTANTS = (
         _pods_take_no_turns,
         directed=test_two_processes.test_pods_that_share_a_claim_give_it_back_one_after_the_other,
     ),
+    Mutant(
+        "victims-are-not-waited-for",
+        _victims_are_not_waited_for,
+        directed=test_preemptions.test_while_a_victim_terminates_nobody_else_is_removed,
+    ),
+    Mutant(
+        "removes-before-the-nomination-is-stored",
+        _removes_before_the_nomination_is_stored,
+        directed=test_preemptions.test_the_pod_is_nominated_in_memory_before_anything_is_written,
+    ),
+    Mutant(
+        "deletes-before-the-condition-is-stored",
+        _deletes_before_the_condition_is_stored,
+        directed=test_preemptions.test_victims_are_removed_once_the_nomination_is_stored_and_the_condition_before_the_deletion,
+    ),
+    Mutant(
+        "room-is-kept-for-pods-that-are-gone",
+        _room_is_kept_for_pods_that_are_gone,
+        directed=partial(test_preemptions.test_no_record_outlives_its_pod, "deleted"),
+    ),
+    Mutant(
+        "room-is-kept-for-pods-placed-elsewhere",
+        _room_is_kept_for_pods_placed_elsewhere,
+        directed=test_preemptions.test_a_pod_that_fits_elsewhere_takes_that,
+    ),
+    Mutant(
+        "what-nobody-frees-is-left",
+        _what_nobody_frees_is_left,
+        directed=test_preemptions.test_what_is_left_without_reservations_is_taken_back,
+    ),
+    Mutant(
+        "an-earlier-process-is-forgotten",
+        _an_earlier_process_is_forgotten,
+        directed=test_preemptions.test_after_a_restart_the_pod_waits_for_claims_that_are_left,
+    ),
+    Mutant(
+        "victims-in-flight-are-not-given-up",
+        _victims_in_flight_are_not_given_up,
+        directed=test_preemptions.test_a_victim_that_waits_in_permit_gives_up_in_memory,
+    ),
+    Mutant("an-unknown-deletion-counts-as-done", _an_unknown_deletion_counts_as_done, focus=ROOM | LOSSES, seen_in=11),
+    Mutant(
+        "a-refused-removal-is-forgotten", _a_refused_removal_is_forgotten, focus=ROOM | {"forbidden": 0.05}, seen_in=17
+    ),
+    Mutant("room-is-made-and-not-used", _the_pod_is_not_tried_when_there_is_room, focus=ROOM, seen_in=11),
+    Mutant("claims-of-others-are-waited-for", _claims_of_others_are_waited_for, focus=ROOM, seen_in=11),
 )
 
 
