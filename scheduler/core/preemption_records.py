@@ -43,7 +43,6 @@ class Record(Struct, eq=False):
         is_recovered: Found at the start of this process: an earlier one has removed the victims.
         asked: Victims whose removal was asked for.
         awaited: How many of these removals are not settled.
-        removed: All victims.
         freeing: Claims that are being taken back, as nobody else would free them.
         refusal: Why a victim could not be removed.
     """
@@ -59,7 +58,6 @@ class Record(Struct, eq=False):
     conflicts: int = 0
     asked: dict[PodUid, None] = {}
     awaited: int = 0
-    removed: frozenset[PodUid] = frozenset()
     freeing: dict[ClaimKey, None] = {}
     refusal: str = ""
     refused: WriteRejected | None = None
@@ -120,7 +118,6 @@ class PreemptionRecords:
     def add(self, record: Record) -> None:
         """The record's pod is nominated from here on."""
         assert record.uid not in self._records, f"pod {record.pod.key} has a record already"
-        record.removed = frozenset(record.victims)
         self._records[record.uid] = record
         for victim in record.victims:
             self._by_victim.setdefault(victim, {})[record.uid] = record
@@ -166,7 +163,7 @@ class PreemptionRecords:
         uids = {held.uid} if claim is None else {held.uid, claim.uid}
         holds = [hold for uid in uids if (hold := self._overlay.holds.get(uid)) is not None]
         return not any(
-            is_same_taking(hold.held.allocation, held.allocation) and hold.pod in record.removed for hold in holds
+            is_same_taking(hold.held.allocation, held.allocation) and hold.pod in record.victims for hold in holds
         )
 
     def _stays(self, record: Record, uid: PodUid | None) -> bool:
@@ -174,7 +171,7 @@ class PreemptionRecords:
         if uid is None:
             return True
         pod = self._store.pods.get(uid)
-        return uid not in record.removed and pod is not None and not pod.is_deleting and not pod.is_terminal
+        return uid not in record.victims and pod is not None and not pod.is_deleting and not pod.is_terminal
 
     def _tell(self, record: Record) -> None:
         self._store.nominations.preempting[record.uid] = Preemption(
