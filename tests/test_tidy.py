@@ -169,10 +169,14 @@ def test_recipes_name_files_that_are_there() -> None:
     assert [path for path in named if not (ROOT / path).exists() and "NAME" not in path] == []
 
 
+PACKAGES = sorted(path.parent.name for path in ROOT.glob("scheduler/plugins/*/__init__.py"))
+"""Plugins of several modules."""
+
+
 def test_a_plugin_is_known_to_the_list_of_plugins_only() -> None:
     """Nobody else of the product imports a plugin's module, but for those who share DynamicResources' knowledge."""
     plugins = "scheduler/plugins/"
-    beside = ("node_resources_fit.py", "dynamic_resources/", "volume_binding/", "pod_topology_spread/")
+    beside = ("node_resources_fit.py", *(f"{name}/" for name in PACKAGES))
     shared = ("normalize", "pod_questions", "scoring_strategies")
     importers = set()
     for path in MODULES:

@@ -29,18 +29,6 @@ def argument_errors(name: str, args: PluginArgs) -> list[FieldError]:
     return row.argument_errors(row.build(**plugin_fields(name, args)))
 
 
-def _default_preemption(args: Mapping[str, Any]) -> Iterator[FieldError]:
-    percentage, absolute = args["minCandidateNodesPercentage"], args["minCandidateNodesAbsolute"]
-    if not 0 <= percentage <= 100:
-        yield invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]")
-    if absolute < 0:
-        yield invalid("minCandidateNodesAbsolute", absolute, "not in valid range [0, inf)")
-    if percentage == absolute == 0:
-        text = "cannot be zero at the same time as"
-        yield invalid("minCandidateNodesPercentage", 0, f"{text} minCandidateNodesAbsolute")
-        yield invalid("minCandidateNodesAbsolute", 0, f"{text} minCandidateNodesPercentage")
-
-
 def _inter_pod_affinity(args: Mapping[str, Any]) -> Iterator[FieldError]:
     if not 0 <= args["hardPodAffinityWeight"] <= 100:
         yield invalid("hardPodAffinityWeight", args["hardPodAffinityWeight"], "not in valid range [0, 100]")
@@ -84,7 +72,6 @@ def _volume_binding(args: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 _RULES: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[FieldError]]]] = {
-    "DefaultPreemption": _default_preemption,
     "InterPodAffinity": _inter_pod_affinity,
     "PodTopologySpread": _pod_topology_spread,
     "VolumeBinding": _volume_binding,

@@ -53,8 +53,15 @@ class ScoringStrategyArgs(Section):
 
 
 class DefaultPreemptionArgs(PluginArgs):
+    """Upstream's, and `preemptPodsOfOtherSchedulers`.
+
+    Attributes:
+        preempt_pods_of_other_schedulers: Whether pods that another scheduler placed may be victims.
+    """
+
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
+    preempt_pods_of_other_schedulers: bool = True
 
 
 class InterPodAffinityArgs(PluginArgs):

@@ -22,13 +22,17 @@ class DisruptionBudgets:
     def __init__(self) -> None:
         self._versions: Final[Versions[ObjectKey]] = Versions(may_return=True)
         self._by_namespace: Final[dict[str, dict[str, DisruptionBudget]]] = {}
+        self.changes = 0
+        """How often any has changed."""
 
     def observe(self, new: DisruptionBudget, revision: int) -> None:
         if self._versions.observe(new.key, revision):
+            self.changes += 1
             self._by_namespace.setdefault(new.key.namespace, {})[new.key.name] = new
 
     def delete(self, key: ObjectKey, revision: int) -> None:
         if self._versions.delete(key, revision):
+            self.changes += 1
             budgets = self._by_namespace[key.namespace]
             del budgets[key.name]
             if not budgets:

@@ -10,16 +10,17 @@ plugin's AddPod and RemovePod, as its answers are kept up to date from what chan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from scheduler.core.cluster_view import CoreView
+from scheduler.core.dry_run_memory import DryRunMemory
 from scheduler.core.ground import Ground
 from scheduler.core.supposition import SupposedDevices
 from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
-from scheduler.framework.preemption import Trial
+from scheduler.framework.preemption import NodeTried, Trial
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, UNFINISHED, Code, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -50,48 +51,65 @@ def reserve(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, view: 
 class DryRuns:
     """Satisfies `framework.preemption.DryRun` for one cycle."""
 
-    def __init__(self, ground: Ground, runner: Runner, cycle: Cycle, view: CoreView) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        runner: Runner,
+        cycle: Cycle,
+        *,
+        verdicts: Mapping[NodeName, Status],
+        memory: DryRunMemory,
+    ) -> None:
         self._ground: Final = ground
         self._runner: Final = runner
         self._cycle: Final = cycle
-        self._view: Final = view
+        self._verdicts: Final = verdicts
+        self._memory: Final = memory
+
+    def candidates(self) -> Sequence[NodeName]:
+        releasing = self._runner.releasing
+        return sorted(
+            name
+            for name, status in self._verdicts.items()
+            if status.code is Code.UNSCHEDULABLE or status.plugin in releasing
+        )
 
     def may_help(self, node: NodeName, status: Status) -> bool:
         if status.code is Code.UNSCHEDULABLE:
             return True
         info = self._ground.store.node_infos.get(node)
-        return info is not None and self._runner.may_help(self._cycle, info, status, self._view)
+        return info is not None and self._runner.may_help(self._cycle, info, status, self._ground.view)
+
+    def remember(self, node: NodeName, tried: NodeTried) -> None:
+        self._memory.put(node, tried)
+
+    def recall(self, node: NodeName) -> NodeTried | None:
+        return self._memory.get(node)
+
+    def is_current(self, node: NodeName) -> bool:
+        return self._memory.is_current(node)
 
     def without(self, node: NodeName, removed: Collection[PodUid]) -> Trial:
-        ground, cycle = self._ground, self._cycle
-        if cycle.steps_left <= 0:
+        if self._cycle.steps_left <= 0:
             return Trial(UNFINISHED)
-        info = ground.store.node_infos[node]
-        released = self._runner.released(cycle.pod, info, removed, self._view)
-        ahead = ground.store.nominations.ahead_of(cycle.pod, node)
-        given: tuple[Held, ...] = ()
-        if ahead or ground.kept.everywhere(cycle):
-            status, given = self._ask(info, removed, ground.kept.from_pod(cycle, node, ahead, released), ahead)
-            if not status.is_success:
-                return Trial(status)
-        devices = SupposedDevices(released=tuple([one.allocation for one in released]))
-        status, found = self._ask(info, removed, devices)
-        # Beside nominated pods, so that what is kept for them is not given to this one, too.
-        return Trial(status, released, given or found) if status.is_success else Trial(status)
+        return without(self._ground, self._runner, self._cycle, self._ground.store.node_infos[node], removed)
 
-    def _ask(
-        self, node: NodeInfo, removed: Collection[PodUid], devices: SupposedDevices, added: Sequence[Pod] = ()
-    ) -> tuple[Status, tuple[Held, ...]]:
-        return _ask(
-            self._ground,
-            self._runner,
-            self._cycle,
-            node,
-            self._view,
-            added=added,
-            removed=removed,
-            devices=devices,
-        )
+
+def without(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, removed: Collection[PodUid]) -> Trial:
+    """What all filters say of `node` as if `removed` were gone, beside nominated pods and without them."""
+    view = ground.view
+    released = runner.released(cycle.pod, node, removed, view)
+    ahead = ground.store.nominations.ahead_of(cycle.pod, node.name)
+    given: tuple[Held, ...] = ()
+    if ahead or ground.kept.everywhere(cycle):
+        kept = ground.kept.from_pod(cycle, node.name, ahead, released)
+        status, given = _ask(ground, runner, cycle, node, view, added=ahead, removed=removed, devices=kept)
+        if not status.is_success:
+            return Trial(status)
+    devices = SupposedDevices(released=tuple([one.allocation for one in released]))
+    status, found = _ask(ground, runner, cycle, node, view, removed=removed, devices=devices)
+    # Beside nominated pods, so that what is kept for them is not given to this one, too.
+    return Trial(status, released, given or found) if status.is_success else Trial(status)
 
 
 def _ask(
@@ -106,7 +124,9 @@ def _ask(
     devices: SupposedDevices,
 ) -> tuple[Status, tuple[Held, ...]]:
     """The filters' answer in a supposed cluster, and on success what the pod's claims would be given."""
-    attempt = Cycle(cycle.pod, cycle.now_ms, cycle.steps_left - DRY_RUN_STEPS)
+    left = cycle.steps_left - DRY_RUN_STEPS
+    allowed = max(1, left)
+    attempt = Cycle(cycle.pod, cycle.now_ms, allowed)
     given: tuple[Held, ...] = ()
     with ground.suppositions.suppose(node, view, added=added, removed=removed, devices=devices) as supposed:
         filtered = runner.pre_filter(attempt, view)
@@ -116,5 +136,5 @@ def _ask(
             status = plan if isinstance(plan, Status) else runner.verdict(plan, attempt, supposed, view)
             if status.is_success:
                 given = runner.given(attempt, supposed)
-    cycle.steps_left = attempt.steps_left
+    cycle.steps_left = left - (allowed - attempt.steps_left)
     return status, given

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from allocator import match_node_selector
-from scheduler.core.dry_run import DryRuns
+from scheduler.core.dry_run import without
 from scheduler.core.ground import Ground
 from scheduler.core.preemption_records import Record
 from scheduler.core.preemptions import Preemptions
@@ -91,7 +91,7 @@ class PreemptionRecovery:
         if not preempted and not claims:
             return
         runner = self._runners[pod.spec.scheduler_name]
-        trial = DryRuns(self._ground, runner, cycle, self._ground.view).without(info.name, preempted.keys())
+        trial = without(self._ground, runner, cycle, info, preempted.keys())
         given = trial.given if trial.status.is_success else ()
         self._preemptions.recover(Record(pod, info.name, preempted, claims, given, is_stored=True, is_recovered=True))
 

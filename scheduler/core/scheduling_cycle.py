@@ -16,12 +16,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import Struct
+
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import Settlement
 from scheduler.core.dry_run import DryRuns, reserve
+from scheduler.core.dry_run_memory import DryRunMemories
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
-from scheduler.core.fit_error import NO_NODES, fit_error, not_named
 from scheduler.core.ground import Ground
 from scheduler.core.outbox import Note
 from scheduler.core.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
@@ -39,8 +41,9 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
+from scheduler.framework.fit_error import NO_NODES, fit_error, not_named
 from scheduler.framework.held import Held
-from scheduler.framework.plan import PreFiltered, Shape
+from scheduler.framework.plan import Plan, PreFiltered, Shape
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -78,6 +81,7 @@ class SchedulingCycles:
         self._volumes: Final = ground.volumes
         self._queue: Final = queue
         self._feasibility: Final = feasibility
+        self._memories: Final = DryRunMemories(ground.store)
         self._bindings: Final = bindings
         self._writes: Final = writers.claims
         self._outbox: Final = ground.outbox
@@ -105,14 +109,12 @@ class SchedulingCycles:
         filtered = self._pre_filter(queued, cycle)
         if filtered.status is SUCCESS:
             self._place(queued, cycle, filtered, calls_max)
-        elif filtered.status.code is Code.UNSCHEDULABLE:
-            message = self._message(filtered.status.message, {})
-            self._reject(queued, cycle, frozenset({filtered.status.plugin}), message=message)
         elif filtered.status.code is Code.UNFINISHED:
             self._postpone(queued, {})
         elif filtered.status.is_rejection:
             message = self._message(filtered.status.message, {})
-            self._unschedulable(queued, message, frozenset({filtered.status.plugin}), None)
+            verdicts = dict.fromkeys(self._store.node_infos, filtered.status)
+            self._reject(queued, cycle, _Refusal(message, frozenset({filtered.status.plugin}), verdicts))
         else:
             self._fail(queued, filtered.status)
 
@@ -147,7 +149,7 @@ class SchedulingCycles:
                     rejecters |= frozenset(filtered.narrowing)
                 shape = plan.shape if none.is_remembered else None
                 message = self._message("", reasons)
-                self._reject(queued, cycle, rejecters, message=message, verdicts=none.verdicts, shape=shape)
+                self._reject(queued, cycle, _Refusal(message, rejecters, none.verdicts, reasons, plan, shape))
             case Unfinished(reasons):
                 self._postpone(queued, reasons)
             case Status() as failure:
@@ -213,35 +215,36 @@ class SchedulingCycles:
 
     # No node
 
-    def _reject(
-        self,
-        queued: QueuedPod,
-        cycle: Cycle,
-        rejecters: frozenset[str],
-        *,
-        message: str,
-        verdicts: Mapping[NodeName, Status] = MappingProxyType({}),
-        shape: Shape | None = None,
-    ) -> None:
+    def _reject(self, queued: QueuedPod, cycle: Cycle, refusal: _Refusal) -> None:
         """No node fits: let PostFilter help, then wait for a change."""
+        message = refusal.message
         if self._preemptions.is_in_vain(queued.uid):
             failure = Status.unschedulable(f"{message} {IN_VAIN}")
             self._aftermath.attempt_failed(queued, failure, steps=self._taken())
             return
-        dry_run = DryRuns(self._ground, queued.runner, cycle, self._view)
-        helped = queued.runner.post_filter(cycle, verdicts, self._view, dry_run)
+        memory = self._memories.of(queued.runner, queued.pod, refusal.plan)
+        dry_run = DryRuns(self._ground, queued.runner, cycle, verdicts=refusal.verdicts, memory=memory)
+        allowed = cycle.steps_left
+        helped = queued.runner.post_filter(cycle, refusal.verdicts, self._view, dry_run)
+        self._feasibility.steps += max(0, allowed - cycle.steps_left)
+        if helped.status.code is Code.UNFINISHED:
+            self._memories.interrupted(queued.uid)
+            self._postpone(queued, refusal.reasons)
+            return
         if helped.status.code is Code.ERROR or (not helped.status.is_success and helped.status.message):
             message = f"{message} {helped.status.message}"
         self._take_back(queued, helped.decisions, Reason(UNSCHEDULABLE, message))
-        if PREEMPTION in queued.runner.plugins and helped.status.code is not Code.UNFINISHED:
+        if PREEMPTION in queued.runner.plugins:
             is_asked = helped.status.plugin == PREEMPTION or not helped.status.is_success
             self._queue.tallies.preemptions.attempts += is_asked
         if helped.preemption is None:
-            self._unschedulable(queued, message, rejecters, shape, helped.nominated_node)
+            clears = helped.nominated_node == "" and not queued.pod.status.nominated_node_name
+            nominated = None if clears else helped.nominated_node
+            self._unschedulable(queued, message, refusal.rejecters, refusal.shape, nominated)
         elif self._preemptions.records.get(queued.uid) is None:
-            self._preempt(queued, helped.preemption, rejecters, message)
+            self._preempt(queued, helped.preemption, refusal.rejecters, message)
         else:
-            self._unschedulable(queued, message, rejecters, None)
+            self._unschedulable(queued, message, refusal.rejecters, None)
 
     def _preempt(self, queued: QueuedPod, preemption: Preemption, rejecters: frozenset[str], message: str) -> None:
         """Make room for the pod, which waits for that alone: the verdict on it holds for no other pod."""
@@ -318,6 +321,24 @@ class SchedulingCycles:
                 self._outbox.report(decision)
             case _:
                 raise TypeError(f"plugin returned {type(decision).__name__} where only claim writes and events may be")
+
+
+class _Refusal(Struct, frozen=True):
+    """No node fits.
+
+    Args:
+        verdicts: On nodes that were looked at, or all where PreFilter refused.
+        reasons: How many nodes gave each reason.
+        plan: None where PreFilter refused.
+        shape: Of which all pods have the same chance; None where that is not known.
+    """
+
+    message: str
+    rejecters: frozenset[str]
+    verdicts: Mapping[NodeName, Status]
+    reasons: Mapping[str, int] = MappingProxyType({})
+    plan: Plan | None = None
+    shape: Shape | None = None
 
 
 def _chosen(node: NodeName, held: Iterable[Held], permit: Status) -> str:

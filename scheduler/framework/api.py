@@ -336,6 +336,11 @@ class PostFilterPlugin(Plugin, Protocol):
 class ReleasingPlugin(Plugin, Protocol):
     """A plugin for which more goes with a pod than what the node counts: its claims' devices."""
 
+    @property
+    def releases(self) -> bool:
+        """Whether it is to; otherwise it is asked nothing of this."""
+        ...
+
     def may_help(self, cycle: Cycle, node: NodeInfo, status: Status, view: ClusterView) -> bool:
         """Whether `status`, this plugin's refusal for good, could change if pods were gone from the node."""
         ...

@@ -9,7 +9,7 @@ is taken and given.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -34,8 +34,21 @@ class Trial(Struct, frozen=True):
     given: tuple[Held, ...] = ()
 
 
+class NodeTried(Protocol):
+    """What was found out about preempting on a node."""
+
+    @property
+    def outcome(self) -> Preemption | Status | None:
+        """What it would take, or why it does not help; None while that is not known."""
+        ...
+
+
 class DryRun(Protocol):
     """Asked by PostFilter plugins. Nothing is written."""
+
+    def candidates(self) -> Sequence[NodeName]:
+        """The nodes that could fit if pods were gone from them, by name, as far as their verdicts tell."""
+        ...
 
     def may_help(self, node: NodeName, status: Status) -> bool:
         """Whether a node that got `status` could fit if pods were gone from it."""
@@ -43,6 +56,18 @@ class DryRun(Protocol):
 
     def without(self, node: NodeName, removed: Collection[PodUid]) -> Trial:
         """What all filters say of the cycle's pod as if `removed` were gone, beside nominated pods and without them."""
+        ...
+
+    def remember(self, node: NodeName, tried: NodeTried) -> None:
+        """Keep what was found out about the node, also in parts, for the next cycle."""
+        ...
+
+    def recall(self, node: NodeName) -> NodeTried | None:
+        """What was kept for a pod like this one, if it would be found out again but for changes of other nodes."""
+        ...
+
+    def is_current(self, node: NodeName) -> bool:
+        """Whether what was kept of the node would be found out again, for certain."""
         ...
 
 

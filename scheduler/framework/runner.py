@@ -81,7 +81,9 @@ class Runner:
         self._pre_enqueue: Final = tuple(p for p in profile.at("PreEnqueue") if isinstance(p, PreEnqueuePlugin))
         self._pre_filter: Final = tuple(p for p in profile.at("PreFilter") if isinstance(p, PreFilterPlugin))
         self._filter: Final = tuple(p for p in profile.at("Filter") if isinstance(p, FilterPlugin | FactFilterPlugin))
-        self._releasing: Final = tuple(p for p in profile.plugins if isinstance(p, ReleasingPlugin))
+        self._releasing: Final = tuple(p for p in profile.plugins if isinstance(p, ReleasingPlugin) and p.releases)
+        self.releasing: Final = frozenset(plugin.name for plugin in self._releasing)
+        """Plugins that may change a refusal for good when pods are gone."""
         self._post_filter: Final = tuple(p for p in profile.at("PostFilter") if isinstance(p, PostFilterPlugin))
         self._score: Final = tuple(p for p in profile.at("Score") if isinstance(p, ScorePlugin | FactScorePlugin))
         self._reserve: Final = tuple(p for p in profile.at("Reserve") if isinstance(p, ReservePlugin))
@@ -277,6 +279,7 @@ class Runner:
         reasons: list[str] = []
         decisions: list[Decision] = []
         rejecter = ""
+        nominated: NodeName | None = None
         for plugin in self._post_filter:
             try:
                 result = plugin.post_filter(cycle, verdicts, view, dry_run)
@@ -290,7 +293,12 @@ class Runner:
                 )
             reasons.extend(status.reasons)
             rejecter = rejecter or plugin.name
-        return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), rejecter), None, tuple(decisions))
+            nominated = nominated if result.nominated_node is None else result.nominated_node
+        return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), rejecter), nominated, tuple(decisions))
+
+    @property
+    def has_post_filter(self) -> bool:
+        return bool(self._post_filter)
 
     def may_help(self, cycle: Cycle, node: NodeInfo, status: Status, view: ClusterView) -> bool:
         """Whether a node that was refused for good might fit if pods were gone from it."""

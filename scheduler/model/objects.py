@@ -269,6 +269,7 @@ class PodSpec(Record, frozen=True):
     resources: ResourceRequirements | None = None
     overhead: dict[str, str | int | float] | None = None
     priority: int | None = None
+    preemption_policy: str = ""
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
     scheduling_group: SchedulingGroup | None = None
@@ -332,6 +333,7 @@ class PodStatus(Record, frozen=True):
     phase: str = ""
     conditions: tuple[PodCondition, ...] | None = None
     nominated_node_name: str = ""
+    start_time: str | None = None
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] | None = None
     extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
     node_allocatable_resource_claim_statuses: tuple[NodeAllocatableClaim, ...] | None = None
@@ -367,6 +369,10 @@ class Pod(Record, frozen=True):
     @property
     def is_deleting(self) -> bool:
         return self.metadata.deletion_timestamp is not None
+
+    @property
+    def priority(self) -> int:
+        return self.spec.priority or 0
 
 
 class NodeSpec(Record, frozen=True):

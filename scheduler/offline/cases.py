@@ -26,6 +26,7 @@ from scheduler.config.profiles import profile_plugins
 from scheduler.core.inputs import Input, PodObserved
 from scheduler.core.machine import KINDS, Machine
 from scheduler.framework.api import Profile
+from scheduler.framework.preemption import Preemption
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.kube.codec import Codec
@@ -166,7 +167,7 @@ def _read(kind: WatchedKind, obj: Any, path: str) -> Input:
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
-    """The answer in the form of the recorded cases. `preemption` is null: it is not tried yet."""
+    """The answer in the form of the recorded cases."""
     filtered = answer.pre_filtered
     pre_filter = None
     if filtered is not None:
@@ -180,8 +181,32 @@ def as_json(answer: Answer) -> dict[str, Any]:
         "scores": {name: {"plugins": by, "total": totals[name]} for name, by in answer.scores.items()},
         "choices": answer.choices,
         "message": answer.message,
-        "preemption": None,
+        "preemption": _preemption(answer),
     }
+
+
+def _preemption(answer: Answer) -> dict[str, Any] | None:
+    helped = answer.helped
+    if helped is None:
+        return None
+    chosen = helped.preemption
+    return {
+        "code": helped.status.code.value,
+        "message": helped.status.message,
+        "nominatedNode": helped.nominated_node,
+        "victims": _names(chosen) if chosen is not None else [],
+        "anyOf": [chosen.node] if chosen is not None else [],
+        "candidates": {
+            name: {"victims": _names(one), "pdbViolations": one.violations}
+            for name, one in answer.tried.items()
+            if isinstance(one, Preemption)
+        },
+        "rejected": {name: _verdict(one) for name, one in answer.tried.items() if isinstance(one, Status)},
+    }
+
+
+def _names(preemption: Preemption) -> list[str]:
+    return [str(pod.key) for pod in preemption.victims]
 
 
 def _verdict(status: Status) -> dict[str, Any]:

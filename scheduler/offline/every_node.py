@@ -23,10 +23,13 @@ from typing import Final
 
 from scheduler.core.cluster_view import CoreView
 from scheduler.core.dry_run import DryRuns, beside_nominated
-from scheduler.core.fit_error import NO_NODES, count_reasons, fit_error, not_named
+from scheduler.core.dry_run_memory import DryRunMemories
 from scheduler.core.machine import Machine
+from scheduler.framework.api import PostFilterResult
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.fit_error import NO_NODES, count_reasons, fit_error, not_named
 from scheduler.framework.plan import Facts, Plan, PreFiltered
+from scheduler.framework.preemption import Preemption
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName
@@ -46,6 +49,8 @@ class Answer:
         failure: A plugin failed: then the pod is tried again, whatever the others say.
         fit_error: The message as far as the nodes make it; "" when a node passes.
         post_filter: What PostFilter adds to it.
+        helped: What PostFilter found; None where it was not asked.
+        tried: What preempting would take, or why it does not help, on nodes that preemption looked at.
     """
 
     pre_enqueue: Status | None = None
@@ -56,6 +61,8 @@ class Answer:
     failure: Status | None = None
     fit_error: str = ""
     post_filter: str = ""
+    helped: PostFilterResult | None = None
+    tried: dict[NodeName, Preemption | Status | None] = field(default_factory=dict)
 
     @property
     def message(self) -> str:
@@ -103,12 +110,20 @@ class EveryNode:
             self._ask_nodes(answer, runner, cycle, filtered)
         if answer.failure is not None:
             answer.fit_error = answer.failure.message
-        elif answer.fit_error:
-            dry_run = DryRuns(self._machine.ground, runner, cycle, self.view)
-            helped = runner.post_filter(cycle, answer.nodes, self.view, dry_run).status
-            if helped.code is Code.ERROR or not helped.is_success:
-                answer.post_filter = helped.message
+        elif answer.fit_error and runner.has_post_filter and not pod.spec.node_name:
+            self._post_filter(answer, runner, cycle)
         return answer
+
+    def _post_filter(self, answer: Answer, runner: Runner, cycle: Cycle) -> None:
+        assert answer.pre_filtered is not None
+        ground, refusal = self._machine.ground, answer.pre_filtered.status
+        verdicts = answer.nodes or dict.fromkeys(ground.store.node_order, refusal)
+        memory = DryRunMemories(ground.store).of(runner, cycle.pod, None)
+        dry_run = DryRuns(ground, runner, cycle, verdicts=verdicts, memory=memory)
+        helped = answer.helped = runner.post_filter(cycle, verdicts, self.view, dry_run)
+        answer.tried = {name: one.outcome for name, one in memory.all().items()}
+        if not helped.status.is_success:
+            answer.post_filter = helped.status.message
 
     def _ask_nodes(self, answer: Answer, runner: Runner, cycle: Cycle, filtered: PreFiltered) -> None:
         plan = runner.plan(cycle, self.view, filtered)

@@ -15,7 +15,14 @@ from typing import Any, Final
 
 from scheduler.framework.api import Plugin
 from scheduler.model.label_selectors import TextSelector
-from scheduler.plugins import dynamic_resources, node_affinity, node_resources_balanced_allocation, node_resources_fit
+from scheduler.plugins import (
+    default_preemption,
+    dynamic_resources,
+    node_affinity,
+    node_resources_balanced_allocation,
+    node_resources_fit,
+)
+from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
@@ -89,7 +96,12 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
         2,
         dynamic_resources.argument_errors,
     ),
-    Row("DefaultPreemption", "preEnqueue postFilter"),
+    Row(
+        "DefaultPreemption",
+        "preEnqueue postFilter",
+        DefaultPreemption,
+        argument_errors=default_preemption.argument_errors,
+    ),
     Row(
         "NodeResourcesBalancedAllocation",
         "preScore score",

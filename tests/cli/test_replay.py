@@ -55,13 +55,13 @@ def test_the_same_decisions_are_exit_code_0(path: Path) -> None:
     record(path)
     done = replayed(path)
     assert done.exit_code == 0
-    assert done.output == f"{path}: 23 inputs led to the same 2 decisions\n"
+    assert done.output == f"{path}: 24 inputs led to the same 2 decisions\n"
 
 
 def test_a_process_that_starts_again_goes_on_in_the_same_file(path: Path) -> None:
     record(path)
     record(path, pods=1)
-    assert replayed(path).output == f"{path}: 45 inputs of 2 processes led to the same 3 decisions\n"
+    assert replayed(path).output == f"{path}: 47 inputs of 2 processes led to the same 3 decisions\n"
 
 
 def test_only_its_owner_may_read_it(path: Path) -> None:
@@ -89,8 +89,8 @@ def test_the_first_other_decision_is_told_with_its_input(path: Path) -> None:
     done = replayed(path)
     assert done.exit_code == 1
     lines = done.output.splitlines()
-    assert lines[0] == f"Error: {path}:24: other decisions than recorded, after 22 inputs with the same"
-    assert lines[1] == "  input at 2027-01-15T08:00:00.022Z: TimerFired"
+    assert lines[0] == f"Error: {path}:25: other decisions than recorded, after 23 inputs with the same"
+    assert lines[1] == "  input at 2027-01-15T08:00:00.023Z: TimerFired"
     assert [line.split()[0] for line in lines[2:]] == ["recorded:"] * 2 + ["now:"] * 2
     assert any("BindPod" in line and "elsewhere" in line for line in lines[2:4])
     assert not any("elsewhere" in line for line in lines[4:])
@@ -123,16 +123,16 @@ def test_a_recording_that_was_cut_says_what_to_do(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-30])
     done = replayed(path)
     assert done.exit_code == 1
-    assert f"Error: {path}:24: ends in its middle: the scheduler was killed, the disk was full" in done.output
-    assert "the 22 inputs before it led to the same decisions. Delete the line to replay the rest" in done.output
+    assert f"Error: {path}:25: ends in its middle: the scheduler was killed, the disk was full" in done.output
+    assert "the 23 inputs before it led to the same decisions. Delete the line to replay the rest" in done.output
 
     record(path)  # it is started again
     done = replayed(path)
     assert done.exit_code == 1
-    assert f"{path}:24: is no JSON" in done.output
+    assert f"{path}:25: is no JSON" in done.output
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:23] + lines[24:]))
-    assert "45 inputs of 2 processes" in replayed(path).output
+    path.write_bytes(b"".join(lines[:24] + lines[25:]))
+    assert "47 inputs of 2 processes" in replayed(path).output
 
 
 def test_a_recording_of_another_format_names_the_program_for_it(path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_line_that_is_no_entry_is_named(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"$":"inputs.TimerFired"', b'"$":"os.system"'))
     done = replayed(path)
     assert done.exit_code == 1
-    assert f"{path}:24: is no entry of a recording: ValueError: unknown type os.system" in done.output
+    assert f"{path}:25: is no entry of a recording: ValueError: unknown type os.system" in done.output
 
 
 def test_what_cannot_be_encoded_is_admitted(path: Path) -> None:

@@ -25,10 +25,15 @@ def case(**fields: Any) -> str:
     return json.dumps({"name": "a", "cluster": {"nodes": [node]}, "pod": pod, "config": None, **fields})
 
 
+PREEMPTION = (
+    "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+)
+
+
 def test_a_case_is_answered_in_the_form_of_the_recorded_ones() -> None:
     (answer,) = answers(case())
 
-    assert answer.pop("message").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert answer.pop("message") == f"0/1 nodes are available: 1 Insufficient cpu. {PREEMPTION}"
     refused = {"code": "UnschedulableAndUnresolvable", "plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"]}
     assert answer == {
         "name": "a",
@@ -37,7 +42,15 @@ def test_a_case_is_answered_in_the_form_of_the_recorded_ones() -> None:
         "nodes": {"node-1": refused},
         "scores": {},
         "choices": [],
-        "preemption": None,
+        "preemption": {
+            "code": "Unschedulable",
+            "message": PREEMPTION,
+            "nominatedNode": "",
+            "victims": [],
+            "anyOf": [],
+            "candidates": {},
+            "rejected": {},
+        },
     }
     recording = recorded()["small"][0]["answer"]
     assert answer.keys() - {"name"} | {"message", "detail"} == recording.keys()

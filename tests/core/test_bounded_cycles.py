@@ -203,7 +203,7 @@ def test_a_pod_that_asks_more_than_is_kept_is_told_so(demands, what):
     rig.settle()
     assert rig.condition_of("p") == (
         "Unschedulable",
-        f"0/3 nodes are available: pod has 64 distinct {what} for 1 topology keys, together more than 64.",
+        f"0/3 nodes are available: pod has 64 distinct {what} for 1 topology keys, together more than 64. not found",
     )
     assert rig.machine.store.pod_counts.steps < 10 * 3
 

@@ -21,6 +21,7 @@ from allocator import (
 )
 from cel.quantity import Quantity
 from scheduler.core.dry_run import DryRuns, beside_nominated, reserve
+from scheduler.core.dry_run_memory import DryRunMemories
 from scheduler.core.preemption_records import Record
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
@@ -145,7 +146,8 @@ def dry_runs(rig: Rig, name: str = "p", steps: int = 10**9) -> DryRuns:
     ground = rig.machine.ground
     cycle = Cycle(pod, rig.now_ms, steps)
     assert runner.pre_filter(cycle, ground.view).status.is_success
-    return DryRuns(ground, runner, cycle, ground.view)
+    memory = DryRunMemories(ground.store).of(runner, pod, None)
+    return DryRuns(ground, runner, cycle, verdicts={}, memory=memory)
 
 
 def without(rig: Rig, *gone: str, pod: str = "p") -> Trial:

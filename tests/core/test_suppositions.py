@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scheduler.core.dry_run import DryRuns
+from scheduler.core.dry_run import without
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.preemption import Trial
 from scheduler.model.keys import NodeName, PodKey
@@ -81,9 +81,9 @@ def dry_run(rig: Rig, *removed: str, **pod: Any) -> Trial:
     machine = rig.machine
     asking = builders.pod("pod", labels={"app": "pod"}, **pod)
     cycle = Cycle(asking, rig.now_ms)
-    runs = DryRuns(machine.ground, machine.runners[builders.SCHEDULER], cycle, machine.ground.view)
     uids = [rig.server.pods[PodKey("default", name)].uid for name in removed]
-    return runs.without(NodeName("a"), uids)
+    info = machine.store.node_infos[NodeName("a")]
+    return without(machine.ground, machine.runners[builders.SCHEDULER], cycle, info, uids)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -133,6 +133,7 @@ def test_a_claim_of_that_name_in_another_namespace_is_another():
     rig.settle()
     machine = rig.machine
     cycle = Cycle(builders.pod("pod", volumes=[named("one")]), rig.now_ms)
-    runs = DryRuns(machine.ground, machine.runners[builders.SCHEDULER], cycle, machine.ground.view)
     stranger = rig.server.pods[PodKey("other", "stranger")].uid
-    assert runs.without(NodeName("a"), [stranger]).status.plugin == "VolumeRestrictions"
+    info = machine.store.node_infos[NodeName("a")]
+    trial = without(machine.ground, machine.runners[builders.SCHEDULER], cycle, info, [stranger])
+    assert trial.status.plugin == "VolumeRestrictions"

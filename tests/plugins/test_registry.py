@@ -50,6 +50,7 @@ def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> Non
         ("PodTopologySpread", 2),
         ("InterPodAffinity", 2),
         ("DynamicResources", 2),
+        ("DefaultPreemption", None),
         ("NodeResourcesBalancedAllocation", 1),
         ("ImageLocality", 1),
         ("NodeDeclaredFeatures", None),

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as with_fields
 
+from scheduler.framework.api import Profile
 from scheduler.framework.held import Held
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
@@ -300,9 +302,10 @@ def test_off_nothing_is_released_kept_or_hoped_for() -> None:
     cycle = cycle_of(P)
     OFF.pre_filter(cycle, view)
     assert OFF.filter(cycle, info_of(view), view) is SUCCESS
-    assert OFF.given(cycle, info_of(view)) == ()
-    assert OFF.released(P, info_of(view), uids("low"), view) == ()
-    assert not may_help(full(*LOW), plugin=OFF)
+    runner = Runner(Profile("s", (OFF,)))
+    assert runner.given(cycle, info_of(view)) == ()
+    assert runner.released(P, info_of(view), uids("low"), view) == ()
+    assert not runner.releasing
 
 
 @pytest.mark.parametrize(("plugin", "code"), [(PLUGIN, Code.UNSCHEDULABLE_AND_UNRESOLVABLE), (OFF, Code.UNSCHEDULABLE)])

@@ -133,6 +133,7 @@ class DynamicResources:
     # --- scheduling cycle ---------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
+        cycle.put(_ASKED)
         claims = gather_claims(cycle.pod, view, now_ms=cycle.now_ms, binding_timeout_ms=self.binding_timeout_ms)
         if claims is None:
             return PRE_FILTER_SKIPPED
@@ -196,6 +197,9 @@ class DynamicResources:
     def post_filter(
         self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun
     ) -> PostFilterResult:
+        if cycle.find(_Asked) is None:
+            # A plugin before this one refused all nodes. Upstream's words for that, which end PostFilter.
+            return PostFilterResult(Status.error("not found"))
         claims = cycle.find(PodClaims)
         if claims is None:
             return PostFilterResult(Status.unschedulable("no new claims to deallocate"))
@@ -205,14 +209,18 @@ class DynamicResources:
             return replace(freed, status=Status.unresolvable(*freed.status.reasons))
         return freed
 
+    @property
+    def releases(self) -> bool:
+        return self.preempts_for_devices
+
     def may_help(self, cycle: Cycle, node: NodeInfo, status: Status, view: ClusterView) -> bool:
-        return self.preempts_for_devices and could_be_released(cycle, node, status, view)
+        return could_be_released(cycle, node, status, view)
 
     def released(self, pod: Pod, node: NodeInfo, removed: Collection[PodUid], view: ClusterView) -> tuple[Held, ...]:
-        return released_claims(pod, node, removed, view) if self.preempts_for_devices else ()
+        return released_claims(pod, node, removed, view)
 
     def given(self, cycle: Cycle, node: NodeInfo) -> tuple[Held, ...]:
-        search = cycle.find(NodeSearch) if self.preempts_for_devices else None
+        search = cycle.find(NodeSearch)
         return tuple(search.held(search.found.get(node.name, ()))) if search is not None else ()
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
@@ -355,6 +363,13 @@ class DynamicResources:
         if not view.features.device_binding_and_status:
             return PRE_BIND_DONE
         return await_binding_conditions(stored, cycle, node, timeout_ms=self.binding_timeout_ms)
+
+
+class _Asked:
+    """PreFilter was called."""
+
+
+_ASKED: Final = _Asked()
 
 
 def argument_errors(plugin: DynamicResources) -> list[FieldError]:

@@ -1,0 +1,122 @@
+"""What dry runs found out about nodes, so that a long one goes on, and that pods of one shape share it.
+
+Rules of this module
+  1. What was found holds while the node has not changed, nor any PodDisruptionBudget; where plugins read other nodes,
+     too, while no pod or label anywhere has.
+  2. A pod that goes on where it was interrupted keeps what it found of nodes that have not changed: in a busy cluster
+     it would never come to an end. What it decides for is looked at once more (`is_current`).
+  3. Pods share what is found where all that it depends on is their shape and priority: not beside nominated pods, and
+     not where a pod has claims, as what it would be given is for its own.
+  4. Bounded: what was used longest ago is forgotten.
+
+Not here: what is found (the plugin DefaultPreemption).
+
+Memory: about 1 KiB for each node of a pod or shape.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from scheduler.core.store import Store
+from scheduler.framework.plan import Plan
+from scheduler.framework.preemption import NodeTried
+from scheduler.framework.runner import Runner
+from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.objects import Pod
+
+_NODES_MAX: Final = 50_000
+_WAITING_MAX: Final = 10_000
+
+
+class _Moment(Struct, frozen=True):
+    """`population`: the position in the log of pods and labels, -1 where only the node matters."""
+
+    population: int
+    budgets: int
+
+
+class _Found(Struct, frozen=True):
+    generation: int
+    moment: _Moment
+    by: PodUid
+    is_shared: bool
+    tried: NodeTried
+
+
+class DryRunMemories:
+    """All of them, used longest ago first."""
+
+    def __init__(self, store: Store) -> None:
+        self._store: Final = store
+        self._by_key: Final[OrderedDict[Hashable, dict[NodeName, _Found]]] = OrderedDict()
+        self._interrupted: Final[OrderedDict[PodUid, None]] = OrderedDict()
+
+    def of(self, runner: Runner, pod: Pod, plan: Plan | None) -> DryRunMemory:
+        """The memory for a pod whose cycle has this plan."""
+        key: Hashable = pod.uid
+        if plan is not None and plan.shape is not None and not self._store.claims_of(pod.uid):
+            key = runner.profile.scheduler_name, plan.shape, pod.priority
+        reads_others = plan is None or bool(plan.fact_filters)
+        moment = _Moment(
+            self._store.population.position if reads_others else -1, self._store.disruption_budgets.changes
+        )
+        found = self._by_key.setdefault(key, {})
+        self._by_key.move_to_end(key)
+        self._bound()
+        goes_on = pod.uid in self._interrupted
+        self._interrupted.pop(pod.uid, None)
+        return DryRunMemory(self._store, found, pod.uid, moment, goes_on=goes_on)
+
+    def interrupted(self, uid: PodUid) -> None:
+        """The pod's search goes on in a later cycle."""
+        self._interrupted[uid] = None
+        if len(self._interrupted) > _WAITING_MAX:
+            self._interrupted.popitem(last=False)
+
+    def _bound(self) -> None:
+        kept = sum(map(len, self._by_key.values()))
+        while len(self._by_key) > 1 and kept > _NODES_MAX:
+            kept -= len(self._by_key.popitem(last=False)[1])
+
+
+class DryRunMemory:
+    """Of one pod in one cycle."""
+
+    def __init__(
+        self, store: Store, found: dict[NodeName, _Found], pod: PodUid, moment: _Moment, *, goes_on: bool
+    ) -> None:
+        self._store: Final = store
+        self._found: Final = found
+        self._pod: Final = pod
+        self._moment: Final = moment
+        self._goes_on: Final = goes_on
+
+    def put(self, node: NodeName, tried: NodeTried) -> None:
+        is_shared = not self._store.nominations.at(node)
+        generation = self._store.node_infos[node].generation
+        self._found[node] = _Found(generation, self._moment, self._pod, is_shared, tried)
+
+    def get(self, node: NodeName) -> NodeTried | None:
+        found = self._found.get(node)
+        if found is None:
+            return None
+        is_own = found.by == self._pod
+        if found.generation == self._store.node_infos[node].generation and (
+            (self._goes_on and is_own) or ((is_own or found.is_shared) and found.moment == self._moment)
+        ):
+            return found.tried
+        del self._found[node]
+        return None
+
+    def all(self) -> Mapping[NodeName, NodeTried]:
+        return {name: found.tried for name, found in self._found.items()}
+
+    def is_current(self, node: NodeName) -> bool:
+        """Whether nothing at all has changed since that was found."""
+        found = self._found.get(node)
+        return found is not None and found.moment == self._moment

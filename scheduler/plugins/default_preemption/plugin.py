@@ -1,0 +1,199 @@
+"""DefaultPreemption: pods of lower priority are removed from a node, so that the pod fits there.
+
+Extension points: PostFilter.
+Reads: verdicts on all nodes, pods, PodDisruptionBudgets.  Writes: nothing; the core removes whom this names.
+Upstream: pkg/scheduler/framework/plugins/defaultpreemption, pkg/scheduler/framework/preemption (same candidates,
+victims and texts; differences below). See docs/adr/0026-preemption.md.
+
+Differs on purpose
+  * A node that lacks nothing but devices is a candidate, too, where pods of lower priority hold some.
+  * A pod is not eligible while anything of the room that is being made for it is not there yet, devices among it.
+  * Mirror pods are never victims: the kubelet makes them again.
+  * Nodes are tried in the order of names, where upstream begins anywhere; of equal candidates the first is taken.
+  * The dry run takes as many cycles as it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.api import Action, ClusterEvent, Hint, PostFilterResult, Resource
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.fit_error import count_reasons, fit_error
+from scheduler.framework.preemption import DryRun, Preemption
+from scheduler.framework.status import SUCCESS, UNFINISHED, Code, Status
+from scheduler.model.disruption_budget import DISRUPTION_BUDGET
+from scheduler.model.keys import NodeName
+from scheduler.model.objects import DISRUPTION_TARGET, PREEMPTED_BY_SCHEDULER, Pod
+from scheduler.plugins.default_preemption.candidates import best
+from scheduler.plugins.default_preemption.reprieve import Reprieve
+from scheduler.validation.field_errors import FieldError, invalid
+
+NAME: Final = "DefaultPreemption"
+NEVER: Final = "not eligible due to preemptionPolicy=Never."
+VICTIMS_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+DEVICES_NOT_RELEASED: Final = "not eligible due to devices of preempted pods that are not released yet."
+NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incoming pod")
+NOT_HELPFUL: Final = Status.unresolvable("Preemption is not helpful for scheduling")
+
+
+@dataclass(frozen=True, slots=True)
+class Hopeless:
+    """A node on which nobody needs to be tried."""
+
+    outcome: Status
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultPreemption:
+    """Preempt on the node where it costs least.
+
+    Args:
+        min_candidate_nodes_percentage, min_candidate_nodes_absolute: How many candidates are found before the best of
+            them is taken: so many of a hundred nodes that could be one, or so many nodes, whichever is more.
+        preempt_pods_of_other_schedulers: Whether pods that another scheduler placed may be victims.
+    """
+
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+    preempt_pods_of_other_schedulers: bool = True
+    name: str = NAME
+    wakes_on: tuple[tuple[Resource, Action], ...] = ((Resource.ASSIGNED_POD, Action.DELETE),)
+    reads: frozenset[str] = frozenset({DISRUPTION_BUDGET})
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        return Hint.SKIP  # the plugins that refused the nodes know what helps
+
+    def post_filter(
+        self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun
+    ) -> PostFilterResult:
+        pod = cycle.pod
+        refusal = self._refuse(pod, verdicts, view)
+        if refusal is not None:
+            return _told(Status.unschedulable(refusal))
+        found: list[Preemption] = []
+        tried: dict[NodeName, Status] = {}
+        names = dry_run.candidates()
+        for name in names:
+            outcome = self._ask(pod, name, verdicts[name], view, dry_run)
+            if outcome is None:
+                return PostFilterResult(UNFINISHED)
+            if isinstance(outcome, Status):
+                tried[name] = outcome
+                continue
+            found.append(outcome)
+            if len(found) >= self._enough(len(names)) and any(not one.violations for one in found):
+                break
+        return self._choose(found, view, dry_run) or _none_found(tried, len(view.node_infos))
+
+    def _choose(self, found: list[Preemption], view: ClusterView, dry_run: DryRun) -> PostFilterResult | None:
+        """The best of the candidates that still holds; None when none does."""
+        while found:
+            chosen = best(found)
+            found.remove(chosen)
+            if not dry_run.is_current(chosen.node):
+                search = dry_run.recall(chosen.node)
+                if not isinstance(search, Reprieve) or not search.confirms:
+                    search = Reprieve(chosen.node, chosen.victims, view, confirms=True)
+                    dry_run.remember(chosen.node, search)
+                search.go_on(dry_run)
+                if search.outcome is None:
+                    return PostFilterResult(UNFINISHED)
+                if isinstance(search.outcome, Status):
+                    continue
+                chosen = search.outcome
+            return PostFilterResult(SUCCESS, chosen.node, preemption=chosen)
+        return None
+
+    def _refuse(self, pod: Pod, verdicts: Mapping[NodeName, Status], view: ClusterView) -> str | None:
+        """Why the pod may not preempt now."""
+        if pod.spec.preemption_policy == "Never":
+            return NEVER
+        outstanding = view.preemption_of(pod.uid)
+        if outstanding is not None and outstanding.victims:
+            return VICTIMS_TERMINATING
+        if outstanding is not None and outstanding.released:
+            return DEVICES_NOT_RELEASED
+        node = NodeName(pod.status.nominated_node_name)
+        verdict, info = verdicts.get(node), view.node_infos.get(node)
+        if info is None or verdict is None or verdict.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return None
+        if any(_is_preempted(one) and self._may_preempt(pod, one) for one in info.pods.values()):
+            return VICTIMS_TERMINATING
+        return None
+
+    def _enough(self, count: int) -> int:
+        """How many candidates are wanted where `count` nodes could be one."""
+        wanted = max(count * self.min_candidate_nodes_percentage // 100, self.min_candidate_nodes_absolute)
+        return min(wanted, count)
+
+    def _ask(
+        self, pod: Pod, name: NodeName, verdict: Status, view: ClusterView, dry_run: DryRun
+    ) -> Preemption | Status | None:
+        """What preempting on a node would take, or why it does not help; None when steps are used up."""
+        tried = dry_run.recall(name)
+        if tried is None:
+            info = view.node_infos[name]
+            potential = [one for one in info.pods.values() if self._may_preempt(pod, one)]
+            if not potential:
+                tried = Hopeless(NO_VICTIMS if verdict.code is Code.UNSCHEDULABLE else NOT_HELPFUL)
+            elif dry_run.may_help(name, verdict):
+                tried = Reprieve(name, potential, view)
+            else:
+                tried = Hopeless(NOT_HELPFUL)
+            dry_run.remember(name, tried)
+        if isinstance(tried, Reprieve) and tried.outcome is None:
+            tried.go_on(dry_run)
+        return tried.outcome
+
+    def _may_preempt(self, pod: Pod, other: Pod) -> bool:
+        if other.priority >= pod.priority:
+            return False
+        is_mirror = any(owner.controller and owner.kind == "Node" for owner in other.metadata.owner_references or ())
+        return not is_mirror and (
+            self.preempt_pods_of_other_schedulers or other.spec.scheduler_name == pod.spec.scheduler_name
+        )
+
+
+def argument_errors(plugin: DefaultPreemption) -> list[FieldError]:
+    """What is wrong with the plugin's arguments, by paths within them, in upstream's words."""
+    percentage, absolute = plugin.min_candidate_nodes_percentage, plugin.min_candidate_nodes_absolute
+    errors = []
+    if not 0 <= percentage <= 100:
+        errors.append(invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]"))
+    if absolute < 0:
+        errors.append(invalid("minCandidateNodesAbsolute", absolute, "not in valid range [0, inf)"))
+    if percentage == absolute == 0:
+        text = "cannot be zero at the same time as"
+        errors.append(invalid("minCandidateNodesPercentage", 0, f"{text} minCandidateNodesAbsolute"))
+        errors.append(invalid("minCandidateNodesAbsolute", 0, f"{text} minCandidateNodesPercentage"))
+    return errors
+
+
+def _none_found(tried: Mapping[NodeName, Status], nodes: int) -> PostFilterResult:
+    """No node is a candidate: why, and an earlier nomination ends."""
+    failed = [status for status in tried.values() if status.code is Code.ERROR]
+    if failed:
+        return _told(failed[0])
+    reasons = count_reasons(tried.values())
+    if len(tried) < nodes:
+        (text,) = NOT_HELPFUL.reasons
+        reasons[text] = reasons.get(text, 0) + nodes - len(tried)
+    return _told(Status.unschedulable(fit_error(nodes, reasons=reasons)), NodeName(""))
+
+
+def _told(status: Status, nominated: NodeName | None = None) -> PostFilterResult:
+    return PostFilterResult(Status(status.code, (f"preemption: {status.message}",)), nominated)
+
+
+def _is_preempted(pod: Pod) -> bool:
+    """Whether a scheduler has removed the pod to make room, and it is not gone yet."""
+    if not pod.is_deleting:
+        return False
+    for condition in pod.status.conditions or ():
+        if condition.type == DISRUPTION_TARGET:
+            return condition.status == "True" and condition.reason == PREEMPTED_BY_SCHEDULER
+    return False
