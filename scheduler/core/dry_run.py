@@ -29,6 +29,8 @@ from scheduler.model.objects import Pod
 
 DRY_RUN_STEPS: Final = 50
 """Asking all filters about a node that must be simulated first, what searches take beside it not counted."""
+NODES_PER_STEP: Final = 2
+"""Nodes of which is known what they are to preemption."""
 
 
 def beside_nominated(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, view: CoreView) -> Status:
@@ -65,8 +67,15 @@ class DryRuns:
         self._cycle: Final = cycle
         self._verdicts: Final = verdicts
         self._memory: Final = memory
+        self.looked_at = 0
+        """How many nodes were looked at without asking plugins; `steps` says what that took."""
+
+    @property
+    def steps(self) -> int:
+        return self.looked_at // NODES_PER_STEP
 
     def candidates(self) -> Sequence[NodeName]:
+        self.looked_at += len(self._verdicts)
         releasing = self._runner.releasing
         return sorted(
             name
@@ -85,6 +94,12 @@ class DryRuns:
 
     def recall(self, node: NodeName) -> NodeTried | None:
         return self._memory.get(node)
+
+    def remember_hopeless(self, status: Status) -> None:
+        self._memory.put_hopeless(status)
+
+    def recall_hopeless(self) -> Status | None:
+        return self._memory.hopeless
 
     def is_current(self, node: NodeName) -> bool:
         return self._memory.is_current(node)

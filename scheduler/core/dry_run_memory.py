@@ -7,7 +7,8 @@ Rules of this module
      it would never come to an end. What it decides for is looked at once more (`is_current`).
   3. Pods share what is found where all that it depends on is their shape and priority: not beside nominated pods, and
      not where a pod has claims, as what it would be given is for its own.
-  4. Bounded: what was used longest ago is forgotten.
+  4. That no node helps holds for all of them until anything at all changes: it is said again without a look at nodes.
+  5. Bounded: what was used longest ago is forgotten.
 
 Not here: what is found (the plugin DefaultPreemption).
 
@@ -26,6 +27,7 @@ from scheduler.core.store import Store
 from scheduler.framework.plan import Plan
 from scheduler.framework.preemption import NodeTried
 from scheduler.framework.runner import Runner
+from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 
@@ -48,12 +50,28 @@ class _Found(Struct, frozen=True):
     tried: NodeTried
 
 
+class _Known:
+    """Of pods with one key.
+
+    Attributes:
+        by_node: What was found.
+        hopeless, hopeless_at: Why no node helps, and when that was found; None, where it was not.
+    """
+
+    __slots__ = ("by_node", "hopeless", "hopeless_at")
+
+    def __init__(self) -> None:
+        self.by_node: Final[dict[NodeName, _Found]] = {}
+        self.hopeless: Status | None = None
+        self.hopeless_at: tuple[int, _Moment] | None = None
+
+
 class DryRunMemories:
     """All of them, used longest ago first."""
 
     def __init__(self, store: Store) -> None:
         self._store: Final = store
-        self._by_key: Final[OrderedDict[Hashable, dict[NodeName, _Found]]] = OrderedDict()
+        self._by_key: Final[OrderedDict[Hashable, _Known]] = OrderedDict()
         self._interrupted: Final[OrderedDict[PodUid, None]] = OrderedDict()
 
     def of(self, runner: Runner, pod: Pod, plan: Plan | None) -> DryRunMemory:
@@ -65,12 +83,14 @@ class DryRunMemories:
         moment = _Moment(
             self._store.population.position if reads_others else -1, self._store.disruption_budgets.changes
         )
-        found = self._by_key.setdefault(key, {})
+        known = self._by_key.get(key)
+        if known is None:
+            known = self._by_key[key] = _Known()
         self._by_key.move_to_end(key)
         self._bound()
         goes_on = pod.uid in self._interrupted
         self._interrupted.pop(pod.uid, None)
-        return DryRunMemory(self._store, found, pod.uid, moment, goes_on=goes_on)
+        return DryRunMemory(self._store, known, pod.uid, moment, goes_on=goes_on, is_shared=key != pod.uid)
 
     def interrupted(self, uid: PodUid) -> None:
         """The pod's search goes on in a later cycle."""
@@ -79,22 +99,38 @@ class DryRunMemories:
             self._interrupted.popitem(last=False)
 
     def _bound(self) -> None:
-        kept = sum(map(len, self._by_key.values()))
+        kept = sum(len(known.by_node) for known in self._by_key.values())
         while len(self._by_key) > 1 and kept > _NODES_MAX:
-            kept -= len(self._by_key.popitem(last=False)[1])
+            kept -= len(self._by_key.popitem(last=False)[1].by_node)
 
 
 class DryRunMemory:
     """Of one pod in one cycle."""
 
     def __init__(
-        self, store: Store, found: dict[NodeName, _Found], pod: PodUid, moment: _Moment, *, goes_on: bool
+        self, store: Store, known: _Known, pod: PodUid, moment: _Moment, *, goes_on: bool, is_shared: bool
     ) -> None:
         self._store: Final = store
-        self._found: Final = found
+        self._known: Final = known
+        self._found: Final = known.by_node
         self._pod: Final = pod
         self._moment: Final = moment
         self._goes_on: Final = goes_on
+        # A pod that is nominated does not make room for itself, so others may find less than it.
+        self._shares_hopeless: Final = is_shared and not store.nominations.concerns(pod)
+
+    @property
+    def hopeless(self) -> Status | None:
+        """Why no node helps, if that is known."""
+        known = self._known
+        return known.hopeless if self._shares_hopeless and known.hopeless_at == self._now() else None
+
+    def put_hopeless(self, status: Status) -> None:
+        if self._shares_hopeless:
+            self._known.hopeless, self._known.hopeless_at = status, self._now()
+
+    def _now(self) -> tuple[int, _Moment]:
+        return self._store.changes.position, self._moment
 
     def put(self, node: NodeName, tried: NodeTried) -> None:
         is_shared = not self._store.nominations.at(node)

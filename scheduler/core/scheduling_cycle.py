@@ -226,7 +226,7 @@ class SchedulingCycles:
         dry_run = DryRuns(self._ground, queued.runner, cycle, verdicts=refusal.verdicts, memory=memory)
         allowed = cycle.steps_left
         helped = queued.runner.post_filter(cycle, refusal.verdicts, self._view, dry_run)
-        self._feasibility.steps += max(0, allowed - cycle.steps_left)
+        self._feasibility.steps += max(0, allowed - cycle.steps_left) + dry_run.steps
         if helped.status.code is Code.UNFINISHED:
             self._memories.interrupted(queued.uid)
             self._postpone(queued, refusal.reasons)

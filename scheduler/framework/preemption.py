@@ -66,6 +66,14 @@ class DryRun(Protocol):
         """What was kept for a pod like this one, if it would be found out again but for changes of other nodes."""
         ...
 
+    def remember_hopeless(self, status: Status) -> None:
+        """Keep why no node is a candidate."""
+        ...
+
+    def recall_hopeless(self) -> Status | None:
+        """What was kept of that, if all nodes would be found out again to be none."""
+        ...
+
     def is_current(self, node: NodeName) -> bool:
         """Whether what was kept of the node would be found out again, for certain."""
         ...

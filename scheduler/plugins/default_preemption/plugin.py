@@ -74,6 +74,9 @@ class DefaultPreemption:
         refusal = self._refuse(pod, verdicts, view)
         if refusal is not None:
             return _told(Status.unschedulable(refusal))
+        hopeless = dry_run.recall_hopeless()
+        if hopeless is not None:
+            return _told(hopeless, NodeName(""))
         found: list[Preemption] = []
         tried: dict[NodeName, Status] = {}
         names = dry_run.candidates()
@@ -87,7 +90,17 @@ class DefaultPreemption:
             found.append(outcome)
             if len(found) >= self._enough(len(names)) and any(not one.violations for one in found):
                 break
-        return self._choose(found, view, dry_run) or _none_found(tried, len(view.node_infos))
+        if found:
+            chosen = self._choose(found, view, dry_run)
+            if chosen is not None:
+                return chosen
+        failed = [status for status in tried.values() if status.code is Code.ERROR]
+        if failed:
+            return _told(failed[0])
+        hopeless = _none_found(tried, len(view.node_infos))
+        if len(tried) == len(names):
+            dry_run.remember_hopeless(hopeless)
+        return _told(hopeless, NodeName(""))
 
     def _choose(self, found: list[Preemption], view: ClusterView, dry_run: DryRun) -> PostFilterResult | None:
         """The best of the candidates that still holds; None when none does."""
@@ -173,16 +186,13 @@ def argument_errors(plugin: DefaultPreemption) -> list[FieldError]:
     return errors
 
 
-def _none_found(tried: Mapping[NodeName, Status], nodes: int) -> PostFilterResult:
-    """No node is a candidate: why, and an earlier nomination ends."""
-    failed = [status for status in tried.values() if status.code is Code.ERROR]
-    if failed:
-        return _told(failed[0])
+def _none_found(tried: Mapping[NodeName, Status], nodes: int) -> Status:
+    """No node is a candidate: why."""
     reasons = count_reasons(tried.values())
     if len(tried) < nodes:
         (text,) = NOT_HELPFUL.reasons
         reasons[text] = reasons.get(text, 0) + nodes - len(tried)
-    return _told(Status.unschedulable(fit_error(nodes, reasons=reasons)), NodeName(""))
+    return Status.unschedulable(fit_error(nodes, reasons=reasons))
 
 
 def _told(status: Status, nominated: NodeName | None = None) -> PostFilterResult:

@@ -1,0 +1,215 @@
+"""Dry runs that go on in later cycles, and that pods of one shape share: the same answers, and always an end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.core.dry_run_memory import DryRunMemories
+from scheduler.framework.decisions import BindPod, DeletePod
+from scheduler.model.keys import PodKey
+from scheduler.plugins import default_plugins
+from tests import builders
+from tests.core.rig import Rig
+
+MANY = 10**9
+UNBOUNDED = {"steps_per_tick": MANY, "search_steps_first": MANY, "search_steps_per_turn": MANY}
+TINY = {"steps_per_tick": 10, "search_steps_first": 10, "search_steps_per_turn": 10}
+"""A look at a node that changed, and one dry run."""
+HOST = "kubernetes.io/hostname"
+
+
+def rig_of(**settings: Any) -> Rig:
+    return Rig(*default_plugins(), **{"is_paranoid": False, **settings})
+
+
+def add_node(rig: Rig, name: str, *, cpu: int = 4, **fields: Any) -> None:
+    rig.server.put_node(builders.node(name, allocatable={"cpu": str(cpu), "memory": "8Gi", "pods": "110"}, **fields))
+
+
+def add_pod(rig: Rig, name: str, *, on: str = "", cpu: int = 1, priority: int = 0, minute: int = 0, **fields) -> None:
+    pod = builders.pod(name, node=on, requests={"cpu": str(cpu)}, priority=priority, **fields)
+    if on:
+        status = msgspec.structs.replace(pod.status, phase="Running", start_time=f"2026-01-01T00:{minute:02}:00Z")
+        pod = msgspec.structs.replace(pod, status=status)
+    rig.server.put_pod(pod)
+
+
+def decided(rig: Rig, kind: type) -> list[str]:
+    return [str(one.pod) for one in rig.decided if type(one) is kind]
+
+
+def stop_pods(rig: Rig) -> None:
+    """The kubelets have stopped those that were told to."""
+    for key in [key for key, pod in rig.server.pods.items() if pod.is_deleting]:
+        rig.server.delete_pod(key)
+
+
+def to_the_end(rig: Rig) -> list[tuple[str, str]]:
+    """Until all that preempt have their place: who was removed or bound, in order."""
+    for _ in range(200):
+        rig.settle()
+        stop_pods(rig)
+        rig.wait(2_000)
+        if not any(pod.is_deleting for pod in rig.server.pods.values()):
+            break
+    return [
+        (type(one).__name__, f"{one.pod} {getattr(one, 'node', '')}")
+        for one in rig.decided
+        if isinstance(one, BindPod | DeletePod)
+    ]
+
+
+def random_world(rig: Rig, seed: int) -> None:
+    """Full nodes, pods of different importance, and several preemptors of two shapes and priorities."""
+    draw = random.Random(seed)
+    for index in range(draw.randint(2, 6)):
+        add_node(rig, f"n{index}")
+        for number in range(4):
+            name, priority = f"low-{index}-{number}", draw.randint(0, 2)
+            add_pod(rig, name, on=f"n{index}", priority=priority, minute=draw.randint(0, 9), labels={"app": "low"})
+    away = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "high"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [away]}}
+    for index in range(draw.randint(1, 6)):
+        affinity = {"affinity": apart} if draw.random() < 0.5 else {}
+        cpu, priority = draw.randint(1, 2), draw.randint(1, 3)
+        add_pod(rig, f"high-{index}", cpu=cpu, priority=priority, labels={"app": "high"}, **affinity)
+    rig.watch()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_pods_share_changes_no_answer(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = rig_of(**UNBOUNDED)
+    random_world(shared, seed)
+    answers = to_the_end(shared)
+    of = DryRunMemories.of
+
+    def alone(self, runner, pod, plan):
+        self._by_key.clear()
+        return of(self, runner, pod, plan)
+
+    monkeypatch.setattr(DryRunMemories, "of", alone)
+    forgetful = rig_of(**UNBOUNDED)
+    random_world(forgetful, seed)
+    assert to_the_end(forgetful) == answers
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_dry_run_in_parts_finds_the_same(seed: int) -> None:
+    """One preemptor; several would come in another order."""
+    answers = []
+    for settings in (UNBOUNDED, TINY):
+        rig = rig_of(**settings)
+        draw = random.Random(seed)
+        for index in range(4):
+            add_node(rig, f"n{index}")
+            for number in range(4):
+                priority, minute = draw.randint(0, 2), draw.randint(0, 9)
+                add_pod(rig, f"low-{index}-{number}", on=f"n{index}", priority=priority, minute=minute)
+        add_pod(rig, "high", cpu=draw.randint(1, 4), priority=3)
+        answers.append(to_the_end(rig))
+    assert answers[0] == answers[1]
+    assert answers[0]
+
+
+def busy(rig: Rig) -> Iterator[None]:
+    """Each round a node changes on which nobody may be removed, and the timer fires."""
+    for round_ in range(2_000):
+        add_node(rig, "busy", labels={"round": str(round_)})
+        rig.watch()
+        rig.tick(1)
+        rig.execute()
+        yield
+
+
+def full_nodes(rig: Rig, count: int) -> None:
+    for index in range(count):
+        add_node(rig, f"n{index}")
+        for number in range(4):
+            add_pod(rig, f"low-{index}-{number}", on=f"n{index}", labels={"app": "low"})
+    rig.watch()
+
+
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": HOST,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "high"}},
+}
+
+
+@pytest.mark.parametrize("constraints", [(), (SPREAD,)], ids=["plain", "reads-other-nodes"])
+@pytest.mark.parametrize("pods", [1, 3])
+def test_it_ends_where_other_nodes_change_all_the_time(constraints, pods: int) -> None:
+    # Nodes for which others are nominated are looked at anew in every cycle, before any dry run.
+    rig = rig_of(**dict.fromkeys(TINY, 10 if pods == 1 else 200))
+    full_nodes(rig, 8)
+    for index in range(pods):
+        fields = {"topologySpreadConstraints": list(constraints)} if constraints else {}
+        add_pod(rig, f"high-{index}", cpu=2, priority=9, labels={"app": "high"}, **fields)
+    add_pod(rig, "important", on="busy", cpu=4, priority=9)
+    for _ in busy(rig):
+        if len(set(decided(rig, DeletePod))) >= 2 * pods:
+            return
+    raise AssertionError(f"only {decided(rig, DeletePod)} were removed")
+
+
+def test_a_candidate_that_changed_meanwhile_is_looked_at_again() -> None:
+    rig = rig_of(**TINY)
+    full_nodes(rig, 2)
+    add_pod(rig, "high", cpu=4, priority=9)
+    for _ in range(6):
+        rig.watch()
+        rig.tick(1)
+    assert decided(rig, DeletePod) == []
+    add_pod(rig, "precious", on="n0", cpu=1, priority=9)
+    rig.watch()
+    to_the_end(rig)
+    assert set(decided(rig, DeletePod)) == {f"default/low-1-{number}" for number in range(4)}
+    assert rig.node_of("high") == "n1"
+
+
+# No hope
+
+
+def message(rig: Rig, name: str) -> str:
+    return rig.condition_of(name)[1]
+
+
+def test_pods_of_one_shape_look_at_nodes_once_where_nothing_helps() -> None:
+    rig = rig_of(**UNBOUNDED)
+    full_nodes(rig, 6)
+    for index in range(5):
+        add_pod(rig, f"equal-{index}", priority=0)
+    rig.settle()
+    expected = "preemption: 0/6 nodes are available: 6 No preemption victims found for incoming pod."
+    assert all(message(rig, f"equal-{index}").endswith(expected) for index in range(5))
+    assert rig.machine.feasibility.steps < 4 * 6
+
+
+def test_there_is_hope_again_when_somebody_less_important_comes() -> None:
+    rig = rig_of(**UNBOUNDED)
+    full_nodes(rig, 1)
+    add_pod(rig, "waits", priority=0)
+    rig.settle()
+    assert "No preemption victims found" in message(rig, "waits")
+    rig.server.delete_pod(PodKey("default", "low-0-0"))
+    add_pod(rig, "lower", on="n0", priority=-1)
+    to_the_end(rig)
+    rig.wait(20_000)
+    assert decided(rig, DeletePod) == ["default/lower"]
+
+
+def test_another_priority_has_other_hopes() -> None:
+    rig = rig_of(**UNBOUNDED)
+    full_nodes(rig, 1)
+    add_pod(rig, "equal", priority=0)
+    rig.settle()
+    add_pod(rig, "high", priority=1)
+    to_the_end(rig)
+    assert rig.node_of("high") == "n0"
+    assert rig.node_of("equal") is None
