@@ -4,7 +4,7 @@ Rules of this module
   1. Names and defaults are upstream's (kind `<Plugin>Args`); DynamicResources has one of ours more.
   2. An argument reaches its plugin as the field of the same name in snake case, in the type of that field.
 
-Not here: ranges and rules across fields (`scheduler.validation.plugin_args`).
+Not here: ranges and rules across fields (`Row.argument_errors`, beside the plugins).
 
 Source: k8s.io/kube-scheduler v0.36.3 config/v1/types_pluginargs.go; pkg/scheduler/apis/config/v1/defaults.go v1.36.3.
 """
@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import msgspec
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from scheduler.config.fields import Seconds, Section
+from scheduler.config.fields import FieldsError, Seconds, Section
 from scheduler.plugins import ROW_BY_NAME
 from scheduler.plugins.scoring_strategies import ScoringStrategy
+from scheduler.validation.field_errors import invalid
 
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -140,6 +141,14 @@ class PodTopologySpreadArgs(PluginArgs):
 class VolumeBindingArgs(PluginArgs):
     bind_timeout_seconds: Int64 = 600
     shape: tuple[ShapePointArgs, ...] | None = Field(default=None, strict=False)
+
+    @model_validator(mode="after")
+    def _has_no_shape(self) -> VolumeBindingArgs:
+        if self.shape is not None:
+            text = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+            value = [point.model_dump(by_alias=True) for point in self.shape]
+            raise FieldsError([invalid("shape", value, text)])
+        return self
 
 
 class DynamicResourcesArgs(PluginArgs):

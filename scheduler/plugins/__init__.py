@@ -18,9 +18,12 @@ from scheduler.model.label_selectors import TextSelector
 from scheduler.plugins import (
     default_preemption,
     dynamic_resources,
+    inter_pod_affinity,
     node_affinity,
     node_resources_balanced_allocation,
     node_resources_fit,
+    pod_topology_spread,
+    volume_binding,
 )
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -85,10 +88,22 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
     ),
     Row("VolumeRestrictions", "preFilter filter", VolumeRestrictions),
     Row("NodeVolumeLimits", "preFilter filter", NodeVolumeLimits),
-    Row("VolumeBinding", "preFilter filter reserve preBind preScore score", VolumeBinding, weight=1),
+    Row(
+        "VolumeBinding",
+        "preFilter filter reserve preBind preScore score",
+        VolumeBinding,
+        1,
+        volume_binding.argument_errors,
+    ),
     Row("VolumeZone", "preFilter filter", VolumeZone),
-    Row("PodTopologySpread", "preFilter filter preScore score", PodTopologySpread, weight=2),
-    Row("InterPodAffinity", "preFilter filter preScore score", InterPodAffinity, weight=2),
+    Row(
+        "PodTopologySpread",
+        "preFilter filter preScore score",
+        PodTopologySpread,
+        2,
+        pod_topology_spread.argument_errors,
+    ),
+    Row("InterPodAffinity", "preFilter filter preScore score", InterPodAffinity, 2, inter_pod_affinity.argument_errors),
     Row(
         "DynamicResources",
         "preEnqueue preFilter filter postFilter score reserve preBind",

@@ -37,6 +37,7 @@ from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 from scheduler.plugins.pod_questions import ask_ahead, charge
+from scheduler.validation.field_errors import FieldError, invalid
 
 NAME: Final = "InterPodAffinity"
 REASON_AFFINITY: Final = "node(s) didn't match pod affinity rules"
@@ -366,3 +367,10 @@ def _node_helps(
     if any(after.get(term.topology_key) not in (None, before.get(term.topology_key)) for term in near):
         return True
     return any(before.get(key) not in (None, after.get(key)) for key in keeping_away)
+
+
+def argument_errors(plugin: InterPodAffinity) -> list[FieldError]:
+    """What is wrong with the plugin's arguments, by paths within them, in upstream's words."""
+    if 0 <= plugin.hard_pod_affinity_weight <= 100:
+        return []
+    return [invalid("hardPodAffinityWeight", plugin.hard_pod_affinity_weight, "not in valid range [0, 100]")]

@@ -48,6 +48,7 @@ from scheduler.model.storage import (
 from scheduler.plugins.volume_binding.matching import find_volumes
 from scheduler.plugins.volume_binding.pod_volumes import PodVolumes, volumes_of_pod
 from scheduler.plugins.volume_binding.pre_bind import VolumeGoals, assumed_for, goals_of, next_step
+from scheduler.validation.field_errors import FieldError, invalid
 
 NAME: Final = "VolumeBinding"
 
@@ -146,3 +147,11 @@ def _migrated(csi_node: CSINode) -> str:
 def _has_risen(old: CSIStorageCapacity, new: CSIStorageCapacity) -> bool:
     before, after = old.largest_nano, new.largest_nano
     return after is not None and (before is None or after > before)
+
+
+def argument_errors(plugin: VolumeBinding) -> list[FieldError]:
+    """What is wrong with the plugin's arguments, by paths within them, in upstream's words."""
+    if plugin.bind_timeout_seconds >= 0:
+        return []
+    text = "invalid BindTimeoutSeconds, should not be a negative value"
+    return [invalid("bindTimeoutSeconds", plugin.bind_timeout_seconds, text)]
