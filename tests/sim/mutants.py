@@ -645,7 +645,7 @@ def _victims_in_flight_are_not_given_up(patch):
 
 
 MUTANTS = (
-    Mutant("unknown-write-counts-as-failed", _unknown_write_counts_as_failed, focus=LOSSES),
+    Mutant("unknown-write-counts-as-failed", _unknown_write_counts_as_failed, focus=LOSSES, seen_in=16),
     Mutant("unknown-write-is-read-not-repeated", _unknown_write_is_read_not_repeated, focus=LOSSES, seen_in=181),
     Mutant(
         "conflict-settles-unseen",
@@ -654,13 +654,16 @@ MUTANTS = (
     ),
     Mutant("who-joined-a-write-is-not-told", _who_joined_a_write_is_not_told, focus={"crowds": 30}),
     Mutant("hold-ends-when-pod-is-given-up", _hold_ends_when_pod_is_given_up, focus=LOSSES, seen_in=59),
-    Mutant("hold-ends-when-write-is-sent", _hold_ends_when_write_is_sent),
-    Mutant("unknown-binding-counts-as-failed", _unknown_binding_counts_as_failed),
+    Mutant("hold-ends-when-write-is-sent", _hold_ends_when_write_is_sent, seen_in=5),
+    Mutant("unknown-binding-counts-as-failed", _unknown_binding_counts_as_failed, seen_in=11),
     Mutant(
-        "binding-conflict-counts-as-success", _binding_conflict_counts_as_success, focus={"bind_by_somebody_else": 20}
+        "binding-conflict-counts-as-success",
+        _binding_conflict_counts_as_success,
+        focus={"bind_by_somebody_else": 20},
+        seen_in=14,
     ),
     Mutant("holds-do-not-count", _holds_do_not_count),
-    Mutant("only-reserved-claims-count", _only_reserved_claims_count),
+    Mutant("only-reserved-claims-count", _only_reserved_claims_count, seen_in=5),
     Mutant("held-and-observed-count-twice", _held_and_observed_count_twice),
     Mutant("older-observation-wins", _older_observation_wins, seen_in=73),
     Mutant("deleted-objects-come-back", _deleted_objects_come_back, seen_in=73),
@@ -668,6 +671,7 @@ MUTANTS = (
         "old-list-deletes-new-objects",
         _old_list_deletes_new_objects,
         focus={"watch-restart": 0.1, "stale-list": 0.5},
+        seen_in=4,
     ),
     Mutant(
         "schedules-before-everything-is-listed", _schedules_before_everything_is_listed, focus=RESTARTS, seen_in=276
@@ -677,34 +681,35 @@ MUTANTS = (
         _binds_while_other_writes_may_land,
         directed=test_binding_cycle.test_a_pod_is_not_bound_while_another_write_on_its_claim_may_land,
     ),
-    Mutant("devices-taken-do-not-touch-nodes", _devices_taken_do_not_touch_nodes, net="invariants"),
-    Mutant("pods-do-not-touch-nodes", _pods_do_not_touch_nodes, net="invariants"),
-    Mutant("forgets-to-look-at-changed-nodes", _forgets_to_look_at_changed_nodes),
-    Mutant("nobody-follows-the-leader", _nobody_follows_the_leader),
+    Mutant("devices-taken-do-not-touch-nodes", _devices_taken_do_not_touch_nodes, net="invariants", seen_in=4),
+    Mutant("pods-do-not-touch-nodes", _pods_do_not_touch_nodes, net="invariants", seen_in=3),
+    Mutant("forgets-to-look-at-changed-nodes", _forgets_to_look_at_changed_nodes, seen_in=4),
+    Mutant("nobody-follows-the-leader", _nobody_follows_the_leader, seen_in=4),
     Mutant(
         "freed-devices-wake-nobody",
         _freed_devices_wake_nobody,
         directed=test_binding_cycle.test_devices_come_free_for_those_who_wait_when_a_binding_fails,
     ),
-    Mutant("changes-wake-nobody", _changes_wake_nobody),
-    Mutant("removed-taints-wake-nobody", _removed_taints_wake_nobody, focus=RULES),
-    Mutant("taints-do-not-touch-nodes", _taints_do_not_touch_nodes, focus=RULES),
+    Mutant("changes-wake-nobody", _changes_wake_nobody, seen_in=4),
+    Mutant("removed-taints-wake-nobody", _removed_taints_wake_nobody, focus=RULES, seen_in=3),
+    Mutant("taints-do-not-touch-nodes", _taints_do_not_touch_nodes, focus=RULES, seen_in=13),
     Mutant("new-slices-are-not-tainted", _new_slices_are_not_tainted, net="invariants", focus=RULES),
     Mutant(
         "bound-pods-are-queued-again",
         _bound_pods_are_queued_again,
         directed=test_binding_cycle.test_a_late_report_of_the_unbound_pod_does_not_queue_it_again,
     ),
-    Mutant("deleted-pod-ends-its-binding-at-once", _deleted_pod_ends_its_binding_at_once, focus=LOSSES),
+    Mutant("deleted-pod-ends-its-binding-at-once", _deleted_pod_ends_its_binding_at_once, focus=LOSSES, seen_in=3),
     Mutant(
         "deleted-claim-stays-counted",
         _deleted_claim_stays_counted,
         focus={"watch-restart": 0.1, "delete_pod": 20, "collect_garbage": 20},
+        seen_in=15,
     ),
     Mutant("clock-set-back-stops-timers", _clock_set_back_stops_timers),
     Mutant("unknown-writes-are-forgotten", _unknown_writes_are_forgotten),
     Mutant("replaced-claims-are-not-looked-at", _replaced_claims_are_not_looked_at, focus=REPLACEMENTS),
-    Mutant("binds-whatever-the-revision", _binds_whatever_the_revision, focus=REPLACEMENTS),
+    Mutant("binds-whatever-the-revision", _binds_whatever_the_revision, focus=REPLACEMENTS, seen_in=27),
     Mutant(
         "replaced-claims-keep-their-devices",
         _replaced_claims_keep_their_devices,
@@ -712,7 +717,7 @@ MUTANTS = (
             WriteClaimStatus, is_seen_first=True
         ),
     ),
-    Mutant("places-are-not-given-back", _places_are_not_given_back),
+    Mutant("places-are-not-given-back", _places_are_not_given_back, seen_in=5),
     Mutant(
         "one-namespace-may-take-all-places",
         _one_namespace_may_take_all_places,
@@ -743,7 +748,7 @@ MUTANTS = (
         _conditions_are_written_once,
         directed=test_troubles.test_a_condition_that_is_not_stored_is_written_again,
     ),
-    Mutant("device-conflicts-are-not-looked-for", _nothing_is_looked_for, focus=FOREIGNERS),
+    Mutant("device-conflicts-are-not-looked-for", _nothing_is_looked_for, focus=FOREIGNERS, seen_in=4),
     Mutant(
         "contests-that-become-ours-are-not-told",
         _contests_that_become_ours_are_not_told,
@@ -754,9 +759,9 @@ MUTANTS = (
         _reservations_of_the_gone_let_others_join,
         directed=test_device_conflicts.test_a_reservation_of_a_gone_pod_is_no_reason_to_join_what_is_contested,
     ),
-    Mutant("device-conflicts-are-only-told", _conflicts_are_only_told, focus=FOREIGNERS),
-    Mutant("pod-yields-but-its-claim-does-not", _pod_yields_but_its_claim_does_not, focus=FOREIGNERS),
-    Mutant("takes-back-what-is-in-use", _takes_back_what_is_in_use, focus=FOREIGNERS, seen_in=79),
+    Mutant("device-conflicts-are-only-told", _conflicts_are_only_told, focus=FOREIGNERS, seen_in=3),
+    Mutant("pod-yields-but-its-claim-does-not", _pod_yields_but_its_claim_does_not, focus=FOREIGNERS, seen_in=13),
+    Mutant("takes-back-what-is-in-use", _takes_back_what_is_in_use, focus=FOREIGNERS, seen_in=4),
     Mutant(
         "binds-before-its-write-is-watched",
         _binds_before_its_write_is_watched,
@@ -787,7 +792,7 @@ MUTANTS = (
         seen_in=53,
     ),
     Mutant("takes-from-bound-pods", _takes_from_bound_pods, focus=TWINS),
-    Mutant("takes-without-a-fence", _takes_without_a_fence, focus=TWINS),
+    Mutant("takes-without-a-fence", _takes_without_a_fence, focus=TWINS, seen_in=5),
     Mutant(
         "fences-are-not-looked-at",
         _fences_are_not_looked_at,
@@ -803,7 +808,12 @@ MUTANTS = (
         _takes_what_was_reserved_behind_the_fence,
         directed=test_two_processes.test_what_changed_while_the_fence_was_put_up_is_fenced_anew,
     ),
-    Mutant("reservations-elsewhere-do-not-count", _reservations_elsewhere_do_not_count, focus=TWINS | FOREIGNERS),
+    Mutant(
+        "reservations-elsewhere-do-not-count",
+        _reservations_elsewhere_do_not_count,
+        focus=TWINS | FOREIGNERS,
+        seen_in=16,
+    ),
     Mutant(
         "pods-take-no-turns",
         _pods_take_no_turns,
@@ -878,10 +888,18 @@ def main() -> None:
     """Print in how many worlds each mutant is noticed, the first of them, and how."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument(
+        "--first", action="store_true", help="print only whose `seen_in` is stale, and what it should be"
+    )
     parser.add_argument("names", nargs="*", help="mutants, all unless given")
     args = parser.parse_args()
     for mutant in MUTANTS:
         if args.names and mutant.name not in args.names:
+            continue
+        if args.first:
+            first = next((seed for seed in mutant.seeds() if notice(mutant, seed) is not None), None)
+            if first != mutant.seen_in and mutant.directed is None:
+                print(f"{mutant.name}: seen_in={first}, was {mutant.seen_in}", flush=True)
             continue
         seeds = range(args.seeds if mutant.directed is None else 1)
         texts = {seed: text for seed in seeds if (text := notice(mutant, seed)) is not None}
