@@ -180,10 +180,11 @@ class ControlPlane:
         server: str | None = None,
         percentage_of_nodes_to_score: int | None = None,
         election: Mapping[str, object] | None = None,
+        plugin_config: Sequence[Mapping[str, object]] = (),
     ) -> Component:
         """kube-scheduler with one profile of that name; its default of 50 requests/s would measure only itself.
 
-        `election`: its leaderElection; None: without.
+        `election`: its leaderElection; None: without. `plugin_config`: of the profile.
         """
         config: dict[str, Any] = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -194,7 +195,7 @@ class ControlPlane:
                 "burst": qps,
             },
             "leaderElection": dict(election or {"leaderElect": False}),
-            "profiles": [{"schedulerName": scheduler_name}],
+            "profiles": [{"schedulerName": scheduler_name, "pluginConfig": list(plugin_config)}],
         }
         if percentage_of_nodes_to_score is not None:
             config["percentageOfNodesToScore"] = percentage_of_nodes_to_score

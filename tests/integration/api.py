@@ -20,8 +20,8 @@ Object = dict[str, Any]
 _RESOURCES: Final = {
     **dict.fromkeys(("pods", "serviceaccounts", "configmaps"), ("/api/v1", True)),
     **dict.fromkeys(("nodes", "namespaces", "persistentvolumes"), ("/api/v1", False)),
-    "persistentvolumeclaims": ("/api/v1", True),
-    "storageclasses": ("/apis/storage.k8s.io/v1", False),
+    **dict.fromkeys(("persistentvolumeclaims", "services"), ("/api/v1", True)),
+    **dict.fromkeys(("storageclasses", "csinodes"), ("/apis/storage.k8s.io/v1", False)),
     "events": ("/apis/events.k8s.io/v1", True),
     "leases": ("/apis/coordination.k8s.io/v1", True),
     **dict.fromkeys(("resourceclaims", "resourceclaimtemplates"), ("/apis/resource.k8s.io/v1", True)),

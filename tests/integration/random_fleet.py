@@ -9,6 +9,8 @@ pods come in groups, each with nodes of its own, and each group says what must b
     alike        several equal nodes, pods alike, too many: as many run, and the same alternatives are chosen.
     anywhere     several nodes of different kinds, pods of every sort: only rules hold, and what one scheduler
                  leaves pending the other cannot place either.
+    led          every plugin's vocabulary on several nodes, one by one, the second scheduler led by the first
+                 (`vocabulary`).
     waiting      pods that no scheduler may look at yet: gated, or without their claims.
 
 Devices and claims of `one-by-one` are those of the allocator's random cases (`tests.allocator.generator`), with every
@@ -25,7 +27,7 @@ from tests.allocator.generator import DRIVERS, TAINTS, Generator
 from tests.integration.world import SCHEDULER_NAME, node
 
 Object = dict[str, Any]
-GroupKind = Literal["one-by-one", "by-priority", "alike", "anywhere", "waiting"]
+GroupKind = Literal["one-by-one", "led", "by-priority", "alike", "anywhere", "waiting"]
 
 GROUP: Final = "fleet/group"
 PRIORITIES: Final = {f"priority-{value}": value for value in (0, 10, 20, 30)}
@@ -72,7 +74,9 @@ def _meta(group: str, name: str) -> Object:
     return {"namespace": group, "name": name}
 
 
-def _pod(group: str, name: str, claims: dict[str, Object], *, cpu: str = "", extended: str = "", **spec: Any) -> Object:
+def make_pod(
+    group: str, name: str, claims: dict[str, Object], *, cpu: str = "", extended: str = "", **spec: Any
+) -> Object:
     """`claims`: what each entry of spec.resourceClaims refers to; `extended`: a class to ask for by resource name."""
     container: Object = {"name": "main", "image": "registry.example.com/work:1", "resources": {}}
     if claims:
@@ -231,10 +235,10 @@ class _OneByOne(Generator):
             spec["priorityClassName"] = rnd.choice(tuple(PRIORITIES))
         extended = self._class_name(rnd.choice(self._class_names)) if rnd.random() < 0.15 else ""
         cpu = rnd.choice(("", "", "100m", "1", "3"))
-        return _pod(self._name, name, claims, cpu=cpu, extended=extended, **spec)
+        return make_pod(self._name, name, claims, cpu=cpu, extended=extended, **spec)
 
 
-def _plain_devices(node_name: str, count: int, **more: Any) -> Object:
+def plain_devices(node_name: str, count: int, **more: Any) -> Object:
     """A slice of equal devices, of the first driver."""
     devices = [
         {
@@ -252,21 +256,21 @@ def _plain_devices(node_name: str, count: int, **more: Any) -> Object:
     }
 
 
-def _add_class(fleet: Fleet, group: str) -> str:
+def add_class(fleet: Fleet, group: str) -> str:
     spec = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVERS[0]}'"}}]}
     fleet.objects.append(("deviceclasses", {"metadata": {"name": f"{group}-any"}, "spec": spec}))
     return f"{group}-any"
 
 
-def _exactly(class_name: str, count: int = 1, *selectors: str, **more: Any) -> Object:
+def exactly(class_name: str, count: int = 1, *selectors: str, **more: Any) -> Object:
     details: Object = {"deviceClassName": class_name, "count": count, **more}
     if selectors:
         details["selectors"] = [{"cel": {"expression": selector}} for selector in selectors]
     return details
 
 
-def _add_template(fleet: Fleet, group: str, name: str, **devices: Any) -> dict[str, Object]:
-    """A ResourceClaimTemplate; returns what `_pod` takes."""
+def add_template(fleet: Fleet, group: str, name: str, **devices: Any) -> dict[str, Object]:
+    """A ResourceClaimTemplate; returns what `make_pod` takes."""
     template = {"metadata": _meta(group, name), "spec": {"spec": {"devices": devices}}}
     fleet.objects.append(("resourceclaimtemplates", template))
     return {"gpu": {"resourceClaimTemplateName": name}}
@@ -277,45 +281,45 @@ def _model(name: str) -> str:
 
 
 def _by_priority(fleet: Fleet, name: str, rnd: random.Random) -> None:
-    class_name = _add_class(fleet, name)
+    class_name = add_class(fleet, name)
     fleet.objects.append(("nodes", node(f"{name}-node", labels={GROUP: name})))
-    fleet.objects.append(("resourceslices", _plain_devices(f"{name}-node", 8)))
-    request = {"name": "gpu", "exactly": _exactly(class_name, rnd.choice((1, 2)))}
-    claims = _add_template(fleet, name, name, requests=[request])
+    fleet.objects.append(("resourceslices", plain_devices(f"{name}-node", 8)))
+    request = {"name": "gpu", "exactly": exactly(class_name, rnd.choice((1, 2)))}
+    claims = add_template(fleet, name, name, requests=[request])
     group = Group(name, "by-priority")
     priorities = [priority for priority in PRIORITIES for _ in range(5)]
     rnd.shuffle(priorities)
     for number, priority in enumerate(priorities):
-        group.pods.append(_pod(name, f"{name}-{number:02}", claims, priorityClassName=priority))
+        group.pods.append(make_pod(name, f"{name}-{number:02}", claims, priorityClassName=priority))
     fleet.groups.append(group)
 
 
 def _alike(fleet: Fleet, name: str, rnd: random.Random) -> None:
     """Equal pods fill each node in the same way, whatever the order in which nodes are taken."""
-    class_name = _add_class(fleet, name)
+    class_name = add_class(fleet, name)
     nodes, devices = rnd.choice((2, 3, 4)), rnd.choice((4, 6, 8))
     for number in range(nodes):
         fleet.objects.append(("nodes", node(f"{name}-node-{number}", labels={GROUP: name})))
-        fleet.objects.append(("resourceslices", _plain_devices(f"{name}-node-{number}", devices)))
-    pair = {"name": "pair", **_exactly(class_name, 2, _model("a100"))}
-    three = {"name": "three", **_exactly(class_name, 3)}
-    one = {"name": "one", **_exactly(class_name, 1, _model("h100"))}
+        fleet.objects.append(("resourceslices", plain_devices(f"{name}-node-{number}", devices)))
+    pair = {"name": "pair", **exactly(class_name, 2, _model("a100"))}
+    three = {"name": "three", **exactly(class_name, 3)}
+    one = {"name": "one", **exactly(class_name, 1, _model("h100"))}
     match = {"matchAttribute": f"{DRIVERS[0]}/numa"}
     shape: Object = rnd.choice(
         (
             {"requests": [{"name": "gpu", "firstAvailable": [pair, one]}]},
             {"requests": [{"name": "gpu", "firstAvailable": [three, pair, one]}]},
-            {"requests": [{"name": "gpu", "exactly": _exactly(class_name, 2)}], "constraints": [match]},
-            {"requests": [{"name": "gpu", "firstAvailable": [{"name": "same", **_exactly(class_name, 2)}, one]}]},
+            {"requests": [{"name": "gpu", "exactly": exactly(class_name, 2)}], "constraints": [match]},
+            {"requests": [{"name": "gpu", "firstAvailable": [{"name": "same", **exactly(class_name, 2)}, one]}]},
         )
     )
-    claims = _add_template(fleet, name, name, **shape)
-    pods = [_pod(name, f"{name}-{number:02}", claims) for number in range(nodes * devices + 2)]
+    claims = add_template(fleet, name, name, **shape)
+    pods = [make_pod(name, f"{name}-{number:02}", claims) for number in range(nodes * devices + 2)]
     fleet.groups.append(Group(name, "alike", pods))
 
 
 def _anywhere(fleet: Fleet, name: str, rnd: random.Random) -> None:
-    class_name = _add_class(fleet, name)
+    class_name = add_class(fleet, name)
     for number in range(6):
         node_name = f"{name}-node-{number}"
         taints = [{"key": "fleet", "value": "x", "effect": "NoSchedule"}] if rnd.random() < 0.3 else []
@@ -323,16 +327,16 @@ def _anywhere(fleet: Fleet, name: str, rnd: random.Random) -> None:
         fleet.objects.append(("nodes", node(node_name, cpu=rnd.choice(("4", "16")), labels=labels, taints=taints)))
         kind = rnd.choice(("plain", "plain", "shared", "partitions", "none"))
         if kind == "shared":
-            item = _plain_devices(node_name, 2, allowMultipleAllocations=True)
+            item = plain_devices(node_name, 2, allowMultipleAllocations=True)
             fleet.objects.append(("resourceslices", item))
         elif kind == "partitions":
             for part in _partitions(node_name, rnd.choice((1, 2))):
                 fleet.objects.append(("resourceslices", part))
         elif kind == "plain":
-            fleet.objects.append(("resourceslices", _plain_devices(node_name, rnd.choice((2, 4)))))
+            fleet.objects.append(("resourceslices", plain_devices(node_name, rnd.choice((2, 4)))))
     shared = [f"{name}-shared-{number}" for number in range(2)]
     for claim in shared:
-        spec = {"devices": {"requests": [{"name": "gpu", "exactly": _exactly(class_name)}]}}
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly(class_name)}]}}
         fleet.objects.append(("resourceclaims", {"metadata": _meta(name, claim), "spec": spec}))
     group = Group(name, "anywhere")
     for number in range(36):
@@ -344,21 +348,21 @@ def _pod_anywhere(
     fleet: Fleet, group: str, number: int, class_name: str, shared: list[str], rnd: random.Random
 ) -> Object:
     name = f"{group}-{number:02}"
-    pair = {"name": "pair", **_exactly(class_name, 2)}
-    one = {"name": "one", **_exactly(class_name, 1)}
+    pair = {"name": "pair", **exactly(class_name, 2)}
+    one = {"name": "one", **exactly(class_name, 1)}
     memory = {"capacity": {"requests": {"memory": "10Gi"}}}
     shape: Object | None = rnd.choice(
         (
             None,
-            {"requests": [{"name": "gpu", "exactly": _exactly(class_name, 1)}]},
-            {"requests": [{"name": "gpu", "exactly": _exactly(class_name, 1, **memory)}]},
-            {"requests": [{"name": "gpu", "exactly": _exactly(class_name, 2)}]},
+            {"requests": [{"name": "gpu", "exactly": exactly(class_name, 1)}]},
+            {"requests": [{"name": "gpu", "exactly": exactly(class_name, 1, **memory)}]},
+            {"requests": [{"name": "gpu", "exactly": exactly(class_name, 2)}]},
             {"requests": [{"name": "gpu", "firstAvailable": [pair, one]}]},
-            {"requests": [{"name": "gpu", "exactly": _exactly(class_name, 1, _model("h100"))}]},
-            {"requests": [{"name": "gpu", "exactly": _exactly(class_name, 1, adminAccess=True)}]},
+            {"requests": [{"name": "gpu", "exactly": exactly(class_name, 1, _model("h100"))}]},
+            {"requests": [{"name": "gpu", "exactly": exactly(class_name, 1, adminAccess=True)}]},
         )
     )
-    claims = _add_template(fleet, group, name, **shape) if shape else {}
+    claims = add_template(fleet, group, name, **shape) if shape else {}
     if rnd.random() < 0.15:
         claims["shared"] = {"resourceClaimName": rnd.choice(shared)}
     spec: Object = {"priorityClassName": rnd.choice(tuple(PRIORITIES))}
@@ -366,7 +370,7 @@ def _pod_anywhere(
         spec["tolerations"] = [{"key": "fleet", "operator": "Exists"}]
     if rnd.random() < 0.2:
         spec["nodeSelector"] = {GROUP: group, "kind": rnd.choice("ab")}
-    return _pod(group, name, claims, cpu=rnd.choice(("", "100m", "1", "3", "20")), **spec)
+    return make_pod(group, name, claims, cpu=rnd.choice(("", "100m", "1", "3", "20")), **spec)
 
 
 def _partitions(node_name: str, gpus: int) -> list[Object]:
@@ -396,9 +400,9 @@ def _waiting(fleet: Fleet) -> None:
     group = "waiting"
     fleet.objects.append(("nodes", node(f"{group}-node", labels={GROUP: group})))
     pods = [
-        _pod(group, "gated", {}, schedulingGates=[{"name": "example.com/gate"}]),
-        _pod(group, "no-claim", {"gpu": {"resourceClaimName": "nobody"}}),
-        _pod(group, "no-template", {"gpu": {"resourceClaimTemplateName": "nobody"}}),
+        make_pod(group, "gated", {}, schedulingGates=[{"name": "example.com/gate"}]),
+        make_pod(group, "no-claim", {"gpu": {"resourceClaimName": "nobody"}}),
+        make_pod(group, "no-template", {"gpu": {"resourceClaimTemplateName": "nobody"}}),
     ]
     fleet.groups.append(Group(group, "waiting", pods))
 
@@ -406,13 +410,13 @@ def _waiting(fleet: Fleet) -> None:
 def _reasons(fleet: Fleet) -> None:
     """A pod for each reason that the random ones seldom meet; nothing here is drawn."""
     group = "reasons"
-    class_name = _add_class(fleet, group)
+    class_name = add_class(fleet, group)
     with_devices, empty, updating = f"{group}-devices", f"{group}-empty", f"{group}-updating"
     for name in (with_devices, empty, updating):
         labels = {GROUP: group, "kubernetes.io/hostname": name}
         fleet.objects.append(("nodes", node(name, cpu="4", labels=labels)))
     fleet.objects.append(("nodes", node(f"{group}-cordoned", labels={GROUP: group}, unschedulable=True)))
-    fleet.objects.append(("resourceslices", _plain_devices(with_devices, 2)))
+    fleet.objects.append(("resourceslices", plain_devices(with_devices, 2)))
     # A pool with one device in two of its slices is invalid, and one of which a slice is missing incomplete.
     for driver, place, slices in (("invalid.example.com", with_devices, 2), ("incomplete.example.com", updating, 1)):
         name = f"{group}-{driver.partition('.')[0]}"
@@ -422,14 +426,14 @@ def _reasons(fleet: Fleet) -> None:
             pool = {"name": name, "generation": 1, "resourceSliceCount": 2}
             spec = {"driver": driver, "nodeName": place, "pool": pool, "devices": [{"name": "dev-0"}]}
             fleet.objects.append(("resourceslices", {"metadata": {"name": f"{name}-{number}"}, "spec": spec}))
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": _exactly(class_name)}]}}
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly(class_name)}]}}
     fleet.objects.append(("resourceclaims", {"metadata": _meta(group, "shared"), "spec": spec}))
 
     pods: list[Object] = []
 
     def add(name: str, *requests: Object, **more: Any) -> None:
-        claims = _add_template(fleet, group, name, requests=list(requests)) if requests else {}
-        pods.append(_pod(group, name, claims, **more))
+        claims = add_template(fleet, group, name, requests=list(requests)) if requests else {}
+        pods.append(make_pod(group, name, claims, **more))
 
     def one(class_name: str, **more: Any) -> Object:
         return {"name": "gpu", "exactly": {"deviceClassName": class_name, **more}}
@@ -438,8 +442,8 @@ def _reasons(fleet: Fleet) -> None:
     on_empty, on_updating, on_devices = (
         {"nodeSelector": {GROUP: group, "kubernetes.io/hostname": name}} for name in (empty, updating, with_devices)
     )
-    pods.append(_pod(group, "shared-first", shared))
-    pods.append(_pod(group, "allocated-elsewhere", shared, **on_empty))
+    pods.append(make_pod(group, "shared-first", shared))
+    pods.append(make_pod(group, "allocated-elsewhere", shared, **on_empty))
     add("no-device-there", one(class_name), **on_empty)
     add("more-than-there-are", one(class_name, count=3))
     add("invalid-pool", one(f"{group}-invalid"))

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections import Counter
 from typing import Final
@@ -15,7 +16,7 @@ from typing import Final
 import pytest
 
 from tests.controlplane.build import built_or_skip
-from tests.integration.random_fleet import Fleet, draw
+from tests.integration.random_fleet import Fleet, Group, draw
 from tests.integration.side_by_side import (
     Outcome,
     SchedulerKind,
@@ -25,6 +26,7 @@ from tests.integration.side_by_side import (
     reasons,
     second_thoughts,
 )
+from tests.integration.vocabulary import add_vocabulary
 
 SEED: Final = int(os.environ.get("DIFFERENTIAL_SEED", "1"))
 
@@ -32,7 +34,9 @@ SEED: Final = int(os.environ.get("DIFFERENTIAL_SEED", "1"))
 @pytest.fixture(scope="module")
 def fleet() -> Fleet:
     print(f"DIFFERENTIAL_SEED={SEED}")
-    return draw(SEED)
+    made = draw(SEED)
+    add_vocabulary(made, 2, 20)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +45,13 @@ def kube(fleet: Fleet) -> Outcome:
 
 
 @pytest.fixture(scope="module")
-def ours(fleet: Fleet) -> Outcome:
-    return _played(fleet, "ours")
+def ours(fleet: Fleet, kube: Outcome) -> Outcome:
+    return _played(fleet, "ours", kube)
 
 
-def _played(fleet: Fleet, scheduler: SchedulerKind) -> Outcome:
+def _played(fleet: Fleet, scheduler: SchedulerKind, leader: Outcome | None = None) -> Outcome:
     built_or_skip("controlplane")
-    return asyncio.run(play(fleet, scheduler))
+    return asyncio.run(play(fleet, scheduler, leader))
 
 
 @pytest.mark.controlplane
@@ -154,6 +158,29 @@ def test_a_pod_that_the_other_one_places_is_found() -> None:
     assert second_thoughts(outcome) == ["x/b: ours says 'Unschedulable: no', kube-scheduler 'bound to node-1'"]
 
 
+def test_only_the_node_of_a_pod_that_is_led_may_differ() -> None:
+    fleet, kube, ours = _two()
+    fleet.groups.append(Group("v00", "led", [{"metadata": {"name": "p"}}]))
+    bound = Verdict("a", "", "", {})
+    kube.verdicts["v00"] = {"p": bound}
+    ours.verdicts["v00"] = {"p": bound._replace(node="b")}
+    assert differences(fleet, kube, ours) == []
+    ours.verdicts["v00"] = {"p": Verdict("", "Unschedulable", "0/2 nodes are available: 2 Too many pods.", {})}
+    assert len(differences(fleet, kube, ours)) == 1
+
+
+def test_the_vocabulary_is_drawn_whole() -> None:
+    fleet = Fleet(1)
+    add_vocabulary(fleet, 40, 25)
+    text = json.dumps([pod["spec"] for group in fleet.groups for pod in group.pods])
+    words = [
+        *("podAffinity", "podAntiAffinity", "namespaceSelector", "matchLabelKeys", "mismatchLabelKeys", "minDomains"),
+        *("nodeTaintsPolicy", "nodeAffinityPolicy", "hostPort", "hostIP", "tolerations", "matchFields", "Gt"),
+        *("gcePersistentDisk", "persistentVolumeClaim", "priorityClassName", "resourceClaims", "restartPolicy"),
+    ]
+    assert [word for word in words if f'"{word}"' not in text] == []
+
+
 def test_a_seed_is_a_fleet() -> None:
     assert draw(3) == draw(3)
     assert draw(3) != draw(4)
@@ -172,6 +199,10 @@ def test_a_seed_is_a_fleet() -> None:
             "0/2 nodes are available: request r: device class c does not exist. no new claims to deallocate, "
             "preemption: not eligible due to preemptionPolicy=Never.",
             "0/2 nodes are available: request r: device class c does not exist.",
+        ),
+        (
+            '0/2 nodes are available: persistentvolumeclaim "a" not found. not found',
+            '0/2 nodes are available: persistentvolumeclaim "a" not found.',
         ),
         (
             "claim g01/g01-05-claim-2-x2k9c: selector #0: CEL runtime error: no such key: late",
