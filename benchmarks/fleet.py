@@ -49,6 +49,14 @@ class Workload:
     victims: int = 0
     groups: int = 1
     volume: bool = False
+    node: Object | None = None
+    requests: Object | None = None
+    labels: Object | None = None
+    before: tuple[str, ...] = ()
+    namespaces: int = 1
+    bound_volume: str = ""
+    service: bool = False
+    apart: bool = False
     bare: Object | None = None
 
     @property
@@ -60,17 +68,22 @@ class Workload:
             and self.classes == 1
             and not self.pod
             and not self.volume
+            and not self.node
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large: nodes, devices a node, pods; `taken` devices belong to others from the beginning."""
+    """How large: nodes, devices a node, pods; `taken` devices belong to others from the beginning.
+
+    `placed`: so many pods of each kind of the workload's `before` are on the nodes from the beginning.
+    """
 
     nodes: int
     devices: int
     pods: int
     taken: int = 0
+    placed: int = 0
 
     def __post_init__(self) -> None:
         if min(self.nodes, self.devices, self.pods) < 1:
@@ -97,17 +110,19 @@ class Fleet:
         self.size = size
 
     def nodes(self) -> Iterator[Object]:
+        given = self.workload.node or {}
         for number in range(self.size.nodes):
-            offer = {"cpu": "64", "memory": "512Gi", "pods": "250"}
+            offer = {"cpu": "64", "memory": "512Gi", "pods": "250", **given.get("offer", {})}
+            zones = given.get("zones", ZONES)
+            zone = {"topology.kubernetes.io/zone": f"zone-{number % zones}"} if zones else {}
+            # The last ones, so that pods that are there before are on others.
+            is_tainted = number >= self.size.nodes * (1 - given.get("tainted", 0))
             yield {
                 "metadata": {
                     "name": node_name(number),
-                    "labels": {
-                        "kubernetes.io/hostname": node_name(number),
-                        "topology.kubernetes.io/zone": f"zone-{number % ZONES}",
-                        **DRIVEN,
-                    },
+                    "labels": {"kubernetes.io/hostname": node_name(number), **zone, **DRIVEN},
                 },
+                "spec": {"taints": [{"key": "foo", "effect": "NoSchedule"}]} if is_tainted else {},
                 "status": {
                     "capacity": offer,
                     "allocatable": offer,
@@ -116,6 +131,8 @@ class Fleet:
             }
 
     def slices(self) -> Iterator[Object]:
+        if self.workload.devices["kind"] == "none":
+            return
         if self.workload.devices["kind"] in POOLS:
             for number in range(self.size.nodes * self.size.devices):
                 yield from POOLS[self.workload.devices["kind"]](number)
@@ -221,7 +238,9 @@ class Fleet:
 
     def pod(self, name: str, scheduler_name: str) -> Object:
         container: Object = {"name": "main", "image": "registry.example.com/work:1"}
-        resources: Object = {"requests": {"cpu": self.workload.cpu, "memory": "64Mi"}}
+        own = self.workload.requests
+        amounts = {"cpu": self.workload.cpu, "memory": "64Mi"} if own is None else own
+        resources: Object = {"requests": dict(amounts)}
         spec: Object = {
             "schedulerName": scheduler_name,
             "terminationGracePeriodSeconds": 0,
@@ -241,7 +260,9 @@ class Fleet:
             resources["requests"][resource] = "1"
         if self.workload.volume:
             spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
-        labels = {"app": "bench"}
+        if self.workload.bound_volume:
+            spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name, "readOnly": True}}]
+        labels = {"app": "bench", **(self.workload.labels or {})}
         if self.workload.groups > 1:
             labels["group"] = str(number % self.workload.groups)
         return {"metadata": {"namespace": NAMESPACE, "name": name, "labels": labels}, "spec": spec}

@@ -14,8 +14,10 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from benchmarks.churn import churning, gated_pod
 from benchmarks.contenders import Contender, ContenderError
 from benchmarks.fleet import NAMESPACE, Fleet, Object
+from benchmarks.placed import before, namespaces, volumes
 from benchmarks.provisioner import CONTROLLER as VOLUME_CONTROLLER
 from benchmarks.provisioner import provisioning
 from benchmarks.watching import BoundPods
@@ -95,7 +97,7 @@ async def measure(fleet: Fleet, one: Contender, round_number: int, load: Load, n
 
 async def set_stage(api: Api, fleet: Fleet) -> None:
     """Nodes, slices, classes, namespace, templates, shared claims, and what is taken before."""
-    await api.create("namespaces", {"metadata": {"name": NAMESPACE}})
+    await create_all(api, (("namespaces", item) for item in namespaces(fleet)))
     await create_all(api, (("nodes", node) for node in fleet.nodes()))
     await create_all(api, (("resourceslices", item) for item in fleet.slices()))
     await create_all(api, (("deviceclasses", item) for item in fleet.device_classes()))
@@ -103,6 +105,7 @@ async def set_stage(api: Api, fleet: Fleet) -> None:
     await create_all(api, (("resourceclaimtemplates", item) for item in fleet.templates()))
     await create_all(api, (("resourceclaims", item) for item in fleet.shared_claims()))
     await _take(api, fleet)
+    await create_all(api, before(fleet))
 
 
 async def create_all(api: Api, objects: Iterable[tuple[str, Object]]) -> None:
@@ -147,6 +150,8 @@ class Backlog:
         if fleet.workload.volume:
             claims = (fleet.volume_claim(pod_name(number)) for number in range(count))
             await create_all(api, (("persistentvolumeclaims", claim) for claim in claims))
+        if fleet.workload.bound_volume:
+            await create_all(api, volumes(fleet, (pod_name(number) for number in range(count)), NAMESPACE))
         await create_all(api, (("pods", fleet.pod(pod_name(number), one.scheduler_name)) for number in range(count)))
         if fleet.has_generated_claims:
             await claims_generated(api, count)
@@ -299,14 +304,21 @@ class Arriving:
     """All pods are created at once in front of a running contender, behind `waiting` that no node fits.
 
     Compare it with itself at `waiting` 0: the creation is part of the time. With `foreign` those pods name another
-    scheduler: what they cost then they cost the cluster, whoever schedules.
+    scheduler: what they cost then they cost the cluster, whoever schedules. With `gated` they are gated instead.
+
+    Args:
+        churn: What comes, and goes, all the time meanwhile (`churn.KINDS`), or "".
     """
 
     waiting: int = 0
     foreign: bool = False
+    gated: bool = False
+    churn: str = ""
 
     @property
     def label(self) -> str:
+        if self.churn or self.gated:
+            return " arriving" + (f", {self.waiting} gated" if self.gated else "")
         return f" arriving, {self.waiting} " + ("of another scheduler" if self.foreign else "waiting")
 
     async def __call__(
@@ -314,14 +326,15 @@ class Arriving:
     ) -> Measured:
         names = [f"hopeless-{number:05}" for number in range(self.waiting)]
         scheduler_name = "nobody" if self.foreign else one.scheduler_name
-        await create_all(api, (("pods", fleet.hopeless_pod(name, scheduler_name)) for name in names))
-        if self.waiting:
+        made = gated_pod if self.gated else fleet.hopeless_pod
+        await create_all(api, (("pods", made(name, scheduler_name)) for name in names))
+        if self.waiting and not self.gated:
             await claims_generated(api, self.waiting)
         count = fleet.size.pods
-        async with BoundPods(api) as bound:
+        async with BoundPods(api) as bound, churning(api, self.churn, one.scheduler_name):
             await one.start(cluster, api, fleet)
             await warm_up(api, fleet, one, bound)
-            await _all_refused(api, one, 0 if self.foreign else self.waiting)
+            await _all_refused(api, one, 0 if self.foreign or self.gated else self.waiting)
             usage, began = Usage(cluster, one), time.monotonic()
             wanted = [pod_name(number) for number in range(count)]
             await create_all(api, (("pods", fleet.pod(name, one.scheduler_name)) for name in wanted))

@@ -41,7 +41,13 @@ class Entry:
         """About how long one run takes."""
         size, load = self.fleet.size, self.load
         slices = sum(1 for _ in self.fleet.slices())
-        created = size.nodes + slices + 2 * size.taken / max((self.fleet.workload.bare or {}).get("take", 1), 1)
+        kinds = len(self.fleet.workload.before) or 1
+        created = (
+            size.nodes
+            + slices
+            + kinds * size.placed
+            + 2 * size.taken / max((self.fleet.workload.bare or {}).get("take", 1), 1)
+        )
         stage = _START_S + created / _CREATED_PER_S
         if isinstance(load, Steady | Loop):
             return stage + load.seconds + 4
@@ -70,8 +76,10 @@ class Entry:
         elif isinstance(load, Loop):
             load = Loop(min(load.pods, 2), 2)
         elif isinstance(load, Arriving):
-            load = Arriving(min(load.waiting, 20), load.foreign)
-        fleet = Fleet(self.fleet.workload, Size(nodes, size.devices, pods, max(taken, 0)))
+            load = replace(load, waiting=min(load.waiting, 20))
+        placed = min(size.placed, 2)
+        pods = min(pods, nodes - 2 * placed) if self.fleet.workload.apart else pods
+        fleet = Fleet(self.fleet.workload, Size(nodes, size.devices, pods, max(taken, 0), placed))
         return replace(self, fleet=fleet, load=load)
 
 
@@ -88,7 +96,13 @@ def _entries(given: Mapping[str, Any]) -> Iterator[Entry]:
     names = given["workload"] if isinstance(given["workload"], list) else [given["workload"]]
     load = _load(given.get("load", "backlog"))
     for name in names:
-        size = Size(given.get("nodes", 500), given.get("devices", 8), given.get("pods", 1000), given.get("taken", 0))
+        size = Size(
+            given.get("nodes", 500),
+            given.get("devices", 8),
+            given.get("pods", 1000),
+            given.get("taken", 0),
+            given.get("placed", 0),
+        )
         label = f"{name}{load.label}{given.get('label', '')}"
         fleet = Fleet(workloads()[name], size)
         yield Entry(label, fleet, load, tuple(given["contenders"]), given.get("expect", 0.0), given.get("kube_pods"))
@@ -105,7 +119,7 @@ def _load(given: str | Mapping[str, Any]) -> Load:
         case {"loop": pods, "seconds": seconds}:
             return Loop(pods, seconds)
         case {"waiting": waiting, **more}:
-            return Arriving(waiting, bool(more.get("foreign")))
+            return Arriving(waiting, bool(more.get("foreign")), bool(more.get("gated")), more.get("churn", ""))
         case _:
             raise ValueError(f"tables.yaml: load {given!r} is not known")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from benchmarks.compare import main, parse, planned
 from benchmarks.fleet import Fleet, Size, workloads
 from benchmarks.loads import Backlog, Measured, Steady, count_violations, quantile
+from benchmarks.placed import before, namespaces
 from benchmarks.report import Record, markdown, summarize
 from benchmarks.tables import Entry, table, table_names
 from tests.controlplane.build import built_or_skip
@@ -51,6 +53,30 @@ def test_what_bare_writes_write_breaks_no_rule(name: str) -> None:
 
     assert len(pods) == SIZE.pods
     assert check(State(pods=pods, claims=claims, slices=list(fleet.slices()), nodes=list(fleet.nodes()))) == []
+
+
+OTHERS = {entry.name: entry for entry in table("scheduler-perf-others") if entry.fleet.size.nodes <= 1000}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_what_is_on_the_nodes_before_fits_there(name: str, is_quick: bool) -> None:
+    fleet = (OTHERS[name].quick() if is_quick else OTHERS[name]).fleet
+    objects = [*before(fleet), *(("namespaces", item) for item in namespaces(fleet))]
+    keys = Counter((kind, item["metadata"].get("namespace"), item["metadata"]["name"]) for kind, item in objects)
+    assert max(keys.values()) == 1
+    pods = [item for kind, item in objects if kind == "pods"]
+    assert len(pods) == fleet.size.placed * max(len(fleet.workload.before), 1)
+    assert {pod["metadata"]["namespace"] for pod in pods} <= {name for kind, _, name in keys if kind == "namespaces"}
+    nodes = list(fleet.nodes())
+    tainted = {node["metadata"]["name"] for node in nodes if node["spec"]}
+    assert not [pod for pod in pods if pod["spec"]["nodeName"] in tainted]
+    for pod in pods:
+        pod["metadata"]["uid"] = pod["metadata"]["name"]
+    assert not is_quick or check(State(pods=pods, claims=[], slices=[], nodes=nodes)) == []
+    if fleet.workload.apart:
+        assert max(Counter(pod["spec"]["nodeName"] for pod in pods).values(), default=0) <= 1
+        assert len(pods) + fleet.size.pods <= fleet.size.nodes
 
 
 def test_as_many_devices_match_as_there_are_pods() -> None:
