@@ -283,6 +283,7 @@ class Preemptions:
                 self._end(record, is_moved=True)
                 self._queue.activate(record.uid, self._timers.now_ms)
         self.victim_changed(pod.uid)
+        self._claims_of_changed(pod.uid)  # which may be reserved for a pod that is observed only now
 
     def pod_deleted(self, uid: PodUid) -> None:
         record = self.records.get(uid)
@@ -298,6 +299,9 @@ class Preemptions:
     def pod_given_up(self, uid: PodUid) -> None:
         """The pod is not being bound any more, and nothing of it can land."""
         self.victim_changed(uid)
+        self._claims_of_changed(uid)
+
+    def _claims_of_changed(self, uid: PodUid) -> None:
         if self.records:
             for key in self._store.claims_of(uid):
                 self.claim_changed(key)

@@ -550,15 +550,20 @@ def test_who_is_more_important_may_take_what_is_kept(priority, is_dropped):
     assert (record_of(rig) is None) is is_dropped
 
 
-def test_a_claim_that_another_pod_uses_by_now_is_not_waited_for():
-    """It would not be released, and the pod would wait for ever."""
+@pytest.mark.parametrize("seen_first", ["pod", "claim"])
+def test_a_claim_that_another_pod_uses_by_now_is_not_waited_for(seen_first):
+    """It would not be released, and the pod would wait for ever. Pods and claims are watched apart."""
     rig = keeping(rig_with(plugins=(TinyDevices(1),)))
-    rig.add_pod("another", node="a", scheduler="another", claims=("low",), priority=20)
-    another = rig.server.pods[PodKey("default", "another")]
+    another = builders.pod("another", node="a", scheduler="another", claims=("low",), priority=20)
+    if seen_first == "pod":
+        rig.server.put_pod(another)
     claim = rig.server.claims[ClaimKey("default", "low")]
     users = builders.claim("x", reserved_for=(another,)).reserved_for
     rig.server.put_claim(replace(claim, reserved_for=(*claim.reserved_for, *users)))
     rig.settle()
+    if seen_first == "claim":
+        rig.server.put_pod(another)
+        rig.settle()
     assert (len(record_of(rig).victims), record_of(rig).released) == (1, ())
     end(rig, "low")
     assert record_of(rig) is None
