@@ -95,9 +95,9 @@ class World:
     wanted: list[dict[str, Any]] = field(default_factory=list)
     cpu: int = 1
 
-    def rig(self, gone: frozenset[str] = frozenset()) -> Rig:
+    def rig(self, gone: frozenset[str] = frozenset(), plugins: tuple[Any, ...] = ()) -> Rig:
         """The world in which some pods are gone, and with them what only they used."""
-        rig = Rig(*default_plugins(), is_paranoid=False)
+        rig = Rig(*(plugins or default_plugins()), is_paranoid=False)
         server = rig.server
         server.put_node(builders.node("n", allocatable={"cpu": "8", "memory": "8Gi", "pods": "20"}))
         server.put_class(builders.device_class())

@@ -1,0 +1,167 @@
+"""Preemption for devices, from the pod that does not fit to the pod that is bound, with all plugins."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.core.inputs import DisruptionBudgetObserved
+from scheduler.framework.decisions import DeletePod
+from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.plugins import build_plugins, default_plugins
+from tests import builders
+from tests.core.rig import Rig
+from tests.core.test_dry_run_devices import (
+    NODE,
+    PARTS,
+    PLAIN,
+    SHARED,
+    World,
+    busy,
+    memory_request,
+    part_request,
+    plain_request,
+    result,
+)
+
+
+def arrive(rig: Rig, name: str, *requests, priority: int = 10, cpu: str = "1") -> None:
+    """A pod that wants devices."""
+    rig.server.put_claim(builders.claim(f"of-{name}", spec=builders.claim_spec_object(*requests)))
+    rig.server.put_pod(builders.pod(name, priority=priority, claims=(f"of-{name}",), requests={"cpu": cpu}))
+    rig.settle()
+
+
+def removed(rig: Rig) -> list[str]:
+    return sorted({one.pod.name for one in rig.decided if isinstance(one, DeletePod)})
+
+
+def end(rig: Rig, *names: str) -> None:
+    """Kubelets have stopped the pods, and the claim controller has released what only they used."""
+    for name in names:
+        rig.server.delete_pod(PodKey("default", name))
+    rig.server.collect_garbage()
+    rig.settle()
+
+
+def devices_of(rig: Rig, name: str) -> list[str]:
+    allocation = rig.server.claims[ClaimKey("default", f"of-{name}")].allocation
+    return [one.device for one in allocation.device_ids()] if allocation is not None else []
+
+
+def sharing(*priorities: int) -> World:
+    """Pods that use one claim together."""
+    world = World(plain=1, claims={"c": (result(PLAIN, "plain-0"),)}, wanted=[plain_request()])
+    world.pods = {f"v{index}": (priority, 1, ("c",)) for index, priority in enumerate(priorities)}
+    return world
+
+
+HALVES = ((PARTS, "half-0"), (PARTS, "half-1"))
+SHARES = World(
+    plain=1,
+    claims={f"c{index}": (result(SHARED, "shared-0", 2, f"share-{index}"),) for index in range(2)},
+    pods={f"v{index}": (index, 1, (f"c{index}",)) for index in range(2)},
+    wanted=[plain_request()],
+)
+CPU_BESIDE = World(
+    plain=1,
+    claims={"c": (result(PLAIN, "plain-0"),)},
+    pods={"device": (0, 1, ("c",)), "cpu": (0, 5, ()), "small": (0, 1, ())},
+    wanted=[plain_request()],
+)
+
+
+@pytest.mark.parametrize(
+    ("world", "request_", "cpu", "victims", "devices"),
+    [
+        pytest.param(busy((PLAIN, "plain-0"), (PLAIN, "plain-1")), plain_request(), "1", ["v1"], ["plain-1"], id="one"),
+        pytest.param(
+            busy((PLAIN, "plain-0"), (PLAIN, "plain-1")),
+            plain_request(2),
+            "1",
+            ["v0", "v1"],
+            ["plain-0", "plain-1"],
+            id="several",
+        ),
+        pytest.param(sharing(0, 1), plain_request(), "1", ["v0", "v1"], ["plain-0"], id="both-users-of-a-claim"),
+        pytest.param(sharing(0, 20), plain_request(), "1", [], [], id="a-claim-with-a-user-of-higher-priority"),
+        pytest.param(busy(*HALVES), part_request("whole"), "1", ["v0", "v1"], ["whole-0"], id="a-device-in-two-parts"),
+        pytest.param(SHARES, memory_request(2), "1", ["v0"], ["shared-0"], id="a-share"),
+        pytest.param(SHARES, memory_request(3), "1", ["v0", "v1"], ["shared-0"], id="two-shares"),
+        pytest.param(CPU_BESIDE, plain_request(), "1", ["device"], ["plain-0"], id="devices-alone"),
+        pytest.param(CPU_BESIDE, plain_request(), "6", ["cpu", "device"], ["plain-0"], id="devices-and-cpu"),
+        pytest.param(busy((PLAIN, "plain-0"), plain=1), plain_request(2), "1", [], [], id="more-than-there-are"),
+        pytest.param(
+            busy((PLAIN, "plain-0"), plain=1, priority=10), plain_request(), "1", [], [], id="as-important-pods-stay"
+        ),
+    ],
+)
+def test_who_goes_and_what_is_given(world: World, request_, cpu: str, victims: list[str], devices: list[str]) -> None:
+    rig = world.rig()
+    arrive(rig, "high", request_, cpu=cpu)
+    assert removed(rig) == victims
+    assert rig.node_of("high") is None
+    end(rig, *victims)
+    assert (rig.node_of("high"), devices_of(rig, "high")) == ((NODE, devices) if victims else (None, []))
+    rig.wait(60_000)
+    assert removed(rig) == victims
+    assert not rig.machine.store.nominations.preempting
+
+
+def test_two_preemptors_share_the_devices_of_one_victim() -> None:
+    world = World(plain=2, wanted=[plain_request()], pods={"v0": (0, 1, ("c",)), "v1": (5, 1, ())})
+    world.claims = {"c": (result(PLAIN, "plain-0"), result(PLAIN, "plain-1"))}
+    rig = world.rig()
+    arrive(rig, "one", plain_request())
+    arrive(rig, "two", plain_request())
+    assert removed(rig) == ["v0"]
+    assert len(rig.machine.store.nominations.preempting) == 2
+    end(rig, "v0")
+    assert {rig.node_of("one"), rig.node_of("two")} == {NODE}
+    assert sorted([*devices_of(rig, "one"), *devices_of(rig, "two")]) == ["plain-0", "plain-1"]
+
+
+@pytest.mark.parametrize(("priority", "gets"), [(5, "high"), (10, "high"), (20, "thief")])
+def test_a_thief_that_comes_meanwhile(priority: int, gets: str) -> None:
+    rig = busy((PLAIN, "plain-0"), plain=1).rig()
+    arrive(rig, "high", plain_request())
+    # The pod is gone, and its device not free yet; then it is.
+    arrive(rig, "thief", plain_request(), priority=priority)
+    end(rig, "v0")
+    rig.wait(30_000)
+    names = [name for name in ("high", "thief") if rig.node_of(name)]
+    assert (names, devices_of(rig, gets)) == ([gets], ["plain-0"])
+    assert removed(rig) == ["v0"]
+
+
+def test_while_devices_are_not_released_nobody_else_goes() -> None:
+    rig = busy((PLAIN, "plain-0"), (PLAIN, "plain-1")).rig()
+    arrive(rig, "high", plain_request())
+    rig.server.delete_pod(PodKey("default", "v1"))  # its driver is down: the claim stays allocated
+    rig.settle()
+    rig.wait(600_000)
+    assert removed(rig) == ["v1"]
+    assert "high" in {rig.machine.store.pods[uid].metadata.name for uid in rig.machine.store.nominations.preempting}
+
+
+def test_off_nobody_goes_for_devices() -> None:
+    names = [plugin.name for plugin in default_plugins()]
+    plugins = build_plugins(names, args={"DynamicResources": {"preempts_for_devices": False}})
+    rig = busy((PLAIN, "plain-0"), plain=1).rig(plugins=plugins)
+    arrive(rig, "high", plain_request())
+    rig.wait(60_000)
+    assert removed(rig) == []
+
+
+@pytest.mark.parametrize(("count", "victims"), [(1, ["v1"]), (2, ["v0", "v1"])])
+def test_a_budget_is_violated_only_where_nothing_else_helps(count: int, victims: list[str]) -> None:
+    """v0 is the less important of the two, and none of its kind may be disrupted."""
+    world = busy((PLAIN, "plain-0"), (PLAIN, "plain-1"))
+    world.pods["v1"] = (5, 1, ("c1",))
+    rig = world.rig()
+    rig.server.put_pod(
+        builders.pod("v0", node="n", claims=("c0",), requests={"cpu": "1"}, phase="Running", labels={"app": "web"})
+    )
+    rig.tell(DisruptionBudgetObserved(builders.budget(), builders.next_revision()))
+    rig.watch()
+    arrive(rig, "high", plain_request(count))
+    assert removed(rig) == victims
