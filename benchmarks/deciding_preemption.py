@@ -3,7 +3,8 @@
 Every node is full with pods; then come more important ones, all of one Deployment. Measures the CPU time spent inside
 `Machine.handle`, in all and for the longest input, until each has the place of its victims, or is known to find none.
 
-    python -m benchmarks.deciding_preemption [--nodes 500,5000] [--pods 1000] [--victims 2] [--hopeless] [--forgetful]
+    python -m benchmarks.deciding_preemption [--nodes 500,5000] [--pods 1000] [--victims 2] [--devices] [--hopeless]
+        [--forgetful]
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ import time
 
 import msgspec
 
-from allocator import Features
+from allocator import Allocation, Features
 from scheduler.core.dry_run_memory import DryRunMemories
 from scheduler.core.inputs import Input, RelistFinished, TimerFired
 from scheduler.core.machine import KINDS, Machine
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import DeletePod, RecordEvent
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodKey
+from scheduler.model.objects import Pod
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.sim.api_server import FakeApiServer
@@ -95,34 +98,56 @@ class Cluster:
         for key in stopping:
             self.server.delete_pod(key)
             self.victims += 1
+        self.server.collect_garbage()
         self.watch()
 
 
-def fill(cluster: Cluster, nodes: int, victims: int, priority: int) -> None:
-    """Nodes, and pods that leave no room on them."""
-    share = f"{CPU * 1000 // victims}m"
+def fill(cluster: Cluster, nodes: int, victims: int, priority: int, *, devices: bool) -> None:
+    """Nodes, and pods that leave no room on them: of their cpu, or of their devices, of which each pod has one."""
+    share = "1m" if devices else f"{CPU * 1000 // victims}m"
+    cluster.server.put_class(builders.device_class())
     for kind in sorted(KINDS):
         cluster.feed(RelistFinished(kind))
     for index in range(nodes):
         name = f"node-{index:05}"
         cluster.server.put_node(builders.node(name, allocatable={"cpu": str(CPU), "memory": "64Gi", "pods": "110"}))
+        if devices:
+            cluster.server.put_slice(builders.resource_slice(f"{name}-gpus", node=name, devices=victims))
         for number in range(victims):
             requests = {"cpu": share}
             pod = builders.pod(
-                f"low-{index}-{number}", node=name, requests=requests, priority=priority, phase="Running"
+                f"low-{index}-{number}",
+                node=name,
+                requests=requests,
+                priority=priority,
+                phase="Running",
+                claims=(f"low-{index}-{number}",) if devices else (),
             )
+            if devices:
+                cluster.server.put_claim(_claim_of(pod, builders.allocation(f"gpu-{number}", pool=name)))
             started = msgspec.structs.replace(pod.status, start_time="2026-01-01T00:00:00Z")
             cluster.server.put_pod(msgspec.structs.replace(pod, status=started))
     cluster.watch()
     cluster.rest()
 
 
+def _claim_of(pod: Pod, allocation: Allocation | None = None) -> ResourceClaim:
+    """The pod's claim for a device; with an allocation it is reserved for the pod."""
+    return builders.claim(
+        pod.metadata.name, owner_pod=pod, allocation=allocation, reserved_for=(pod,) if allocation else ()
+    )
+
+
 def measure(nodes: int, args: argparse.Namespace) -> dict[str, object]:
     cluster = Cluster()
-    fill(cluster, nodes, args.victims, HIGH if args.hopeless else 0)
-    requests = {"cpu": f"{CPU * 1000 // args.victims}m"}
+    fill(cluster, nodes, args.victims, HIGH if args.hopeless else 0, devices=args.devices)
+    requests = {"cpu": "1m" if args.devices else f"{CPU * 1000 // args.victims}m"}
     for index in range(args.pods):
-        cluster.server.put_pod(builders.pod(f"high-{index}", requests=requests, priority=HIGH))
+        name = f"high-{index}"
+        pod = builders.pod(name, requests=requests, priority=HIGH, claims=(name,) if args.devices else ())
+        pod = cluster.server.put_pod(pod)
+        if args.devices:
+            cluster.server.put_claim(_claim_of(pod))
     cluster.spent_s = cluster.longest_s = 0.0
     cluster.handled = 0
     gc.collect()
@@ -152,6 +177,7 @@ def main() -> None:
     parser.add_argument("--nodes", default="500")
     parser.add_argument("--pods", type=int, default=1_000)
     parser.add_argument("--victims", type=int, default=2, help="Pods that fill a node.")
+    parser.add_argument("--devices", action="store_true", help="They have the devices, not the cpu.")
     parser.add_argument("--hopeless", action="store_true", help="Those pods are as important.")
     parser.add_argument("--forgetful", action="store_true", help="Pods share nothing of what dry runs found.")
     args = parser.parse_args()

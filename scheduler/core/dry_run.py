@@ -90,7 +90,7 @@ class DryRuns:
         return info is not None and self._runner.may_help(self._cycle, info, status, self._ground.view)
 
     def remember(self, node: NodeName, tried: NodeTried) -> None:
-        self._memory.put(node, tried)
+        self._memory.put(node, tried, is_alone=not self._ground.kept.everywhere(self._cycle))
 
     def recall(self, node: NodeName) -> NodeTried | None:
         return self._memory.get(node)

@@ -5,8 +5,9 @@ Rules of this module
      too, while no pod or label anywhere has.
   2. A pod that goes on where it was interrupted keeps what it found of nodes that have not changed: in a busy cluster
      it would never come to an end. What it decides for is looked at once more (`is_current`).
-  3. Pods share what is found where all that it depends on is their shape and priority: not beside nominated pods, and
-     not where a pod has claims, as what it would be given is for its own.
+  3. Pods share what is found where all that it depends on is their shape and priority: not beside nominated pods, nor
+     beside devices that are kept on every node. Where they have claims, they share what is found when it is finished,
+     and look once more at what they decide for: what they would be given is for claims of their own.
   4. That no node helps holds for all of them until anything at all changes: it is said again without a look at nodes.
   5. Bounded: what was used longest ago is forgotten.
 
@@ -77,7 +78,7 @@ class DryRunMemories:
     def of(self, runner: Runner, pod: Pod, plan: Plan | None) -> DryRunMemory:
         """The memory for a pod whose cycle has this plan."""
         key: Hashable = pod.uid
-        if plan is not None and plan.shape is not None and not self._store.claims_of(pod.uid):
+        if plan is not None and plan.shape is not None:
             key = runner.profile.scheduler_name, plan.shape, pod.priority
         reads_others = plan is None or bool(plan.fact_filters)
         moment = _Moment(
@@ -116,6 +117,7 @@ class DryRunMemory:
         self._pod: Final = pod
         self._moment: Final = moment
         self._goes_on: Final = goes_on
+        self._has_claims: Final = bool(store.claims_of(pod))
         # A pod that is nominated does not make room for itself, so others may find less than it.
         self._shares_hopeless: Final = is_shared and not store.nominations.concerns(pod)
 
@@ -132,8 +134,9 @@ class DryRunMemory:
     def _now(self) -> tuple[int, _Moment]:
         return self._store.changes.position, self._moment
 
-    def put(self, node: NodeName, tried: NodeTried) -> None:
-        is_shared = not self._store.nominations.at(node)
+    def put(self, node: NodeName, tried: NodeTried, *, is_alone: bool) -> None:
+        """`is_alone`: nothing is kept for others beside what they are nominated for."""
+        is_shared = is_alone and not self._store.nominations.at(node)
         generation = self._store.node_infos[node].generation
         self._found[node] = _Found(generation, self._moment, self._pod, is_shared, tried)
 
@@ -142,6 +145,8 @@ class DryRunMemory:
         if found is None:
             return None
         is_own = found.by == self._pod
+        if self._has_claims and not is_own and found.tried.outcome is None:
+            return None
         if found.generation == self._store.node_infos[node].generation and (
             (self._goes_on and is_own) or ((is_own or found.is_shared) and found.moment == self._moment)
         ):
@@ -153,6 +158,6 @@ class DryRunMemory:
         return {name: found.tried for name, found in self._found.items()}
 
     def is_current(self, node: NodeName) -> bool:
-        """Whether nothing at all has changed since that was found."""
+        """Whether nothing at all has changed since that was found, and all of it is for this pod."""
         found = self._found.get(node)
-        return found is not None and found.moment == self._moment
+        return found is not None and found.moment == self._moment and (found.by == self._pod or not self._has_claims)
