@@ -5,7 +5,7 @@ Cost: O(distinct facts) a cycle, however many nodes there are.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, ItemsView, Iterator, Mapping
 from typing import Final
 
 from scheduler.core.shape_record import Group, ShapeRecord
@@ -91,6 +91,20 @@ class NodeVerdicts(Mapping[NodeName, Status]):
         for group in self._record.groups.values():
             yield from group.names()
 
+    def items(self) -> ItemsView[NodeName, Status]:
+        return _NodesAndVerdicts(self)
+
+    def each(self) -> Iterator[tuple[NodeName, Status]]:
+        """All nodes and verdicts, without a look-up for each."""
+        yield from self._record.rejected.statuses.items()
+        for facts, group in self._record.groups.items():
+            status = self._verdicts.of(facts)
+            if status is SUCCESS:
+                yield from group.rejected.statuses.items()
+            else:
+                for name in group.names():
+                    yield name, status
+
     def __getitem__(self, name: NodeName) -> Status:
         status = self._record.rejected.statuses.get(name)
         if status is not None:
@@ -128,3 +142,14 @@ class NodeVerdicts(Mapping[NodeName, Status]):
 
     def _judged_by_nodes(self) -> Iterator[Group]:
         return (group for facts, group in self._record.groups.items() if self._verdicts.of(facts) is SUCCESS)
+
+
+class _NodesAndVerdicts(ItemsView[NodeName, Status]):
+    """Pairs in the order of the mapping's keys."""
+
+    def __init__(self, verdicts: NodeVerdicts) -> None:
+        super().__init__(verdicts)
+        self._verdicts: Final = verdicts
+
+    def __iter__(self) -> Iterator[tuple[NodeName, Status]]:
+        return self._verdicts.each()

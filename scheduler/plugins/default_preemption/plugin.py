@@ -23,7 +23,7 @@ from scheduler.framework.api import Action, ClusterEvent, Hint, PostFilterResult
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fit_error import count_reasons, fit_error
-from scheduler.framework.preemption import DryRun, Preemption
+from scheduler.framework.preemption import DryRun, NodeTried, Preemption
 from scheduler.framework.status import SUCCESS, UNFINISHED, Code, Status
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.model.keys import NodeName
@@ -81,7 +81,7 @@ class DefaultPreemption:
         tried: dict[NodeName, Status] = {}
         names = dry_run.candidates()
         for name in names:
-            outcome = self._ask(pod, name, verdicts[name], view, dry_run)
+            outcome = self._ask(pod, name, verdicts, view, dry_run)
             if outcome is None:
                 return PostFilterResult(UNFINISHED)
             if isinstance(outcome, Status):
@@ -144,23 +144,24 @@ class DefaultPreemption:
         return min(wanted, count)
 
     def _ask(
-        self, pod: Pod, name: NodeName, verdict: Status, view: ClusterView, dry_run: DryRun
+        self, pod: Pod, name: NodeName, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun
     ) -> Preemption | Status | None:
         """What preempting on a node would take, or why it does not help; None when steps are used up."""
         tried = dry_run.recall(name)
         if tried is None:
-            info = view.node_infos[name]
-            potential = [one for one in info.pods.values() if self._may_preempt(pod, one)]
-            if not potential:
-                tried = Hopeless(NO_VICTIMS if verdict.code is Code.UNSCHEDULABLE else NOT_HELPFUL)
-            elif dry_run.may_help(name, verdict):
-                tried = Reprieve(name, potential, view)
-            else:
-                tried = Hopeless(NOT_HELPFUL)
+            tried = self._begin(pod, name, verdicts[name], view, dry_run)
             dry_run.remember(name, tried)
         if isinstance(tried, Reprieve) and tried.outcome is None:
             tried.go_on(dry_run)
         return tried.outcome
+
+    def _begin(self, pod: Pod, name: NodeName, verdict: Status, view: ClusterView, dry_run: DryRun) -> NodeTried:
+        potential = [one for one in view.node_infos[name].pods.values() if self._may_preempt(pod, one)]
+        if not potential:
+            return Hopeless(NO_VICTIMS if verdict.code is Code.UNSCHEDULABLE else NOT_HELPFUL)
+        if not dry_run.may_help(name, verdict):
+            return Hopeless(NOT_HELPFUL)
+        return Reprieve(name, potential, view)
 
     def _may_preempt(self, pod: Pod, other: Pod) -> bool:
         if other.priority >= pod.priority:
