@@ -35,6 +35,9 @@ _MORE_PATHS: Final[Mapping[str, str]] = {
     "CSIStorageCapacity": "/apis/storage.k8s.io/v1/csistoragecapacities",
     "VolumeAttachment": "/apis/storage.k8s.io/v1/volumeattachments",
     "Service": "/api/v1/services",
+    "ReplicationController": "/api/v1/replicationcontrollers",
+    "ReplicaSet": "/apis/apps/v1/replicasets",
+    "StatefulSet": "/apis/apps/v1/statefulsets",
     "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
     "Pod": "/api/v1/pods",
 }
@@ -51,7 +54,7 @@ def read_cluster(
     """The objects lint compares with, and the API server's feature gates, empty where it does not show them.
 
     Args:
-        is_whole: All that the scheduler looks at: pods, namespaces, priority classes, volumes and services as well.
+        is_whole: All that the scheduler looks at: pods, namespaces, volumes, what selects or owns pods, ….
 
     Raises:
         ClusterReadError: No connection, or a list was refused.

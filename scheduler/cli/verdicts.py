@@ -1,6 +1,6 @@
 """`dra-scheduler verdicts`: what every plugin says about a pod on every node.
 
-Not here: the answers (`scheduler.offline`), reading files (`manifests`).
+Not here: the answers (`scheduler.offline`), reading files (`manifests`), tables of the answer (`verdict_tables`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import click
 
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import cluster_options, output_option
-from scheduler.cli.tables import print_document, print_table
+from scheduler.cli.tables import print_document
 
 if TYPE_CHECKING:
+    from scheduler.config import Config
     from scheduler.offline import Given
-    from scheduler.offline.every_node import Answer
 
 _ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
 
@@ -36,6 +36,12 @@ _ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
 )
 @click.option("--pod", help="The pod to ask about, NAME or NAMESPACE/NAME.")
 @cluster_options("Read this cluster's objects too.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The scheduler's configuration file; without it everything is as by default.",
+)
 @output_option("table", "json", "yaml")
 @size_option
 @click.pass_context
@@ -47,12 +53,14 @@ def verdicts(
     pod: str | None,
     kubeconfig: str | None,
     context: str | None,
+    config_path: Path | None,
     output: str,
 ) -> None:
     """Print what each plugin says about a pod on each node, and the scores of the nodes that fit.
 
     The files should hold all that the scheduler looks at: Nodes, pods that run, volumes and claims, and the pod.
-    Nothing is decided or written: a pod that runs is asked about as if it waited.
+    Nothing is decided or written: a pod that runs is asked about as if it waited. Where no node fits, it is said for
+    each which pods of a lower priority would have to go, or why that does not help.
 
     \b
     dra-scheduler verdicts -f manifests/ --pod team/web-0
@@ -65,7 +73,7 @@ def verdicts(
     Exit codes: 0 a node fits, 1 none does or an object is broken, 2 wrong use.
     """
     if jsonl:
-        if files or pod or kubeconfig:
+        if files or pod or kubeconfig or config_path:
             raise click.UsageError("--jsonl reads standard input; leave the other options out")
         _answer_lines()
         return
@@ -75,7 +83,7 @@ def verdicts(
         raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
     if context and kubeconfig is None:
         raise click.UsageError("--context needs --kubeconfig")
-    ctx.exit(_ask(_read(files, kubeconfig, context), pod, output))
+    ctx.exit(_ask(_read(files, kubeconfig, context), pod, _configured(config_path), output))
 
 
 def _answer_lines() -> None:
@@ -119,6 +127,20 @@ def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> 
     return given
 
 
+def _configured(path: Path | None) -> Config:
+    from scheduler.config import Config, ConfigError, read_config
+
+    if path is None:
+        return Config()
+    try:
+        found = read_config(path)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+    for line in found.words:
+        click.echo(f"note: {line}", err=True)
+    return found.config
+
+
 def _in_folders(paths: Sequence[str]) -> Iterator[str]:
     """Files, and those of folders in the order of their names; folders inside are left alone, as kubectl does."""
     for path in paths:
@@ -131,12 +153,12 @@ def _in_folders(paths: Sequence[str]) -> Iterator[str]:
         yield from found
 
 
-def _ask(given: Sequence[Given], pod: str, output: str) -> int:
+def _ask(given: Sequence[Given], pod: str, config: Config, output: str) -> int:
     """Print the answer; the exit code."""
-    from allocator import Features
+    from scheduler.cli.verdict_tables import print_answer
     from scheduler.offline import OfflineCluster
     from scheduler.offline.cases import as_json
-    from scheduler.offline.one_pod import ask_every_node
+    from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
 
     cluster = OfflineCluster(time.time_ns() // 1_000_000)
     loaded = cluster.load(given)
@@ -145,7 +167,10 @@ def _ask(given: Sequence[Given], pod: str, output: str) -> int:
         refused = [f"; {problem}" for problem in loaded.problems if problem.pod and pod in _names(*problem.pod)]
         known = sorted(f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in cluster.pods())
         raise click.ClickException(f"no pod is named {pod}{''.join(refused)}; known: {', '.join(known) or 'none'}")
-    asked = ask_every_node(cluster, obj, features=Features())
+    try:
+        asked = ask_every_node(cluster, obj, config)
+    except UnknownProfileError as error:
+        raise click.ClickException(str(error)) from error
     for problem in (*map(str, loaded.problems), *asked.broken):
         click.echo(f"warning: {problem}", err=True)
     for note in loaded.notes:
@@ -156,7 +181,7 @@ def _ask(given: Sequence[Given], pod: str, output: str) -> int:
     if answer is None:
         return 1
     if output == "table":
-        _print_table(answer)
+        print_answer(answer)
     else:
         print_document({"name": pod, **as_json(answer)}, output)
     return 0 if answer.choices and not loaded.problems and not asked.broken else 1
@@ -171,21 +196,3 @@ def _find(pods: Sequence[Mapping[str, Any]], wanted: str) -> Mapping[str, Any] |
     if len(found) > 1:
         raise click.ClickException(f"several pods are named {wanted}; say NAMESPACE/{wanted}")
     return found[0] if found else None
-
-
-def _print_table(answer: Answer) -> None:
-    """Nodes that fit, the best first, then the others by name; then the message."""
-    totals, choices = answer.totals, answer.choices
-    rows = []
-    for name in sorted(answer.nodes, key=lambda name: (name not in choices, -totals.get(name, -1), name)):
-        status = answer.nodes[name]
-        if status.is_success:
-            scores = ", ".join(f"{plugin} {score}" for plugin, score in sorted(answer.scores.get(name, {}).items()))
-            word = "best" if name in choices else "fits"
-            rows.append((name, word, "", str(totals.get(name, "")), scores))
-        else:
-            rows.append((name, status.code.value, status.plugin, "", status.message))
-    if rows:
-        print_table(("NODE", "VERDICT", "PLUGIN", "SCORE", "WHY"), rows)
-    if answer.message:
-        click.echo(answer.message)

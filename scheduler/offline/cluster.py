@@ -35,6 +35,7 @@ from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.store import Change, ObjectStore, Stored
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
 from scheduler.model.pod_claims import generate_name, owning_pod
+from scheduler.model.pod_selectors import SELECTOR_KINDS, SERVICE
 
 Obj = Mapping[str, Any]
 
@@ -46,6 +47,7 @@ _FIRST: Final = (
 )
 _NOT_RUN: Final = ("CronJob", "ReplicationController")
 _WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
+_SELECTING_OWNERS: Final = frozenset(SELECTOR_KINDS) - {SERVICE}
 _MANAGER: Final = WriteOptions(manager="kube-controller-manager")
 _WINDOW: Final = 1
 """Nobody watches: the listener hears of every change."""
@@ -81,6 +83,7 @@ class Loaded:
         notes: What is worth knowing: kinds that play no role, namespaces nobody described.
         claim_problems: By the pod's uid: why a claim could not be made from its template.
         pod_groups: PodGroups as given; the embedded server serves none.
+        owners: What owns the pods of a dump, for its selector alone: a controller would make its pods once more.
         written_pods: Namespace and name of pods that came as manifests.
     """
 
@@ -88,6 +91,7 @@ class Loaded:
     notes: list[str] = field(default_factory=list)
     claim_problems: dict[str, str] = field(default_factory=dict)
     pod_groups: list[Obj] = field(default_factory=list)
+    owners: list[Obj] = field(default_factory=list)
     written_pods: set[tuple[str, str]] = field(default_factory=set)
 
 
@@ -153,7 +157,9 @@ class OfflineCluster:
             return
         namespace = str(_metadata(obj).get("namespace") or "default")
         if is_from_a_server(obj):
-            if is_restored(obj):
+            if kind_name in _SELECTING_OWNERS:
+                self.loaded.owners.append(obj)
+            elif is_restored(obj):
                 check_fields(kind_of(self.api, obj), obj, allows_unknown=True)
                 kind, _ = restore_object(self.api, _undecided(obj))
                 if kind.is_namespaced:

@@ -51,6 +51,8 @@ class Answer:
         post_filter: What PostFilter adds to it.
         helped: What PostFilter found; None where it was not asked.
         tried: What preempting would take, or why it does not help, on nodes that preemption looked at.
+        refused: The nodes that PostFilter was told of: all.
+        candidates: Those of them that could fit if pods were gone, as far as their verdicts tell.
     """
 
     pre_enqueue: Status | None = None
@@ -63,6 +65,8 @@ class Answer:
     post_filter: str = ""
     helped: PostFilterResult | None = None
     tried: dict[NodeName, Preemption | Status | None] = field(default_factory=dict)
+    refused: frozenset[NodeName] = frozenset()
+    candidates: frozenset[NodeName] = frozenset()
 
     @property
     def message(self) -> str:
@@ -122,6 +126,7 @@ class EveryNode:
         dry_run = DryRuns(ground, runner, cycle, verdicts=verdicts, memory=memory)
         helped = answer.helped = runner.post_filter(cycle, verdicts, self.view, dry_run)
         answer.tried = {name: one.outcome for name, one in memory.all().items()}
+        answer.refused, answer.candidates = frozenset(verdicts), frozenset(dry_run.candidates())
         if not helped.status.is_success:
             answer.post_filter = helped.status.message
 

@@ -6,12 +6,12 @@ Not here: the objects (`cluster`), what the machine makes of them (`verdicts`, `
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from scheduler.embedded.server.store import Stored
 from scheduler.kube.codec import Codec
 from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
-from scheduler.offline.cluster import OfflineCluster
+from scheduler.offline.cluster import Obj, OfflineCluster
 
 
 def watched_kinds(cluster: OfflineCluster, codec: Codec) -> dict[str, WatchedKind]:
@@ -28,16 +28,24 @@ def observe_all(
     Args:
         left_out: Uids of pods that are not observed.
     """
+    for kind in codec.kinds:
+        owners = [one for one in cluster.loaded.owners if one.get("kind") == kind.name]
+        yield from _unstored(kind, owners)
     for kind_id, kind in watched_kinds(cluster, codec).items():
         listed: list[Stored] = cluster.stored_pods() if kind is codec.pods else list(cluster.api.store.listed(kind_id))
         for stored in listed:
             if stored.uid not in left_out:
                 yield kind, kind.decode_object(stored.body)
-    for index, group in enumerate(cluster.loaded.pod_groups):
-        metadata = {**(group.get("metadata") or {}), "resourceVersion": str(index + 1)}
-        metadata.setdefault("uid", f"pod-group-{index}")
+    yield from _unstored(codec.pod_groups, cluster.loaded.pod_groups)
+
+
+def _unstored(kind: WatchedKind, objects: Iterable[Obj]) -> Iterator[tuple[WatchedKind, Seen | Broken]]:
+    """Objects as they were given, which the cluster does not hold."""
+    for index, obj in enumerate(objects):
+        metadata = {**(obj.get("metadata") or {}), "resourceVersion": str(index + 1)}
+        metadata.setdefault("uid", f"{kind.name}-{index}")
         metadata.setdefault("namespace", "default")
-        yield codec.pod_groups, codec.pod_groups.decode_object(json.dumps({**group, "metadata": metadata}).encode())
+        yield kind, kind.decode_object(json.dumps({**obj, "metadata": metadata}).encode())
 
 
 def unreadable(kind: WatchedKind, broken: Broken) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from allocator import Features
+from scheduler.config.profiles import ProfileConfig
+from scheduler.config.settings import Config
 from scheduler.core.inputs import PodObserved
 from scheduler.core.machine import KINDS, Machine
 from scheduler.framework.api import Profile
@@ -19,7 +20,6 @@ from scheduler.kube.watched_kind import Broken
 from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.offline.every_node import Answer, EveryNode
 from scheduler.offline.observing import observe_all, unreadable
-from scheduler.plugins import default_plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,28 @@ class Asked:
     broken: tuple[str, ...]
 
 
-def ask_every_node(cluster: OfflineCluster, pod: Obj, *, features: Features) -> Asked:
+class UnknownProfileError(ValueError):
+    """The pod asks for a scheduler that is none of several profiles."""
+
+
+def ask_every_node(cluster: OfflineCluster, pod: Obj, config: Config) -> Asked:
     """Ask every node about a pod of the cluster; one that runs takes no room, and may go elsewhere.
+
+    Args:
+        config: The profile that the pod names answers; a profile that is the only one answers for any name.
 
     Returns:
         No answer where the pod itself cannot be read.
+
+    Raises:
+        UnknownProfileError: No profile answers for the pod.
     """
     name, uid = str(pod["spec"].get("schedulerName") or ""), str(pod["metadata"]["uid"])
     is_placed = bool(pod["spec"].get("nodeName"))
     # Its queue holds pods of this name; a profile without plugins keeps none of them out.
-    machine = Machine([Profile(name)], features=features, new_uid=lambda: "")
-    codec, broken = Codec(reads=KINDS), []
+    machine = Machine([Profile(name)], features=config.features(), new_uid=lambda: "")
+    profile = _profile_of(name, config)
+    codec, broken = Codec(config.slice_selector, reads=KINDS), []
     for kind, seen in observe_all(cluster, codec, {uid} if is_placed else ()):
         if isinstance(seen, Broken):
             broken.append(unreadable(kind, seen))
@@ -50,5 +61,15 @@ def ask_every_node(cluster: OfflineCluster, pod: Obj, *, features: Features) -> 
     decoded = codec.pods.decode_object(orjson.dumps({**pod, "spec": spec}))
     if isinstance(decoded, Broken) or not isinstance(decoded.input, PodObserved):
         return Asked(None, tuple(broken))
-    runner = Runner(Profile(name, default_plugins()))
+    runner = Runner(profile.profile(nodes=config.node_selector, slices=config.slice_selector))
     return Asked(EveryNode(machine, cluster.now_ms).answer(runner, decoded.input.pod), tuple(broken))
+
+
+def _profile_of(name: str, config: Config) -> ProfileConfig:
+    """Raises UnknownProfileError."""
+    by_name = {profile.scheduler_name: profile for profile in config.profiles}
+    if name not in by_name and len(by_name) > 1:
+        raise UnknownProfileError(
+            f"the pod's schedulerName is {name or 'not set'}; the file's profiles are {', '.join(by_name)}"
+        )
+    return by_name.get(name, config.profiles[0])

@@ -1,0 +1,74 @@
+"""An answer about a pod and all nodes, as tables for people.
+
+Not here: the answer (`scheduler.offline.every_node`), its form for programs (`scheduler.offline.cases`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.cli.tables import print_table
+from scheduler.framework.preemption import Preemption
+from scheduler.framework.status import Status
+
+if TYPE_CHECKING:
+    from scheduler.offline.every_node import Answer
+
+
+def print_answer(answer: Answer) -> None:
+    """The verdicts, then the message, then what preemption would do."""
+    rows = _verdict_rows(answer)
+    if rows:
+        print_table(("NODE", "VERDICT", "PLUGIN", "SCORE", "WHY"), rows)
+    if answer.message:
+        click.echo(answer.message)
+    if answer.tried:
+        click.echo()
+        print_table(("NODE", "PREEMPTION", "WHY, OR WHO WOULD BE REMOVED"), _preemption_rows(answer))
+
+
+def _verdict_rows(answer: Answer) -> list[Sequence[str]]:
+    """Nodes that fit, the best first, then the others by name."""
+    totals, choices = answer.totals, answer.choices
+    rows: list[Sequence[str]] = []
+    for name in sorted(answer.nodes, key=lambda name: (name not in choices, -totals.get(name, -1), name)):
+        status = answer.nodes[name]
+        if status.is_success:
+            scores = ", ".join(f"{plugin} {score}" for plugin, score in sorted(answer.scores.get(name, {}).items()))
+            word = "best" if name in choices else "fits"
+            rows.append((name, word, "", str(totals.get(name, "")), scores))
+        else:
+            rows.append((name, status.code.value, status.plugin, "", status.message))
+    return rows
+
+
+def _preemption_rows(answer: Answer) -> list[Sequence[str]]:
+    """The node that is chosen, then those that would do, then the others; each by name."""
+    chosen = answer.helped.preemption if answer.helped is not None else None
+    rows: tuple[list[Sequence[str]], ...] = ([], [], [])
+    for name in sorted(answer.refused):
+        tried = answer.tried.get(name)
+        if chosen is not None and name == chosen.node:
+            rows[0].append((name, "chosen", _cost(chosen)))
+        elif isinstance(tried, Preemption):
+            rows[1].append((name, "possible", _cost(tried)))
+        elif isinstance(tried, Status):
+            rows[2].append((name, "no", tried.message))
+        elif name in answer.candidates:
+            rows[2].append((name, "not tried", "enough other nodes are possible"))
+        else:
+            rows[2].append((name, "no", "Preemption is not helpful for scheduling"))
+    return [row for part in rows for row in part]
+
+
+def _cost(preemption: Preemption) -> str:
+    parts = [", ".join(f"{pod.key} (priority {pod.priority})" for pod in preemption.victims)]
+    if preemption.violations:
+        parts.append(f"PodDisruptionBudgets do not allow {preemption.violations} of them")
+    devices = [str(device) for held in preemption.released for device in held.allocation.device_ids()]
+    if devices:
+        parts.append(f"releases {', '.join(devices)}")
+    return "; ".join(parts)
