@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.nominations import Nominations
+from scheduler.framework.preemption import Preemption
 from scheduler.model.keys import PodKey
 from scheduler.plugins import default_plugins
 from tests import builders
@@ -133,3 +134,15 @@ def test_a_pod_that_looks_at_many_nominated_nodes_in_several_turns_comes_to_an_e
     rig.settle()
     assert "4 Insufficient cpu" in rig.condition_of("second")[1]
     assert rig.machine.queue.counts()["unschedulable"] == 1
+
+
+def test_what_is_kept_for_a_pod_that_was_nominated_before_is_passed_on():
+    """Or others would go on with what they found of the node, and be given the same devices."""
+    nominations = Nominations()
+    pod = builders.pod("p", nominated="a")
+    assert list(nominations.set(pod.uid, pod, "a")) == ["a"]
+    nominations.preempting[pod.uid] = Preemption("a", (builders.pod("victim"),))
+    assert list(nominations.set(pod.uid, pod, "a")) == ["a"]
+    assert list(nominations.set(pod.uid, pod, "a")) == []
+    del nominations.preempting[pod.uid]
+    assert list(nominations.set(pod.uid, pod, "a")) == ["a"]
