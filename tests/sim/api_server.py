@@ -19,6 +19,8 @@ from scheduler.core.inputs import (
     ClaimDeleted,
     ClaimObserved,
     ClassObserved,
+    DisruptionBudgetDeleted,
+    DisruptionBudgetObserved,
     Input,
     NodeDeleted,
     NodeObserved,
@@ -57,6 +59,7 @@ from scheduler.framework.decisions import (
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
+from scheduler.model.disruption_budget import DisruptionBudget
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodKey
 from scheduler.model.objects import (
     DISRUPTION_TARGET,
@@ -86,6 +89,7 @@ class FakeApiServer:
         self.classes: dict[str, tuple[DeviceClass, int]] = {}
         self.taint_rules: dict[str, tuple[DeviceTaintRule, int]] = {}
         self.storage: dict[tuple[str, ObjectKey], AnyStorageObject] = {}
+        self.budgets: dict[str, tuple[DisruptionBudget, int]] = {}
         self.log: list[Input] = []
         self.keeps_node_allocatable = True  # the feature gate DRANodeAllocatableResources
         self.bindings: list[tuple[str, NodeName]] = []  # pod uid and node, in order
@@ -98,6 +102,7 @@ class FakeApiServer:
         twin.pods, twin.claims, twin.nodes = dict(self.pods), dict(self.claims), dict(self.nodes)
         twin.slices, twin.classes, twin.taint_rules = dict(self.slices), dict(self.classes), dict(self.taint_rules)
         twin.allocated_at, twin.storage = dict(self.allocated_at), dict(self.storage)
+        twin.budgets = dict(self.budgets)
         twin.log = [given for given in twin.list_all() if not isinstance(given, RelistFinished)]
         return twin
 
@@ -163,6 +168,15 @@ class FakeApiServer:
         if self.taint_rules.pop(name, None) is not None:
             self.log.append(TaintRuleDeleted(name, self._next()))
 
+    def put_budget(self, budget: DisruptionBudget) -> None:
+        self.budgets[budget.key.name] = (budget, self._next())
+        self.log.append(DisruptionBudgetObserved(*self.budgets[budget.key.name]))
+
+    def delete_budget(self, name: str) -> None:
+        stored = self.budgets.pop(name, None)
+        if stored is not None:
+            self.log.append(DisruptionBudgetDeleted(stored[0].key, self._next()))
+
     def put_storage(self, stored: AnyStorageObject) -> AnyStorageObject:
         """Store a volume, a claim for one, a class or a CSI object, at a new revision."""
         meta = msgspec.structs.replace(stored.metadata, resource_version=str(self._next()))
@@ -203,6 +217,7 @@ class FakeApiServer:
             *(ClassObserved(*stored) for stored in self.classes.values()),
             *(SliceObserved(*stored) for stored in self.slices.values()),
             *(TaintRuleObserved(*stored) for stored in self.taint_rules.values()),
+            *(DisruptionBudgetObserved(*stored) for stored in self.budgets.values()),
             *(ClaimObserved(claim) for claim in self.claims.values()),
             *(StorageObserved(stored) for stored in self.storage.values()),
             *(PodObserved(pod) for pod in self.pods.values()),

@@ -25,6 +25,7 @@ from scheduler.core import (
     claim_writes,
     cluster_view,
     device_conflicts,
+    dry_run_memory,
     fair_places,
     feasibility,
     machine,
@@ -50,6 +51,7 @@ from scheduler.framework.api import Hint, Resource
 from scheduler.framework.decisions import BindPod, DeletePod, PatchPodDisruption, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.special_claim import is_provisional, stands_for
+from scheduler.plugins.default_preemption import DefaultPreemption, reprieve
 from scheduler.plugins.dynamic_resources import deallocation, hints, plugin, special_claim
 from tests.core import (
     test_binding_cycle,
@@ -600,7 +602,7 @@ def _an_unknown_deletion_counts_as_done(patch):
 
     def answered(self, removal, answer):
         if isinstance(answer, WriteOutcomeUnknown):
-            removal.settled(None)
+            removal.settled(pod_removals.Settled(is_ours=True))
         else:
             original(self, removal, answer)
 
@@ -642,6 +644,34 @@ def _an_earlier_process_is_forgotten(patch):
 
 def _victims_in_flight_are_not_given_up(patch):
     patch.setattr(preemptions.Preemptions, "_give_up", lambda self, record, pod: None)
+
+
+def _users_seen_late_are_not_looked_at(patch):
+    """A claim is waited for though it is reserved for a pod that stays, and was observed after the reservation."""
+    patch.setattr(preemptions.Preemptions, "_claims_of_changed", lambda self, uid: None)
+
+
+def _nobody_is_spared(patch):
+    def put_back(self, pod, dry_run):
+        self._victims.append(pod)
+        return True
+
+    patch.setattr(reprieve.Reprieve, "_put_back", put_back)
+
+
+def _equals_are_victims(patch):
+    patch.setattr(DefaultPreemption, "_may_preempt", lambda self, pod, other: other.priority <= pod.priority)
+
+
+def _what_was_found_holds_for_ever(patch):
+    """A search that was interrupted goes on in a node that is another by now."""
+
+    def get(self, node):
+        found = self._found.get(node)
+        return found.tried if found is not None else None
+
+    patch.setattr(dry_run_memory.DryRunMemory, "get", get)
+    patch.setattr(dry_run_memory.DryRunMemory, "is_current", lambda self, node: True)
 
 
 MUTANTS = (
@@ -861,10 +891,18 @@ MUTANTS = (
     ),
     Mutant("an-unknown-deletion-counts-as-done", _an_unknown_deletion_counts_as_done, focus=ROOM | LOSSES, seen_in=11),
     Mutant(
-        "a-refused-removal-is-forgotten", _a_refused_removal_is_forgotten, focus=ROOM | {"forbidden": 0.05}, seen_in=17
+        "a-refused-removal-is-forgotten", _a_refused_removal_is_forgotten, focus=ROOM | {"forbidden": 0.05}, seen_in=15
     ),
-    Mutant("room-is-made-and-not-used", _the_pod_is_not_tried_when_there_is_room, focus=ROOM, seen_in=11),
-    Mutant("claims-of-others-are-waited-for", _claims_of_others_are_waited_for, focus=ROOM, seen_in=11),
+    Mutant("room-is-made-and-not-used", _the_pod_is_not_tried_when_there_is_room, focus=ROOM, seen_in=5),
+    Mutant("claims-of-others-are-waited-for", _claims_of_others_are_waited_for, focus=ROOM, seen_in=19),
+    Mutant(
+        "users-seen-late-are-not-looked-at",
+        _users_seen_late_are_not_looked_at,
+        directed=partial(test_preemptions.test_a_claim_that_another_pod_uses_by_now_is_not_waited_for, "claim"),
+    ),
+    Mutant("nobody-is-spared", _nobody_is_spared, focus=ROOM, seen_in=2),
+    Mutant("equals-are-victims", _equals_are_victims, focus=ROOM, seen_in=6),
+    Mutant("what-was-found-holds-for-ever", _what_was_found_holds_for_ever, focus=ROOM, seen_in=4),
 )
 
 

@@ -4,7 +4,8 @@ Checked are, from what the machines decide and the server stores
   1. nobody is removed for a pod that is not more important;
   2. nobody is removed for a pod for which others are being removed already, unless those were for a place that a more
      important pod has taken, or a request was refused, or somebody else has nominated the pod;
-  3. when all is quiet nobody is being made room for.
+  3. when all is quiet nobody is being made room for;
+  4. in the moment of the decision the pod fits without the victims, and would not if any one of them stayed.
 """
 
 from __future__ import annotations
@@ -17,54 +18,44 @@ import msgspec
 
 from scheduler.core.inputs import Input, WriteRejected
 from scheduler.core.outbox import GONE
-from scheduler.framework.api import Hint, PostFilterResult
 from scheduler.framework.decisions import BindPod, Decision, DeletePod, PatchPodDisruption, PatchPodStatus, RecordEvent
-from scheduler.framework.preemption import Preemption
-from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.model.keys import NodeName, PodKey, PodUid
+from scheduler.model.keys import PodKey, PodUid
+from scheduler.plugins.default_preemption import DefaultPreemption
+from tests import builders
 from tests.sim.api_server import FakeApiServer
 from tests.sim.process import Process
 
-PREEMPTION_ACTIONS = {"end_pod": 6, "nominate_by_somebody_else": 0.2}
+PREEMPTION_ACTIONS = {"end_pod": 6, "nominate_by_somebody_else": 0.2, "change_budget": 0.5}
+APPS = ("a", "b")
 
 
 @dataclass(frozen=True)
-class SimplePreemption:
-    """PostFilter: as DefaultPreemption decides, on the first node where it helps."""
-
-    name: str = "DefaultPreemption"
-    wakes_on: tuple = ()
+class WatchedPreemption(DefaultPreemption):
+    """PostFilter: the real plugin, and what must hold of its answer in the moment in which it gives it."""
 
     def post_filter(self, cycle, verdicts, view, dry_run):
-        record = view.preemption_of(cycle.pod.uid)
-        if record is not None and (record.victims or record.released):
-            return PostFilterResult(Status.unschedulable("preemption: not eligible"))
-        for name in sorted(verdicts):
-            if not dry_run.may_help(name, verdicts[name]):
-                continue
-            lower = [one for one in view.node_infos[name].pods.values() if _rank(one) < _rank(cycle.pod)]
-            if not lower:
-                continue
-            removed = {one.uid: one for one in lower}
-            trial = dry_run.without(name, removed.keys())
-            if not trial.status.is_success:
-                if trial.status.code is Code.UNFINISHED:
-                    return PostFilterResult(trial.status)
-                continue
-            for one in sorted(lower, key=_rank, reverse=True):
-                fewer = removed.keys() - {one.uid}
-                spared = dry_run.without(name, sorted(fewer))
-                if spared.status.is_success:
-                    del removed[one.uid]
-                    trial = spared
-            if removed:
-                victims = tuple(sorted(removed.values(), key=_rank, reverse=True))
-                preemption = Preemption(name, victims, 0, trial.released, trial.given)
-                return PostFilterResult(SUCCESS, name, preemption=preemption)
-        return PostFilterResult(Status.unschedulable("preemption: no victims"), NodeName(""))
+        answer = super().post_filter(cycle, verdicts, view, dry_run)
+        if answer.preemption is not None:
+            steps_left, cycle.steps_left = cycle.steps_left, 10**9
+            check_choice(cycle.pod, answer.preemption, dry_run)
+            cycle.steps_left = steps_left
+        return answer
 
-    def hint(self, pod, change, view):
-        return Hint.SKIP
+
+def check_choice(pod, preemption, dry_run) -> None:
+    """All victims are less important, without them the pod fits, and with any of them it does not."""
+    victims = {one.uid: one for one in preemption.victims}
+    for victim in victims.values():
+        if _rank(victim) >= _rank(pod):
+            raise UnfairError(f"{victim.key} ({_rank(victim)}) is a victim of {pod.key} ({_rank(pod)})")
+        trial = dry_run.without(preemption.node, sorted(victims.keys() - {victim.uid}))
+        if trial.status.is_success:
+            raise UnfairError(f"{pod.key} fits on {preemption.node} with {victim.key}, which is a victim")
+    trial = dry_run.without(preemption.node, sorted(victims))
+    if not victims or not trial.status.is_success:
+        raise UnfairError(f"{pod.key} does not fit on {preemption.node} without {sorted(victims)}: {trial.status}")
+    if {one.claim for one in trial.released} != {one.claim for one in preemption.released}:
+        raise UnfairError(f"{pod.key} waits for {preemption.released}, and {trial.released} will be released")
 
 
 def _rank(pod) -> int:
@@ -119,6 +110,18 @@ class PreemptionActions:
             name = self.rnd.choice(["", *sorted(self.server.nodes)])
             status = msgspec.structs.replace(pod.status, nominated_node_name=name)
             self.server.put_pod(msgspec.structs.replace(pod, status=status))
+
+    def labels(self) -> dict[str, str] | None:
+        """Of a new pod: some are covered by a budget."""
+        return {"app": self.rnd.choice(APPS)} if self.preempts and self.rnd.random() < 0.7 else None
+
+    def change_budget(self) -> None:
+        """The disruption controller has counted, or somebody creates or deletes a budget."""
+        name = self.rnd.choice(APPS)
+        if self.rnd.random() < 0.2:
+            self.server.delete_budget(name)
+        else:
+            self.server.put_budget(builders.budget(name, labels={"app": name}, allowed=self.rnd.choice([0, 0, 1, 2])))
 
     # What must not happen
 

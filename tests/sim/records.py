@@ -7,6 +7,8 @@ from scheduler.core.inputs import (
     ClaimObserved,
     ClassDeleted,
     ClassObserved,
+    DisruptionBudgetDeleted,
+    DisruptionBudgetObserved,
     Input,
     NodeDeleted,
     NodeObserved,
@@ -28,6 +30,7 @@ from scheduler.framework.decisions import (
     PodRemoval,
     ReadPod,
 )
+from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.model.keys import ClaimKey, NodeName
 
 FOREIGN = "default-scheduler"
@@ -43,6 +46,8 @@ _KIND_OF = {
     ClassObserved: "DeviceClass",
     TaintRuleObserved: "DeviceTaintRule",
     TaintRuleDeleted: "DeviceTaintRule",
+    DisruptionBudgetObserved: DISRUPTION_BUDGET,
+    DisruptionBudgetDeleted: DISRUPTION_BUDGET,
 }
 
 
@@ -93,9 +98,11 @@ def fold(state: dict[object, Input], event: Input) -> None:
             state[device_class.name] = event
         case TaintRuleObserved(rule):
             state[rule.name] = event
+        case DisruptionBudgetObserved(budget):
+            state[budget.key] = event
         case StorageObserved(stored):
             state[stored.key] = event
-        case StorageDeleted(_, key):
+        case StorageDeleted(_, key) | DisruptionBudgetDeleted(key):
             state.pop(key, None)
         case PodDeleted(key) | ClaimDeleted(key) | NodeDeleted(key) | SliceDeleted(key) | TaintRuleDeleted(key):
             state.pop(key, None)
@@ -135,6 +142,8 @@ def deletion_of(event: Input, revision: int) -> Input:
             return ClassDeleted(device_class.name, revision)
         case TaintRuleObserved(rule):
             return TaintRuleDeleted(rule.name, revision)
+        case DisruptionBudgetObserved(budget):
+            return DisruptionBudgetDeleted(budget.key, revision)
         case StorageObserved(stored):
             return StorageDeleted(type(stored).__name__, stored.key, revision)
     raise TypeError(event)

@@ -48,7 +48,7 @@ from scheduler.plugins import default_plugins
 from tests import builders
 from tests.sim.api_server import FakeApiServer
 from tests.sim.foreign_scheduler import ForeignScheduler, UnsafeError
-from tests.sim.preemption import PREEMPTION_ACTIONS, PreemptionActions, SimplePreemption
+from tests.sim.preemption import PREEMPTION_ACTIONS, PreemptionActions, WatchedPreemption
 from tests.sim.process import Process
 from tests.sim.records import (
     brief,
@@ -154,14 +154,18 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
                 self.weights[name] = value
             else:
                 setattr(self, name, value)
+        # Verdicts on nodes that are nominated hold for one priority, so pods that take turns begin anew. A dry run
+        # takes 50 steps, and more for devices; in less than that it is not finished, and nothing of it is remembered.
+        self.filter_calls_least = 4 if self.preempts else 1
+        self.steps_choices = (100, 500, 2_000) if self.preempts else (1, 3, 10_000)
+        self.search_steps = rnd.choice([100, 500]) if self.preempts else 500
         if self.twins:
             drawn = {name: rnd.choice(rates) * self.conditions.has_faults for name, rates in TWIN_FAULTS.items()}
             self.fault_rates = drawn | self.fault_rates
         plugins = [one for one in default_plugins() if self.has_volumes or one.name not in VOLUME_PLUGINS]
         plugins = [one for one in plugins if one.name != "DefaultPreemption" or self.preempts]
         if self.preempts:
-            if all(one.name != "DefaultPreemption" for one in plugins):
-                plugins.append(SimplePreemption())
+            plugins = [WatchedPreemption() if one.name == "DefaultPreemption" else one for one in plugins]
             self.weights |= PREEMPTION_ACTIONS
         self.found_preemption()
         self.profile = Profile(builders.SCHEDULER, tuple(plugins))
@@ -215,10 +219,10 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
                 feasible_nodes_enough=self.rnd.choice([1, 2, 100]),
                 places=self.rnd.choice([2, 100]),
                 cycles_per_tick=self.rnd.choice([1, 3, 16]),
-                # Verdicts on nodes that are nominated hold for one priority, so pods that take turns begin anew.
-                filter_calls_per_tick=max(self.rnd.choice([1, 2, 400]), 4 * self.preempts),
-                # A dry run remembers nothing between two ticks.
-                steps_per_tick=max(self.rnd.choice([1, 3, 10_000]), 10_000 * self.preempts, 1),
+                filter_calls_per_tick=max(self.rnd.choice([1, 2, 400]), self.filter_calls_least),
+                steps_per_tick=self.rnd.choice(self.steps_choices),
+                search_steps_first=self.search_steps,
+                search_steps_per_turn=self.search_steps,
                 unschedulable_ms_max=10**9,  # or a wake-up that was missed would go unnoticed
             ),
         )
@@ -381,20 +385,21 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
             kinds |= {"volume": 20, "volume-and-device": 8}
         kind = self.rnd.choices(list(kinds), weights=list(kinds.values()))[0]
         priority = self.rnd.choice([None, 0, 5, 10, 20] if self.preempts else [None, 0, 10])
+        common = {"priority": priority, "labels": self.labels()}
         self.trace.append(f"create {name} {kind}")
         if kind in ("template", "big"):
-            self.server.put_pod(builders.pod(name, templates={"gpu": None}, priority=priority))
+            self.server.put_pod(builders.pod(name, templates={"gpu": None}, **common))
             self.owed_claims.append((PodKey("default", name), kind))
         elif kind == "volume":
-            self.create_volume_pod(name, priority=priority)
+            self.create_volume_pod(name, **common)
         elif kind == "volume-and-device":
-            self.create_volume_pod(name, templates={"gpu": None}, priority=priority)
+            self.create_volume_pod(name, templates={"gpu": None}, **common)
             self.owed_claims.append((PodKey("default", name), kind))
         elif kind == "extended":
             amount = self.rnd.choice(["1", "1", "2"])
-            self.server.put_pod(builders.pod(name, requests={EXTENDED: amount, "cpu": "1m"}, priority=priority))
+            self.server.put_pod(builders.pod(name, requests={EXTENDED: amount, "cpu": "1m"}, **common))
         elif kind == "plain":
-            self.server.put_pod(builders.pod(name, requests={"cpu": "3"}, priority=priority))
+            self.server.put_pod(builders.pod(name, requests={"cpu": "3"}, **common))
         else:
             names = [f"shared-{self.rnd.randrange(3)}"]
             if kind == "two":
@@ -402,9 +407,9 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
             for claim in names:
                 if ClaimKey("default", claim) not in self.server.claims:
                     self.server.put_claim(builders.claim(claim, uid=f"uid-{claim}-{next(self.uids)}"))
-            self.server.put_pod(builders.pod(name, claims=tuple(names), priority=priority))
+            self.server.put_pod(builders.pod(name, claims=tuple(names), **common))
             for _ in range(self.rnd.randrange(2, 5) if kind == "crowd" else 0):
-                self.server.put_pod(builders.pod(f"pod-{next(self.names)}", claims=tuple(names), priority=priority))
+                self.server.put_pod(builders.pod(f"pod-{next(self.names)}", claims=tuple(names), **common))
 
     def generate_claim(self) -> None:
         """The resource claim controller creates the claim of a template, then tells the pod its name."""
@@ -615,6 +620,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         """
         alone = {**self.conditions.focus, "twins": 0, "preempts": 0}
         twin = World(self.seed, replace(self.conditions, has_faults=False, focus=alone))
+        twin.filter_calls_least, twin.steps_choices = self.filter_calls_least, self.steps_choices  # some are nominated
         twin.server = self.server.copy()
         twin.promised = dict(self.promised)
         twin.by_plugin = set(self.by_plugin)
