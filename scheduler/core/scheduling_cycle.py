@@ -272,6 +272,9 @@ class SchedulingCycles:
         if self._outbox.takes_notes:
             by = ", ".join(sorted(rejecters))
             self._note(queued, f"unschedulable, waits for a change ({by}): {message}")
+        record = self._preemptions.records.get(queued.uid)
+        if record is not None and record.is_outstanding:
+            return  # the condition says for whom it waits; that it still does is nothing new
         if nominated_node is None and self._waits_for_own_write(queued.uid):
             at_ms = self._timers.now_ms + self._settings.gated_ms_silent
             self._timers.at(at_ms, partial(self._report_later, queued, queued.ticket, message))

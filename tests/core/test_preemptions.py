@@ -210,6 +210,21 @@ def test_while_a_victim_terminates_nobody_else_is_removed():
     assert [one.metadata.name for one in record_of(rig).victims] == ["two"]
 
 
+def test_that_the_pod_still_waits_is_not_written_again():
+    rig = rig_with(plugins=(Slots(2),))
+    for name in ("one", "two"):
+        rig.add_pod(name, node="a", scheduler="another", priority=0)
+    rig.add_pod("high", priority=10)
+    rig.settle()
+    written = len(decided(rig, PatchPodStatus))
+    rig.server.delete_pod(PodKey("default", "one"))
+    rig.add_pod("thief", node="a", scheduler="another", priority=0)  # so that it does not fit yet
+    rig.settle()
+    rig.wait(20_000)
+    assert len(decided(rig, PatchPodStatus)) == written
+    assert "Preempting 2 pods on node a" in rig.condition_of("high")[1]
+
+
 def test_room_that_somebody_takes_is_made_again_after_a_backoff_and_counted():
     rig = full()
     rig.settle()
