@@ -585,6 +585,22 @@ def test_a_claim_that_another_pod_uses_by_now_is_not_waited_for(seen_first):
     assert rig.machine.queue.tallies.preemptions.in_vain == 1
 
 
+def test_a_victim_that_gave_up_and_is_back_uses_its_claim_again():
+    """It is no victim any more, so its claim is not waited for."""
+    rig = rig_with(plugins=(TinyDevices(1),))
+    claimed(rig, "low", priority=0)
+    rig.settle()
+    claimed(rig, "high", priority=10)
+    rig.watch()
+    rig.tick()
+    records = rig.machine.preemptions.records
+    record = records.get(uid_of(rig, "high"))
+    (held,) = record.claims.values()
+    assert not records.is_released(record, held)
+    records.victim_over(record, uid_of(rig, "low"))
+    assert records.is_released(record, held)
+
+
 def test_what_is_left_without_reservations_is_taken_back():
     """The resource claim controller frees what it takes the last reservation from, and nothing else."""
     rig = keeping(rig_with(plugins=(TinyDevices(1),)))
