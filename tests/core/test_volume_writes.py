@@ -70,6 +70,10 @@ class TinyVolumes:
 
 @pytest.fixture
 def rig() -> Rig:
+    return rig_that_promises()
+
+
+def rig_that_promises() -> Rig:
     rig = Rig(TinyVolumes())
     rig.add_nodes("a")
     rig.server.put_storage(made.volume("pv"))

@@ -151,7 +151,7 @@ def test_a_provisioner_that_gives_up_sends_the_pod_elsewhere(rig) -> None:
     rig.server.put_storage(without(claim_of(rig), SELECTED_NODE))
     rig.server.put_node(builders.node(first, unschedulable=True))
     rig.settle()
-    assert rig.events[-1] == f'FailedScheduling: {PREFIX}selectedNode annotation reset for PVC "c"'
+    assert rig.events[-1:] == [f'FailedScheduling: {PREFIX}selectedNode annotation reset for PVC "c"']
     rig.wait(2_000)
     assert claim_of(rig).annotations[SELECTED_NODE] in ("a", "b")
     rig.controller.run()

@@ -61,8 +61,13 @@ from tests.core import (
     test_special_claims,
     test_troubles,
     test_two_processes,
+    test_volume_writes,
+    test_volumes,
     test_waiting_pods,
 )
+from tests.sim import placement_mutants
+from tests.sim.placement import PlacementWorld
+from tests.sim.placement_mutants import on_volume_rig, on_writes_rig
 from tests.sim.world import Conditions, World
 
 NOTICED = (AssertionError, KeyError, ValueError)  # unsafe, stuck, contradictory; or the machine breaks down
@@ -79,6 +84,7 @@ class Mutant:
     directed: Callable[[], None] | None = None
     worlds_max: int = 400
     seen_in: int = 0
+    world: type[World] = World
 
     def seeds(self) -> list[int]:
         """Of the worlds to try, in that order."""
@@ -526,6 +532,7 @@ RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
 RULES = {"change_taint_rule": 12, "change_slice": 4, "extended": 0, "foreigners": 0}
 ROOM = {"preempts": 1, "devices": 1, "pods_max": 16, "create_pod": 30}
 TWINS = {"twins": 1, "process-stopped": 0.02, "devices": 1, "pods_max": 8}
+VOLUMES = {"has_volumes": 1, "devices": 4, "pods_max": 16, "extended": 0, "foreigners": 0, "create_pod": 30}
 REPLACEMENTS = {"replace_claim": 20, "cruelty": 0.7, "extended": 0, "foreigners": 0}
 
 
@@ -903,6 +910,65 @@ MUTANTS = (
     Mutant("nobody-is-spared", _nobody_is_spared, focus=ROOM, seen_in=2),
     Mutant("equals-are-victims", _equals_are_victims, focus=ROOM, seen_in=6),
     Mutant("what-was-found-holds-for-ever", _what_was_found_holds_for_ever, focus=ROOM, seen_in=4),
+    Mutant(
+        "unknown-volume-write-counts-as-failed",
+        placement_mutants.unknown_volume_write_counts_as_failed,
+        directed=on_volume_rig(
+            test_volumes.test_a_write_of_unknown_outcome_keeps_the_volume_held_until_it_is_known, False
+        ),
+    ),
+    Mutant(
+        "volume-conflicts-settle-unseen",
+        placement_mutants.volume_conflicts_settle_unseen,
+        directed=on_writes_rig(test_volume_writes.test_after_a_conflict_the_newer_state_is_awaited),
+    ),
+    Mutant(
+        "unknown-volume-writes-are-forgotten",
+        placement_mutants.unknown_volume_writes_are_forgotten,
+        focus=VOLUMES | {"request-lost": 0.3},
+        seen_in=1,
+    ),
+    Mutant(
+        "given-up-pods-keep-their-volumes",
+        placement_mutants.given_up_pods_keep_their_volumes,
+        directed=on_volume_rig(test_volumes.test_a_refused_write_ends_the_attempt_and_frees_the_volume),
+    ),
+    Mutant(
+        "volume-hold-ends-when-pod-is-given-up",
+        placement_mutants.volume_hold_ends_when_pod_is_given_up,
+        directed=on_writes_rig(test_volume_writes.test_what_is_doubtful_stays_promised_when_the_pod_is_gone),
+    ),
+    Mutant(
+        "any-change-ends-a-volume-hold",
+        placement_mutants.any_change_ends_a_volume_hold,
+        directed=on_volume_rig(test_volumes.test_a_held_volume_stays_held_when_something_else_of_it_changes),
+    ),
+    Mutant("volumes-are-promised-twice", placement_mutants.volumes_are_promised_twice, focus=VOLUMES, seen_in=12),
+    Mutant(
+        "failed-provisioning-is-waited-for",
+        placement_mutants.failed_provisioning_is_waited_for,
+        directed=on_volume_rig(test_volumes.test_a_provisioner_that_gives_up_sends_the_pod_elsewhere),
+    ),
+    Mutant(
+        "selects-a-node-where-one-is-selected",
+        placement_mutants.selects_a_node_where_one_is_selected,
+        directed=on_volume_rig(
+            test_volumes.test_what_ends_the_wait_early, "elsewhere", 'provisioning failed for PVC "c"'
+        ),
+    ),
+    Mutant("binds-before-the-claim-is-bound", placement_mutants.binds_before_the_claim_is_bound, focus=VOLUMES),
+    Mutant(
+        "every-node-reaches-every-volume", placement_mutants.every_node_reaches_every_volume, focus=VOLUMES, seen_in=3
+    ),
+    Mutant(
+        "host-ports-are-not-looked-at", placement_mutants.host_ports_are_not_looked_at, world=PlacementWorld, seen_in=10
+    ),
+    Mutant(
+        "anti-affinity-is-not-looked-at",
+        placement_mutants.anti_affinity_is_not_looked_at,
+        world=PlacementWorld,
+        seen_in=2,
+    ),
 )
 
 
@@ -916,7 +982,7 @@ def notice(mutant: Mutant, seed: int) -> str | None:
                 mutant.directed()
                 return None
             conditions = Conditions(is_paranoid=has_invariants, checks_invariants=has_invariants, focus=mutant.focus)
-            World(seed, conditions).run()
+            mutant.world(seed, conditions).run()
         except NOTICED as error:
             return f"{type(error).__name__}: {error}"
     return None

@@ -49,6 +49,7 @@ class PlacementWorld(World):
         self.pods_max = 16
         self.weights |= {"relabel_pod": 4, "relabel_node": 2, "taint_node": 1, "resize_pod": 2, "finish_pod": 6}
         self.relabelled: set[str] = set()  # uids
+        self.are_zones_as_ever = True
         self.add_node("node-2", self.devices)
         for index, name in enumerate(sorted(self.server.nodes)):
             self._label_node(name, {ZONE: f"zone-{index % 2}", "disk": self.rnd.choice(["ssd", "hdd"])})
@@ -115,7 +116,11 @@ class PlacementWorld(World):
         labels = {"disk": self.rnd.choice(["ssd", "hdd"])}
         if self.chance(0.3):
             labels[ZONE] = self.rnd.choice(["zone-0", "zone-1"])
+            self.are_zones_as_ever &= labels[ZONE] == self._zone_of(name)
         self._label_node(name, labels)
+
+    def _zone_of(self, node: str) -> str:
+        return self.server.nodes[node].labels[ZONE]
 
     def _label_node(self, name: str, labels: dict[str, str]) -> None:
         node = self.server.nodes[name]
@@ -152,21 +157,27 @@ class PlacementWorld(World):
             for other in ours[:index]:
                 if pod.node_name == other.node_name and _ports(pod) & _ports(other):
                     raise UnsafePlacementError(f"{pod.key} and {other.key} hold one port of {pod.node_name}")
-                if pod.node_name == other.node_name and not {pod.uid, other.uid} & self.relabelled:
+                if not {pod.uid, other.uid} & self.relabelled:
                     for one, two in ((pod, other), (other, pod)):
-                        if _forbids_on_node(one, two):
+                        if any(_forbids(one, two, key) for key in self._shared_domains(one.node_name, two.node_name)):
                             raise UnsafePlacementError(f"{two.key} is on {two.node_name}, which {one.key} forbids")
+
+    def _shared_domains(self, node: str, other: str) -> list[str]:
+        """Keys of what the two nodes have in common, as far as that has never changed."""
+        if node == other:
+            return [HOSTNAME, ZONE] if self.are_zones_as_ever else [HOSTNAME]
+        return [ZONE] if self.are_zones_as_ever and self._zone_of(node) == self._zone_of(other) else []
 
 
 def _ports(pod: Pod) -> set[int]:
     return {port.host_port for one in pod.spec.containers or () for port in one.ports or () if port.host_port}
 
 
-def _forbids_on_node(pod: Pod, other: Pod) -> bool:
+def _forbids(pod: Pod, other: Pod, key: str) -> bool:
     affinity = pod.spec.affinity
     terms = affinity.pod_anti_affinity.required if affinity is not None and affinity.pod_anti_affinity else None
     return any(
-        term.topology_key == HOSTNAME
+        term.topology_key == key
         and (term.label_selector.match_labels or {}).get("app") == (other.metadata.labels or {}).get("app")
         for term in terms or ()
     )

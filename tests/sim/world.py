@@ -150,7 +150,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         for name, value in self.conditions.focus.items():
             if name in FAULTS | TWIN_FAULTS:
                 self.fault_rates[name] = value
-            elif name in ACTIONS | PREEMPTION_ACTIONS:
+            elif name in ACTIONS | PREEMPTION_ACTIONS | VOLUME_ACTIONS:
                 self.weights[name] = value
             else:
                 setattr(self, name, value)
@@ -187,7 +187,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
             self.add_node(f"node-{index}", self.devices, plugin=2 if has_plugin and index else 0)
         self.server.put_class(builders.device_class(extended_resource=EXTENDED))
         if self.has_volumes:
-            self.weights |= VOLUME_ACTIONS
+            self.weights |= {name: self.weights.get(name, weight) for name, weight in VOLUME_ACTIONS.items()}
             self.found_volumes()
         self.founded = len(self.server.log)  # no list is older than that
         for _ in self.each_process():
