@@ -18,6 +18,7 @@ from scheduler.framework.api import (
     NormalizeScorePlugin,
     ScorePlugin,
 )
+from scheduler.framework.evaluations import Row
 from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName
 
@@ -78,20 +79,20 @@ class Plan(Struct, frozen=True):
         fact_plugins: Whose facts are found out of a node that these let through.
         fact_filters, fact_scorers: Those of them that judge facts, each with its place in `fact_plugins`.
         late_filters: Asked after the facts have passed.
-        late_before: For each of `fact_filters` how many of `late_filters` stand before it in order. Where nothing is
-            remembered they are asked before it.
+        late_parts: For each of `fact_filters` those of `late_filters` that stand between it and the next one. Where
+            nothing is remembered they are asked in that order.
         scorers: Those that do not normalize, then those that do.
         plain_scorers: How many do not normalize.
     """
 
     shape: Shape | None
-    filters: tuple[FilterPlugin, ...] = ()
+    filters: Row[FilterPlugin] = Row()
     fact_plugins: tuple[FactPlugin, ...] = ()
     fact_filters: tuple[tuple[int, FactFilterPlugin], ...] = ()
     fact_scorers: tuple[tuple[int, FactScorePlugin], ...] = ()
-    late_filters: tuple[FilterPlugin, ...] = ()
-    late_before: tuple[int, ...] = ()
-    scorers: tuple[ScorePlugin, ...] = ()
+    late_filters: Row[FilterPlugin] = Row()
+    late_parts: tuple[Row[FilterPlugin], ...] = ()
+    scorers: Row[ScorePlugin] = Row()
     plain_scorers: int = 0
 
     @property

@@ -54,6 +54,7 @@ from scheduler.framework.api import (
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
+from scheduler.framework.evaluations import Evaluations, Row
 from scheduler.framework.held import Held
 from scheduler.framework.plan import Facts, Plan, PreFiltered, Shape
 from scheduler.framework.preemption import DryRun
@@ -79,7 +80,7 @@ class Runner:
         self.plugins: Final = {plugin.name: plugin for plugin in profile.plugins}
         self._is_strict: Final = is_strict
         self._pre_enqueue: Final = tuple(p for p in profile.at("PreEnqueue") if isinstance(p, PreEnqueuePlugin))
-        self._pre_filter: Final = tuple(p for p in profile.at("PreFilter") if isinstance(p, PreFilterPlugin))
+        self._pre_filter: Final = Row(p for p in profile.at("PreFilter") if isinstance(p, PreFilterPlugin))
         self._filter: Final = tuple(p for p in profile.at("Filter") if isinstance(p, FilterPlugin | FactFilterPlugin))
         self._releasing: Final = tuple(p for p in profile.plugins if isinstance(p, ReleasingPlugin) and p.releases)
         self.releasing: Final = frozenset(plugin.name for plugin in self._releasing)
@@ -93,6 +94,7 @@ class Runner:
         self._post_bind: Final = tuple(p for p in profile.at("PostBind") if isinstance(p, PostBindPlugin))
         self._asked: Final = tuple({plugin.name: plugin for plugin in (*self._filter, *self._score)}.values())
         self._plans: Final[dict[tuple[object, ...], Plan]] = {}
+        self.evaluations: Final = Evaluations(self._pre_filter)
 
     def is_helped(self, plugin: Plugin, pod: Pod, change: ClusterEvent, view: ClusterView) -> bool:
         """Whether `plugin`, which rejected `pod`, says QUEUE; one that breaks counts as yes (upstream too)."""
@@ -138,7 +140,7 @@ class Runner:
                     status = _prefixed(status, f'running PreFilter plugin "{plugin.name}"')
             except Exception as error:
                 status, names, hope = self._broken(plugin, "PreFilter", error), None, None
-            if status is SKIP:
+            if status is SKIP or status.code is Code.SKIP:
                 skipped.append(plugin.name)
             elif status is SUCCESS or status.code is Code.SUCCESS:
                 if hope is not None:
@@ -147,14 +149,17 @@ class Runner:
                     narrowing.append(plugin.name)
                     node_names = names if node_names is None else node_names & names
                     if not node_names:
+                        self.evaluations.pre_filter_ended(plugin.name, skipped)
                         return PreFiltered(_no_node_named(narrowing), narrowing=tuple(narrowing))
-            elif status.code is Code.SKIP:
-                skipped.append(plugin.name)
             elif status.code is Code.UNSCHEDULABLE:
                 rejection = rejection or status.by(plugin.name)
             else:
+                self.evaluations.pre_filter_ended(plugin.name, skipped)
                 return PreFiltered(status.by(plugin.name))
-        return PreFiltered(rejection or SUCCESS, frozenset(skipped), node_names, tuple(narrowing), possible_nodes)
+        self._pre_filter.whole += 1
+        left_out = frozenset(skipped)
+        self.evaluations.left_out(left_out)
+        return PreFiltered(rejection or SUCCESS, left_out, node_names, tuple(narrowing), possible_nodes)
 
     def plan(self, cycle: Cycle, view: ClusterView, filtered: PreFiltered) -> Plan | Status:
         """Sort the plugins of this cycle by what their answers depend on. An ERROR status when a plugin fails."""
@@ -187,7 +192,7 @@ class Runner:
         places: dict[str, int] = {}
         fact_plugins: list[FactPlugin] = []
         fact_filters: list[tuple[int, FactFilterPlugin]] = []
-        late_before: list[int] = []
+        late_parts: list[list[FilterPlugin]] = [[]]
         fact_scorers: list[tuple[int, FactScorePlugin]] = []
         for plugin in self._asked:
             if plugin.name not in skipped and isinstance(plugin, FactPlugin):
@@ -197,9 +202,11 @@ class Runner:
             if filtering.name not in skipped:
                 if isinstance(filtering, FactFilterPlugin):
                     fact_filters.append((places[filtering.name], filtering))
-                    late_before.append(len(filters[True]))
+                    late_parts.append([])
                 else:
                     filters[bool(fact_filters)].append(filtering)
+                    if fact_filters:
+                        late_parts[-1].append(filtering)
         for scoring in self._score:
             if scoring.name not in skipped:
                 if isinstance(scoring, FactScorePlugin):
@@ -208,27 +215,30 @@ class Runner:
                     scorers[isinstance(scoring, NormalizeScorePlugin)].append(scoring)
         return Plan(
             shape=shape,
-            filters=tuple(filters[False]),
+            filters=self.evaluations.filters(filters[False]),
             fact_plugins=tuple(fact_plugins),
             fact_filters=tuple(fact_filters),
             fact_scorers=tuple(fact_scorers),
-            late_filters=tuple(filters[True]),
-            late_before=tuple(late_before),
-            scorers=(*scorers[False], *scorers[True]),
+            late_filters=self.evaluations.filters(filters[True]),
+            late_parts=tuple(self.evaluations.filters(part) for part in late_parts[1:]),
+            scorers=self.evaluations.scorers((*scorers[False], *scorers[True])),
             plain_scorers=len(scorers[False]),
         )
 
-    def filter(self, plugins: Sequence[FilterPlugin], cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+    def filter(self, plugins: Row[FilterPlugin], cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         """SUCCESS, or the first verdict against `node`."""
         for plugin in plugins:
             try:
                 status = plugin.filter(cycle, node, view)
             except Exception as error:
+                plugins.ended[plugin.name] += 1
                 return self._broken(plugin, "Filter", error)
             if status is not SUCCESS and status.code is not Code.SUCCESS:
+                plugins.ended[plugin.name] += 1
                 if status.code is Code.ERROR:
                     status = _prefixed(status, f'running "{plugin.name}" filter plugin')
                 return status.by(plugin.name)
+        plugins.whole += 1
         return SUCCESS
 
     def facts(self, plan: Plan, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Facts | Status:
@@ -243,6 +253,7 @@ class Runner:
 
     def filter_fact(self, plugin: FactFilterPlugin, cycle: Cycle, fact: Hashable, view: ClusterView) -> Status:
         """The plugin's verdict on nodes of `fact`."""
+        self.evaluations.judged[plugin.name] += 1
         try:
             status = plugin.filter_fact(cycle, fact, view)
         except Exception as error:
@@ -261,16 +272,13 @@ class Runner:
         facts = self.facts(plan, cycle, node, view)
         if isinstance(facts, Status):
             return facts
-        asked = 0
-        for (place, plugin), before in zip(plan.fact_filters, plan.late_before, strict=True):
-            if before > asked:
-                status = self.filter(plan.late_filters[asked:before], cycle, node, view)
-                asked = before
-            if status is SUCCESS:
-                status = self.filter_fact(plugin, cycle, facts[place], view)
+        for (place, plugin), after in zip(plan.fact_filters, plan.late_parts, strict=True):
+            status = self.filter_fact(plugin, cycle, facts[place], view)
+            if status is SUCCESS and after:
+                status = self.filter(after, cycle, node, view)
             if status is not SUCCESS:
                 return status
-        return self.filter(plan.late_filters[asked:], cycle, node, view)
+        return SUCCESS
 
     def post_filter(
         self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun
@@ -313,7 +321,7 @@ class Runner:
         return tuple(held for one in self._releasing for held in one.given(cycle, node))
 
     def pre_score(
-        self, plugins: Sequence[ScorePlugin], cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView
+        self, plugins: Row[ScorePlugin], cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView
     ) -> list[ScorePlugin | None] | Status:
         """The plugins to ask for scores, None in the place of one that skips; or an ERROR status."""
         asked: list[ScorePlugin | None] = []
@@ -324,10 +332,13 @@ class Runner:
                 status = self._broken(plugin, "PreScore", error)
             if status.code is Code.SKIP:
                 asked.append(None)
+                plugins.left_out(plugin.name, len(nodes))
             elif status.code is Code.SUCCESS:
                 asked.append(plugin)
             else:
                 return _as_error(status, plugin, "PreScore")
+        plugins.whole += 1
+        plugins.nodes += len(nodes)
         return asked
 
     def score(
@@ -372,6 +383,7 @@ class Runner:
         self, plugin: FactScorePlugin, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView
     ) -> dict[Hashable, int] | Status:
         """The weighted scores by fact, without those that are 0 for all; or an ERROR status."""
+        self.evaluations.scored[plugin.name] += 1
         try:
             scores = plugin.score_facts(cycle, facts, view)
         except Exception as error:
@@ -472,12 +484,9 @@ def _invalid_score(plugin: str, score: int, where: str) -> Status:
 
 def _no_node_named(narrowing: Sequence[str]) -> Status:
     names = " ".join(sorted(narrowing))
-    several = len(narrowing) > 1
-    text = (
-        f"node(s) didn't satisfy plugin(s) [{names}] simultaneously"
-        if several
-        else f"node(s) didn't satisfy plugin {names}"
-    )
+    text = f"node(s) didn't satisfy plugin {names}"
+    if len(narrowing) > 1:
+        text = f"node(s) didn't satisfy plugin(s) [{names}] simultaneously"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), narrowing[-1])
 
 

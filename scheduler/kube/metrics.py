@@ -117,6 +117,15 @@ def _cached(app: Observed) -> Values:
     return {(what,): float(count) for what, count in counts.items()}
 
 
+def _evaluated(app: Observed) -> Values:
+    return {
+        (plugin, point, profile): float(count)
+        for profile, runner in app.machine.runners.items()
+        for point, counts in runner.evaluations.by_point().items()
+        for plugin, count in counts.items()
+    }
+
+
 def _failing(app: Observed) -> Values:
     return {
         (trouble.request, trouble.namespace): (app.now_ms - trouble.since_ms) / 1000
@@ -176,6 +185,13 @@ OBSERVED: Final = (
         "counter",
         ("result", "profile"),
         lambda app: {key: float(one.count) for key, one in app.machine.queue.tallies.attempts_s.items()},
+    ),
+    ObservedMetric(
+        "scheduler_plugin_evaluation",
+        "Calls of plugins, in PreFilter, Filter, PreScore and Score; what is remembered is not asked again.",
+        "counter",
+        ("plugin", "extension_point", "profile"),
+        _evaluated,
     ),
     _alone(
         "scheduler_preemption_attempts",

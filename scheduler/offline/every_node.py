@@ -27,6 +27,7 @@ from scheduler.core.dry_run_memory import DryRunMemories
 from scheduler.core.machine import Machine
 from scheduler.framework.api import PostFilterResult
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.evaluations import Row
 from scheduler.framework.fit_error import NO_NODES, count_reasons, fit_error, not_named
 from scheduler.framework.plan import Facts, Plan, PreFiltered
 from scheduler.framework.preemption import Preemption
@@ -176,7 +177,7 @@ class EveryNode:
         for place, plugin in enumerate(asked):
             if plugin is None:
                 continue
-            alone = Plan(None, scorers=(plugin,), plain_scorers=int(place < plan.plain_scorers))
+            alone = Plan(None, scorers=Row((plugin,)), plain_scorers=int(place < plan.plain_scorers))
             raw: dict[NodeName, int] = {}
             for info in infos:
                 vector = runner.score(alone, (plugin,), cycle, info, self.view)

@@ -9,6 +9,7 @@ import pytest
 from scheduler.framework import runner as runner_module
 from scheduler.framework.api import PreBindDone, PreFilterResult, Profile
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.evaluations import Row
 from scheduler.framework.plan import PreFiltered
 from scheduler.framework.profiles import ProfileError, extension_points
 from scheduler.framework.runner import Runner
@@ -64,7 +65,7 @@ def cycle(pod=None) -> Cycle:
 
 def test_the_first_verdict_against_a_node_counts_and_is_signed():
     plugins = [Says("A"), Says("B", verdict=Status.unschedulable("b")), Says("C", verdict=Status.unschedulable("c"))]
-    status = runner(*plugins).filter(plugins, cycle(), None, None)
+    status = runner(*plugins).filter(Row(plugins), cycle(), None, None)
     assert status == Status(Code.UNSCHEDULABLE, ("b",), "B")
 
 
