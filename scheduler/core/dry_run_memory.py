@@ -4,7 +4,8 @@ Rules of this module
   1. What was found holds while the node has not changed, nor any PodDisruptionBudget; where plugins read other nodes,
      too, while no pod or label anywhere has.
   2. A pod that goes on where it was interrupted keeps what it found of nodes that have not changed: in a busy cluster
-     it would never come to an end. What it decides for is looked at once more (`is_current`).
+     it would never come to an end. What it decides for is looked at once more (`is_current`). What others of its shape
+     cannot go on with is kept for it alone, so that pods that take turns do not begin anew in each.
   3. Pods share what is found where all that it depends on is their shape and priority: not beside nominated pods, nor
      beside devices that are kept on every node. Where they have claims, they share what is found when it is finished,
      and look once more at what they decide for: what they would be given is for claims of their own.
@@ -73,7 +74,8 @@ class DryRunMemories:
     def __init__(self, store: Store) -> None:
         self._store: Final = store
         self._by_key: Final[OrderedDict[Hashable, _Known]] = OrderedDict()
-        self._interrupted: Final[OrderedDict[PodUid, None]] = OrderedDict()
+        self._interrupted: Final[OrderedDict[PodUid, dict[NodeName, _Found]]] = OrderedDict()
+        self._kept_alone = 0
 
     def of(self, runner: Runner, pod: Pod, plan: Plan | None) -> DryRunMemory:
         """The memory for a pod whose cycle has this plan."""
@@ -89,15 +91,16 @@ class DryRunMemories:
             known = self._by_key[key] = _Known()
         self._by_key.move_to_end(key)
         self._bound()
-        goes_on = pod.uid in self._interrupted
-        self._interrupted.pop(pod.uid, None)
-        return DryRunMemory(self._store, known, pod.uid, moment, goes_on=goes_on, is_shared=key != pod.uid)
+        own = self._interrupted.pop(pod.uid, None)
+        self._kept_alone -= len(own or ())
+        return DryRunMemory(self._store, known, pod.uid, moment, own=own, is_shared=key != pod.uid)
 
-    def interrupted(self, uid: PodUid) -> None:
+    def interrupted(self, uid: PodUid, memory: DryRunMemory) -> None:
         """The pod's search goes on in a later cycle."""
-        self._interrupted[uid] = None
-        if len(self._interrupted) > _WAITING_MAX:
-            self._interrupted.popitem(last=False)
+        own = self._interrupted[uid] = memory.alone()
+        self._kept_alone += len(own)
+        while len(self._interrupted) > _WAITING_MAX or (self._kept_alone > _NODES_MAX and len(self._interrupted) > 1):
+            self._kept_alone -= len(self._interrupted.popitem(last=False)[1])
 
     def _bound(self) -> None:
         kept = sum(len(known.by_node) for known in self._by_key.values())
@@ -109,14 +112,23 @@ class DryRunMemory:
     """Of one pod in one cycle."""
 
     def __init__(
-        self, store: Store, known: _Known, pod: PodUid, moment: _Moment, *, goes_on: bool, is_shared: bool
+        self,
+        store: Store,
+        known: _Known,
+        pod: PodUid,
+        moment: _Moment,
+        *,
+        own: dict[NodeName, _Found] | None,
+        is_shared: bool,
     ) -> None:
+        """`own` is what was kept for this pod alone when it was interrupted, None if it was not."""
         self._store: Final = store
         self._known: Final = known
         self._found: Final = known.by_node
         self._pod: Final = pod
         self._moment: Final = moment
-        self._goes_on: Final = goes_on
+        self._goes_on: Final = own is not None
+        self._own: Final = own or {}
         self._has_claims: Final = bool(store.claims_of(pod))
         # A pod that is nominated does not make room for itself, so others may find less than it.
         self._shares_hopeless: Final = is_shared and not store.nominations.concerns(pod)
@@ -138,9 +150,17 @@ class DryRunMemory:
         """`is_alone`: nothing is kept for others beside what they are nominated for."""
         is_shared = is_alone and not self._store.nominations.at(node)
         generation = self._store.node_infos[node].generation
-        self._found[node] = _Found(generation, self._moment, self._pod, is_shared, tried)
+        self._own[node] = self._found[node] = _Found(generation, self._moment, self._pod, is_shared, tried)
+
+    def alone(self) -> dict[NodeName, _Found]:
+        """What others of the shape do not go on with."""
+        return {name: one for name, one in self._own.items() if not one.is_shared or one.tried.outcome is None}
 
     def get(self, node: NodeName) -> NodeTried | None:
+        own = self._own.pop(node, None)
+        if own is not None and own.generation == self._store.node_infos[node].generation:
+            self._own[node] = self._found[node] = own
+            return own.tried
         found = self._found.get(node)
         if found is None:
             return None

@@ -228,7 +228,7 @@ class SchedulingCycles:
         helped = queued.runner.post_filter(cycle, refusal.verdicts, self._view, dry_run)
         self._feasibility.steps += max(0, allowed - cycle.steps_left) + dry_run.steps
         if helped.status.code is Code.UNFINISHED:
-            self._memories.interrupted(queued.uid)
+            self._memories.interrupted(queued.uid, memory)
             self._postpone(queued, refusal.reasons)
             return
         if helped.status.code is Code.ERROR or (not helped.status.is_success and helped.status.message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 
 from scheduler.core.dry_run_memory import DryRunMemories
 from scheduler.framework.decisions import BindPod, DeletePod
-from scheduler.model.keys import PodKey
+from scheduler.model.keys import NodeName, PodKey
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig
@@ -156,6 +157,27 @@ def test_it_ends_where_other_nodes_change_all_the_time(constraints, pods: int) -
         if len(set(decided(rig, DeletePod))) >= 2 * pods:
             return
     raise AssertionError(f"only {decided(rig, DeletePod)} were removed")
+
+
+@pytest.mark.parametrize("claims", [(), ("c",)])
+def test_pods_that_take_turns_do_not_begin_anew_in_each(claims: tuple[str, ...]) -> None:
+    """What one has found of half a node is still there when the other, of the same shape, has begun on it, too."""
+    rig = rig_of()
+    add_node(rig, "n")
+    for name in ("one", "two"):
+        add_pod(rig, name, claims=claims, nominated="n")  # so that nothing is shared, with claims or without
+    rig.watch()
+    memories, (runner,) = DryRunMemories(rig.machine.store), rig.machine.runners.values()
+    pods = {pod.metadata.name: pod for pod in rig.machine.store.pods.values()}
+    plan = SimpleNamespace(shape="shape", fact_filters=())
+    searches = {name: SimpleNamespace(outcome=None) for name in pods}
+    for turn in range(3):
+        for name, pod in pods.items():
+            memory = memories.of(runner, pod, plan)
+            assert memory.get(NodeName("n")) is (searches[name] if turn else None)
+            if not turn:
+                memory.put(NodeName("n"), searches[name], is_alone=True)
+            memories.interrupted(pod.uid, memory)
 
 
 def test_a_candidate_that_changed_meanwhile_is_looked_at_again() -> None:
