@@ -154,11 +154,11 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
                 self.weights[name] = value
             else:
                 setattr(self, name, value)
-        # Verdicts on nodes that are nominated hold for one priority, so pods that take turns begin anew. A dry run
-        # takes 50 steps, and more for devices; in less than that it is not finished, and nothing of it is remembered.
+        # Verdicts on nodes that are nominated hold for one priority, so pods that take turns begin anew: each turn must
+        # be enough for these nodes (50 steps each) and for a dry run (50 steps, and more for devices).
         self.filter_calls_least = 4 if self.preempts else 1
-        self.steps_choices = (100, 500, 2_000) if self.preempts else (1, 3, 10_000)
-        self.search_steps = rnd.choice([100, 500]) if self.preempts else 500
+        self.steps_choices = (500, 2_000) if self.preempts else (1, 3, 10_000)
+        self.search_steps = rnd.choice([250, 500]) if self.preempts else 500
         if self.twins:
             drawn = {name: rnd.choice(rates) * self.conditions.has_faults for name, rates in TWIN_FAULTS.items()}
             self.fault_rates = drawn | self.fault_rates
