@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from scheduler.embedded import ApiError
 from scheduler.embedded.controllers.reactors import ObjectKey
-from scheduler.embedded.controllers.volumes import ZONE, Volumes
-from scheduler.embedded.kinds.catalog import POD, VOLUME, VOLUME_CLAIM, default_registry
+from scheduler.embedded.controllers.volumes import FAILS_ON, ZONE, Volumes
+from scheduler.embedded.kinds.catalog import EVENT, POD, VOLUME, VOLUME_CLAIM, default_registry
 from scheduler.embedded.loading import apply_object
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.columns import columns_of
@@ -25,7 +25,8 @@ class World:
     """An API server and the controllers of volumes; they look when `settle` is called."""
 
     def __init__(self) -> None:
-        self.api = Api(default_registry(), ObjectStore(watch_window=1))
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self.api = Api(default_registry(), ObjectStore(watch_window=1), clock=lambda: self.now)
         seed_objects(self.api)
         self._volumes = Volumes(self.api)
         self._due: OrderedDict[ObjectKey, None] = OrderedDict()
@@ -118,6 +119,86 @@ def test_nobody_makes_a_volume_without_a_provisioner(world):
     world.put(storage_class_object(provisioner="kubernetes.io/no-provisioner"), volume_claim_object("data"))
     world.select("a")
     assert world.volumes() == []
+
+
+def failures(world):
+    return [
+        stored.obj
+        for stored in world.api.store.listed(EVENT.kind_id)
+        if stored.obj["reason"] == "ProvisioningFailed" and stored.obj["involvedObject"]["name"] == "data"
+    ]
+
+
+def failing(nodes: str) -> dict[str, Any]:
+    made = storage_class_object()
+    return {**made, "metadata": {**made["metadata"], "annotations": {FAILS_ON: nodes}}}
+
+
+@pytest.mark.parametrize("nodes", ["a", "b, a", "*"])
+def test_a_provisioner_that_fails_says_so_and_asks_for_another_node(world, nodes):
+    world.put(*({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in ("a", "c")))
+    world.put(failing(nodes), volume_claim_object("data"))
+    assert failures(world) == []
+    world.select("a")
+    (event,) = failures(world)
+    assert (event["type"], event["involvedObject"]["uid"]) == ("Warning", world.claim()["metadata"]["uid"])
+    assert event["message"].startswith(
+        'failed to provision volume with StorageClass "local": rpc error: code = Resource'
+    )
+    assert SELECTED_NODE not in world.claim()["metadata"]["annotations"]
+    assert world.volumes() == []
+    world.select("c")
+    if nodes == "*":
+        assert len(failures(world)) == 2
+        world.put(failing(""))
+        world.select("c")
+    (made,) = world.volumes()
+    assert is_bound(world, made["metadata"]["name"])
+
+
+def test_a_claim_that_waits_for_no_pod_is_tried_again_when_its_class_changes(world):
+    immediate = {**failing("*"), "volumeBindingMode": "Immediate"}
+    world.put(immediate, volume_claim_object("data"))
+    assert failures(world)
+    assert world.volumes() == []
+    world.put({**failing(""), "volumeBindingMode": "Immediate"})
+    assert len(world.volumes()) == 1
+
+
+def default_class(name: str, annotation: str = "storageclass.kubernetes.io/is-default-class") -> dict[str, Any]:
+    made = storage_class_object(name)
+    return {**made, "metadata": {**made["metadata"], "annotations": {annotation: "true"}}}
+
+
+@pytest.mark.parametrize(
+    ("classes", "asked", "expected"),
+    [
+        ([], None, None),
+        ([storage_class_object("a")], None, None),
+        ([storage_class_object("a"), default_class("b")], None, "b"),
+        ([default_class("b", "storageclass.beta.kubernetes.io/is-default-class")], None, "b"),
+        ([default_class("b"), default_class("a")], None, "a"),
+        ([default_class("b")], "", ""),
+        ([default_class("b")], "a", "a"),
+    ],
+)
+def test_a_claim_that_names_no_class_gets_the_default_one(world, classes, asked, expected):
+    world.put(*classes, volume_claim_object("data", class_name=asked))
+    assert world.claim()["spec"].get("storageClassName") == expected
+
+
+def test_of_several_default_classes_the_newest_counts(world):
+    world.put(default_class("a"))
+    world.now += timedelta(seconds=1)
+    world.put(default_class("b"), volume_claim_object("data", class_name=None))
+    assert world.claim()["spec"]["storageClassName"] == "b"
+
+
+def test_a_claim_with_the_annotation_of_old_gets_no_default_class(world):
+    annotations = {"volume.beta.kubernetes.io/storage-class": "a"}
+    claim = volume_claim_object("data", class_name=None, annotations=annotations)
+    world.put(default_class("b"), claim)
+    assert world.claim()["spec"].get("storageClassName") is None
 
 
 def test_a_volume_that_the_scheduler_has_promised_is_bound(world):

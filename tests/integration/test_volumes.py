@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pytest
+
 from tests.integration.api import Object
 from tests.integration.test_restart import Fate, arrives_late, kill_at, on_both, ours_only
 from tests.integration.world import World
@@ -158,6 +160,71 @@ async def test_a_volume_that_was_promised_serves_the_next_pod_of_its_claim(
     pods = await world.wait_bound("next")
     claim = await world.api.get("persistentvolumeclaims", "data", world.namespace)
     assert reached[claim["spec"]["volumeName"]] == pods["next"]["spec"]["nodeName"]
+
+
+async def provisioning_fails_on(world: World, nodes: str) -> None:
+    annotations = {"embedded.dra-scheduler/provisioning-fails-on": nodes}
+    await world.api.merge_patch("storageclasses", f"{world.tag}-volumes", {"metadata": {"annotations": annotations}})
+
+
+async def wait_failures(world: World, count: int) -> None:
+    """Until the provisioner has failed so often."""
+
+    def told(events: dict[str, Object]) -> bool:
+        return sum(one["reason"] == "ProvisioningFailed" for one in events.values()) >= count
+
+    await world.wait_for("events", told, what=f"{count} times no volume")
+
+
+@pytest.mark.parametrize("world", ["embedded"], indirect=True)
+async def test_a_provisioner_that_fails_gets_the_pod_and_its_device_again_until_there_is_room(world: World) -> None:
+    """No node is held for the claim meanwhile; then one volume is made, where pod and device are."""
+    await world.add_nodes(2, devices=1)
+    await world.add_class()
+    await world.add_claim("gpu")
+    await add_storage_class(world, "volumes.example.com")
+    await provisioning_fails_on(world, "*")
+    await add_volume_claim(world)
+    await add_pod(world, claim="gpu")
+    await world.start_scheduler()
+    await wait_failures(world, 2)
+    assert await promised(world) == {}
+    pod = await world.api.get("pods", "pod", world.namespace)
+    assert "nodeName" not in pod["spec"]
+
+    await provisioning_fails_on(world, "")
+    pods = await world.wait_bound("pod")
+    claim = await world.api.get("persistentvolumeclaims", "data", world.namespace)
+    assert await promised(world) == {claim["spec"]["volumeName"]: "data"}
+    assert claim["metadata"]["annotations"][SELECTED_NODE] == pods["pod"]["spec"]["nodeName"]
+    assert await world.violations() == []
+
+
+@pytest.mark.parametrize("world", ["embedded"], indirect=True)
+async def test_a_node_without_room_for_the_volume_is_left_for_another(world: World) -> None:
+    """The scheduler has chosen it once; then it takes no pods, and the claim names no node that binds the choice."""
+    first, second = await world.add_nodes(2)
+    await world.cordon(second)
+    await add_storage_class(world, "volumes.example.com")
+    await provisioning_fails_on(world, first)
+    await add_volume_claim(world)
+    await add_pod(world)
+    await world.start_scheduler()
+    await wait_failures(world, 1)
+    await world.cordon(first)
+    await world.cordon(second, False)
+    pods = await world.wait_bound("pod")
+    assert pods["pod"]["spec"]["nodeName"] == second
+
+
+async def test_a_claim_without_a_class_gets_the_default_one_unless_it_asks_for_none(world: World) -> None:
+    name = await add_storage_class(world)
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+    await world.api.merge_patch("storageclasses", name, {"metadata": {"annotations": annotations}})
+    for claim, asked in (("default", {}), ("none", {"storageClassName": ""})):
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **asked}
+        made = await world.create("persistentvolumeclaims", {"metadata": world.meta(claim), "spec": spec})
+        assert made["spec"]["storageClassName"] == asked.get("storageClassName", name)
 
 
 def has_selected_node(claims: dict[str, Object]) -> bool:

@@ -3,9 +3,14 @@
 What a cluster has in three parts: the volume controller, the ephemeral volume controller, and a provisioner, which here
 serves every class but those of `kubernetes.io/no-provisioner`.
 
-Simpler than the real ones where a scheduler sees no difference: a provisioner never fails, a volume that it makes
-reaches the selected node's zone (all nodes, where the node has none), and what a claim leaves behind is deleted or
-released at once.
+A StorageClass with the annotation `embedded.dra-scheduler/provisioning-fails-on` has a provisioner that fails: for the
+nodes named there, separated by commas, or for all with `*`. As from an external provisioner whose driver has no room
+(sig-storage-lib-external-provisioner, rescheduleProvisioning), the claim gets an event and loses its selected node, so
+that the scheduler chooses again.
+
+Simpler than the real ones where a scheduler sees no difference: a provisioner fails for no other reason, a volume that
+it makes reaches the selected node's zone (all nodes, where the node has none), and what a claim leaves behind is
+deleted or released at once.
 
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/volume/{persistentvolume,ephemeral} (annotations, names, phases).
 """
@@ -18,7 +23,8 @@ from typing import Final
 import msgspec
 
 from scheduler.embedded.controllers.reactors import ObjectKey
-from scheduler.embedded.kinds.catalog import NODE, POD, STORAGE_CLASS, VOLUME, VOLUME_CLAIM
+from scheduler.embedded.kinds.catalog import EVENT, NODE, POD, STORAGE_CLASS, VOLUME, VOLUME_CLAIM
+from scheduler.embedded.kinds.events import event_about
 from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
 from scheduler.embedded.server.store import Change, Stored
 from scheduler.embedded.server.strategy import Object
@@ -34,8 +40,10 @@ from scheduler.model.storage import (
 )
 from scheduler.validation.field_errors import Json
 
+FAILS_ON: Final = "embedded.dra-scheduler/provisioning-fails-on"
 ZONE: Final = "topology.kubernetes.io/zone"
 _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+_FAILED: Final = "ProvisioningFailed"
 _PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 _OPTIONS: Final = WriteOptions(manager="kube-controller-manager")
 
@@ -196,10 +204,10 @@ class Volumes:
 
     def _provision(self, stored: Stored, claim: PersistentVolumeClaim) -> None:
         class_ = self._class(claim)
-        driver, name = (class_ or {}).get("provisioner", ""), f"pvc-{stored.uid}"
+        driver = (class_ or {}).get("provisioner", "")
         if class_ is None or driver in ("", NO_PROVISIONER) or self._waits(claim):
             return
-        if self._volume(name) is not None:
+        if self._volume(f"pvc-{stored.uid}") is not None:
             return
         if claim.annotations.get(_PROVISIONER) != driver:
 
@@ -208,6 +216,35 @@ class Volumes:
                 return obj
 
             self._api.update(VOLUME_CLAIM, stored.namespace, stored.name, note, options=_OPTIONS)
+        if _fails(class_, claim.annotations.get(SELECTED_NODE, "")):
+            self._fail(stored, claim, driver)
+        else:
+            self._make(stored, claim, class_, driver)
+
+    def _fail(self, stored: Stored, claim: PersistentVolumeClaim, driver: str) -> None:
+        """Tell it, and leave the choice of a node to the scheduler again."""
+        node = claim.annotations.get(SELECTED_NODE)
+        where = f"node {node}" if node else "any node"
+        text = (
+            f'failed to provision volume with StorageClass "{claim.class_name}": rpc error: code = ResourceExhausted '
+            f"desc = no room for {where} ({FAILS_ON})"
+        )
+        about = {field: stored.obj["metadata"][field] for field in ("namespace", "name", "uid")}
+        event = event_about(
+            "PersistentVolumeClaim", about, "Warning", _FAILED, text, now=self._api.now(), component=driver
+        )
+        self._api.create(EVENT, stored.namespace, event, _OPTIONS)
+        if node is None:
+            return
+
+        def reschedule(obj: Object) -> Object:
+            obj["metadata"].get("annotations", {}).pop(SELECTED_NODE, None)
+            return obj
+
+        self._api.update(VOLUME_CLAIM, stored.namespace, stored.name, reschedule, options=_OPTIONS)
+
+    def _make(self, stored: Stored, claim: PersistentVolumeClaim, class_: Mapping[str, Json], driver: str) -> None:
+        name = f"pvc-{stored.uid}"
         spec: Object = {
             "capacity": {"storage": (claim.spec.resources.requests or {}).get("storage")},
             "accessModes": list(claim.spec.access_modes or ()),
@@ -245,6 +282,11 @@ class Volumes:
             metadata = {**copied, "name": name, "ownerReferences": [{**owner, "controller": True}]}
             made: Object = Stored("", "", {"metadata": metadata, "spec": template["spec"]}, 0).copy()
             self._api.create(VOLUME_CLAIM, pod.namespace, made, _OPTIONS)
+
+
+def _fails(class_: Mapping[str, Json], node: str) -> bool:
+    failing = (class_["metadata"].get("annotations") or {}).get(FAILS_ON, "")
+    return failing == "*" or (bool(node) and node in [name.strip() for name in failing.split(",")])
 
 
 def _generates_claims(pod: Mapping[str, Json]) -> bool:

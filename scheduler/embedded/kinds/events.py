@@ -133,10 +133,25 @@ def pod_event(
     pod: Mapping[str, Json], type_: str, reason: str, message: str, *, now: str, component: str, host: str = ""
 ) -> Object:
     """A core/v1 Event about a pod, given by its metadata."""
-    about = {"apiVersion": "v1", "kind": "Pod", **{field: pod[field] for field in ("namespace", "name", "uid")}}
+    return event_about("Pod", pod, type_, reason, message, now=now, component=component, host=host)
+
+
+def event_about(
+    kind: str,
+    metadata: Mapping[str, Json],
+    type_: str,
+    reason: str,
+    message: str,
+    *,
+    now: str,
+    component: str,
+    host: str = "",
+) -> Object:
+    """A core/v1 Event about a namespaced object of core/v1, given by its metadata."""
+    about = {"apiVersion": "v1", "kind": kind, **{field: metadata[field] for field in ("namespace", "name", "uid")}}
     where = {"host": host} if host else {}
     return {
-        "metadata": {"generateName": f"{pod['name']}."},
+        "metadata": {"generateName": f"{metadata['name']}."},
         "involvedObject": about,
         **{"type": type_, "reason": reason, "message": message},
         "source": {"component": component, **where},

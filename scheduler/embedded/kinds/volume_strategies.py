@@ -1,19 +1,27 @@
 """Volumes, claims for them and storage classes on their way in: defaults and the rules that controllers rely on.
 
 Source: k8s.io/kubernetes v1.36.3 pkg/apis/{core,storage}/v1/defaults.go, pkg/apis/core/validation/validation.go
-(ValidatePersistentVolume*), pkg/registry/core/persistentvolume*. Differs on purpose: no admission sets the default
-class of a claim, and no protection finalizers are added.
+(ValidatePersistentVolume*), pkg/registry/core/persistentvolume*, plugin/pkg/admission/storage/storageclass/setdefault.
+Differs on purpose: a claim that came before its default class stays without one, and no protection finalizers are
+added.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, check_immutable, set_default
 from scheduler.model.resources import parse_nano
 from scheduler.validation.field_errors import FieldError, Json, forbidden, invalid, not_supported, required
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+STORAGE_CLASSES: Final = "storageclasses.storage.k8s.io"
+_IS_DEFAULT: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+_CLASS_OF_OLD: Final = "volume.beta.kubernetes.io/storage-class"
 _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 
 
@@ -44,6 +52,7 @@ class PersistentVolumeClaimStrategy(Strategy):
 
     def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
         obj["status"] = {"phase": "Pending"}
+        _admit_class(obj, cluster)
 
     def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         spec = obj["spec"]
@@ -84,6 +93,28 @@ class StorageClassStrategy(Strategy):
             if new.get(field) != old.get(field)
         ]
         return [forbidden(field, "updates to this field are forbidden.") for field in changed]
+
+
+def _admit_class(claim: Object, cluster: StrategyView) -> None:
+    """Give a claim that says nothing of a class the default one: the newest, of equals the first by name.
+
+    One that asks for no class, by the empty name, stays without.
+    """
+    if claim["spec"].get("storageClassName") is not None or _CLASS_OF_OLD in _annotations(claim):
+        return
+    found = [one["metadata"] for one in cluster.listed(STORAGE_CLASSES) if _is_default(one)]
+    newest = max((one["creationTimestamp"] for one in found), default="")
+    names = [one["name"] for one in found if one["creationTimestamp"] == newest]
+    if names:
+        claim["spec"]["storageClassName"] = min(names)
+
+
+def _is_default(storage_class: Mapping[str, Json]) -> bool:
+    return any(_annotations(storage_class).get(name) == "true" for name in _IS_DEFAULT)
+
+
+def _annotations(obj: Mapping[str, Json]) -> Mapping[str, str]:
+    return obj["metadata"].get("annotations") or {}
 
 
 def _check_storage(amounts: Json, path: str) -> list[FieldError]:
