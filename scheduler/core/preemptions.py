@@ -142,15 +142,15 @@ class Preemptions:
     def _nominated(self, record: Record, why: Reason, refusal: Refusal | None) -> None:
         if not self.records.is_current(record):
             return
-        nominated = self._store.pods[record.uid].status.nominated_node_name
-        if refusal is None and nominated == record.node:
+        pod = self._store.pods[record.uid]
+        if refusal is None and pod.status.nominated_node_name == record.node:
             record.is_stored = True
             for uid in tuple(record.victims):
                 self._look(record, uid)
             self._look_at_claims(record)
         elif isinstance(refusal, WriteRejected) and refusal.code != GONE:
             self._fail(record, refused(record.pod, "nominated", refusal), refusal)
-        elif nominated in ("", record.before, record.node) and record.conflicts < self._settings.conflicts_max:
+        elif _is_open(record, why, pod) and record.conflicts < self._settings.conflicts_max:
             record.conflicts += 1
             self._nominate(record, why)
         else:  # by another process of our name, or whoever else nominates
@@ -385,6 +385,14 @@ class Preemptions:
         """Have the API server forget the nomination."""
         cleared = PatchPodStatus(pod.key, pod.uid, "", "", "")
         self._outbox.ask(cleared, _cleared)
+
+
+def _is_open(record: Record, why: Reason, pod: Pod) -> bool:
+    """Whether nobody else has nominated the pod, as it is now; ours may have been stored, and its answer lost."""
+    nominated = pod.status.nominated_node_name
+    if nominated == record.node != record.before:
+        return any(one.message == why.message for one in pod.status.conditions or ())
+    return nominated in ("", record.before)
 
 
 def _cleared(answer: Answer) -> None:

@@ -340,11 +340,15 @@ def test_a_pod_that_changed_before_its_nomination_was_stored_is_nominated_again(
     assert rig.server.pods[PodKey("default", "low")].is_deleting
 
 
-def test_of_two_processes_only_one_removes_victims():
-    """The other one's nomination is for a pod that has changed: it finds the pod nominated, and steps back."""
+@pytest.mark.parametrize("node", ["a", "b"])
+def test_of_two_processes_only_one_removes_victims(node):
+    """The other one's nomination is for a pod that has changed: it finds the pod nominated, and steps back.
+
+    Also where both have chosen the same node: the victims may be others.
+    """
     rig = full()
     pod = rig.server.pods[PodKey("default", "high")]
-    status = msgspec.structs.replace(pod.status, nominated_node_name="b")
+    status = msgspec.structs.replace(pod.status, nominated_node_name=node)
     rig.server.put_pod(msgspec.structs.replace(pod, status=status))
     rig.execute(watch=False)
     rig.execute(watch=False)  # the read after the conflict
