@@ -6,9 +6,10 @@ Rules of this module
   2. A pod that goes on where it was interrupted keeps what it found of nodes that have not changed: in a busy cluster
      it would never come to an end. What it decides for is looked at once more (`is_current`). What others of its shape
      cannot go on with is kept for it alone, so that pods that take turns do not begin anew in each.
-  3. Pods share what is found where all that it depends on is their shape and priority: not beside nominated pods, nor
-     beside devices that are kept on every node. Where they have claims, they share what is found when it is finished,
-     and look once more at what they decide for: what they would be given is for claims of their own.
+  3. Pods share what is found where all that it depends on is their shape and priority: not beside devices that are kept
+     on every node, nor beside nominated pods where they are nominated themselves. With claims they share what is found
+     when it is finished, and look once more at what they decide for: what they would be given is for claims of their
+     own.
   4. That no node helps holds for all of them until anything at all changes: it is said again without a look at nodes.
   5. Bounded: what was used longest ago is forgotten.
 
@@ -148,7 +149,7 @@ class DryRunMemory:
 
     def put(self, node: NodeName, tried: NodeTried, *, is_alone: bool) -> None:
         """`is_alone`: nothing is kept for others beside what they are nominated for."""
-        is_shared = is_alone and not self._store.nominations.at(node)
+        is_shared = is_alone and self._is_as_for_others(node)
         generation = self._store.node_infos[node].generation
         self._own[node] = self._found[node] = _Found(generation, self._moment, self._pod, is_shared, tried)
 
@@ -167,12 +168,17 @@ class DryRunMemory:
         is_own = found.by == self._pod
         if self._has_claims and not is_own and found.tried.outcome is None:
             return None
-        if found.generation == self._store.node_infos[node].generation and (
-            (self._goes_on and is_own) or ((is_own or found.is_shared) and found.moment == self._moment)
-        ):
+        is_for_it = is_own or (found.is_shared and self._is_as_for_others(node))
+        holds = (self._goes_on and is_own) or (is_for_it and found.moment == self._moment)
+        if holds and found.generation == self._store.node_infos[node].generation:
             return found.tried
         del self._found[node]
         return None
+
+    def _is_as_for_others(self, node: NodeName) -> bool:
+        """Whether another pod of the shape would find the same: it leaves room for the same pods, not for itself."""
+        nominations = self._store.nominations
+        return not nominations.at(node) or not nominations.concerns(self._pod)
 
     def all(self) -> Mapping[NodeName, NodeTried]:
         return {name: found.tried for name, found in self._found.items()}

@@ -14,7 +14,7 @@ Rules of this module
      come before them, and when one of them fits the others are left alone. "No node fits" is said only when all were
      looked at, which may take several ticks: verdicts are remembered, and the queue gives the pod out again.
   4. Where pods are nominated for a node, a pod must fit with those that are at least as important, and without them.
-     That verdict is for this cycle alone.
+     That verdict is for pods of the same priority, and where plugins filter by facts for one attempt.
   5. Which node is chosen follows from the order of inputs alone: best score, then the one whose last change is longest
      ago, then the order in which it was looked at. No hash order, no randomness.
   6. With `is_paranoid` every remembered answer is compared with a fresh one, each cycle.
@@ -45,9 +45,8 @@ from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.plan import Facts, Plan, Shape
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Pod
 
 NODE_STEPS: Final = 2
 """Looking at a node at all."""
@@ -154,7 +153,7 @@ class Feasibility:
         verdicts = FactVerdicts(asked.runner, cycle, plan, self._view)
         try:
             self._read_changes(asked, record)
-            record.nominated_for = self._leaves_room(cycle.pod)
+            record.nominated_for = cycle.pod.priority
             if asked.possible_nodes is not None and asked.node_names is not None:
                 asked.possible_nodes = asked.node_names & asked.possible_nodes
             self._look(asked, record, verdicts)
@@ -205,10 +204,10 @@ class Feasibility:
             record.start_over(order, self._start % len(order) if order else 0, changes.position)
             return
         record.position = changes.position
-        if record.nominated and not (asked.goes_on and record.nominated_for == self._leaves_room(asked.cycle.pod)):
-            names = [*names, *record.nominated]
-            record.nominated.clear()
+        if record.nominated:
+            names = [*names, *self._for_others(asked, record)]
         for name in names:
+            record.nominated.pop(name, None)
             if asked.is_asked_about(name):
                 record.forget(name)
                 if name in self._store.node_infos:
@@ -216,9 +215,13 @@ class Feasibility:
                 else:
                     record.changed.pop(name, None)
 
-    def _leaves_room(self, pod: Pod) -> tuple[int, PodUid | None]:
-        """What decides for which nominated pods a pod leaves room; not for itself."""
-        return pod.spec.priority or 0, pod.uid if self._store.nominations.node_of(pod.uid) else None
+    def _for_others(self, asked: Question, record: ShapeRecord) -> list[NodeName]:
+        """Nodes whose verdict beside nominated pods does not hold for this pod, or perhaps no longer does."""
+        pod = asked.cycle.pod
+        if record.nominated_for != pod.priority or (asked.plan.fact_filters and not asked.goes_on):
+            return list(record.nominated)
+        own = self._store.nominations.node_of(pod.uid)
+        return [name for name, by in record.nominated.items() if by != (pod.uid if name == own else None)]
 
     def _enough(self, asked: Question) -> int:
         profile = asked.runner.profile
@@ -248,8 +251,12 @@ class Feasibility:
     def _look(self, asked: Question, record: ShapeRecord, verdicts: FactVerdicts) -> None:
         """Ask the plugins about unknown nodes until enough are known to fit. Raises PluginFailedError."""
         cycle, node_infos = asked.cycle, self._store.node_infos
-        if asked.preferred and asked.preferred in record.order and not record.is_known(asked.preferred):
-            record.look_first((asked.preferred,))
+        if asked.preferred and asked.preferred in record.order:
+            fit = record.fits.get(asked.preferred)
+            if fit is not None and verdicts.of(fit.facts) is SUCCESS:
+                return
+            if not record.is_known(asked.preferred):
+                record.look_first((asked.preferred,))
         enough, last = self._enough(asked), self.filter_calls + asked.filter_calls_max
         known = sum(group.fits for group in verdicts.passing(record))
         found: dict[NodeName, tuple[NodeInfo, Facts]] = {}
@@ -269,6 +276,8 @@ class Feasibility:
             self.filter_calls += 1
             cycle.steps_left -= NODE_STEPS
             status = self._ask(asked, record, verdicts, info, found)
+            if name == asked.preferred and name in found:
+                break
         self._score(asked, record, found)
         if status.code is Code.ERROR:
             raise PluginFailedError(status)
@@ -287,7 +296,8 @@ class Feasibility:
         status = SUCCESS
         if record.beside or self._store.nominations.at(name):
             if not record.beside:
-                record.nominated.append(name)
+                pod = cycle.pod
+                record.nominated[name] = pod.uid if self._store.nominations.node_of(pod.uid) == name else None
             status = beside_nominated(self._ground, runner, cycle, info, view)
             if status is not SUCCESS:
                 facts = status

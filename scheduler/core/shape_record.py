@@ -134,8 +134,8 @@ class ShapeRecord:
         behind: The facts of nodes that are set aside or were rejected by a later filter.
         beside: For whom devices that every node sees are kept from pods like the one that asked last; verdicts are
             those beside them.
-        nominated: Nodes whose verdict holds for one attempt only, and for pods like the one that asked,
-            `nominated_for`: pods are nominated there that count for some pods of the shape and not for others.
+        nominated: Nodes for which pods are nominated: their verdicts hold for pods of the priority `nominated_for`, and
+            where the pod that asked was nominated there itself, which is given then, for that pod.
         raws, normalized: For each plugin that normalizes the weighted normalized score by raw score, of these raw
             scores.
         ranking: The number of times that `normalized` has changed.
@@ -173,8 +173,8 @@ class ShapeRecord:
         self.fits: dict[NodeName, Fit] = {}
         self.groups: dict[Facts, Group] = {}
         self.behind: dict[NodeName, Facts] = {}
-        self.nominated: list[NodeName] = []
-        self.nominated_for: tuple[int, PodUid | None] | None = None
+        self.nominated: dict[NodeName, PodUid | None] = {}
+        self.nominated_for = 0
         self.raws: RawScores = ()
         self.normalized: list[dict[int, int]] = []
         self.ranking = 0
