@@ -1,9 +1,8 @@
 """NodeResourcesBalancedAllocation: rather nodes whose resources are used more evenly with the pod than without it.
 
 Extension points: PreScore, Score.
-Reads: pod requests, node allocatable and the sums of its pods.  Writes: nothing.
-Upstream: pkg/scheduler/framework/plugins/noderesources (balanced_allocation.go: same scores). A resource that devices
-serve is no part of the score (upstream counts the matching devices if it is configured to).
+Reads: pod requests, node allocatable and the sums of its pods, devices behind extended resources.  Writes: nothing.
+Upstream: pkg/scheduler/framework/plugins/noderesources (balanced_allocation.go: same scores).
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from scheduler.model.objects import Pod
 from scheduler.model.resources import PODS, counted_amounts, is_scalar_resource
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 from scheduler.plugins.scoring_strategies import CPU_AND_MEMORY, ResourceSpec
+from scheduler.plugins.served_devices import served_devices
 from scheduler.validation.field_errors import FieldError, duplicate, invalid
 
 NAME: Final = "NodeResourcesBalancedAllocation"
@@ -59,9 +59,10 @@ class NodeResourcesBalancedAllocation:
         before: list[float] = []
         after: list[float] = []
         for name, amount in self._asked(cycle):
-            total = allocatable.get(name, 0)
+            total, used = allocatable.get(name, 0), requested.get(name, 0)
+            if amount and not total:
+                total, used = served_devices(name, node, view)
             if total and name != PODS:
-                used = requested.get(name, 0)
                 before.append(min(used / total, 1.0))
                 after.append(min((used + amount) / total, 1.0))
         half = NODE_SCORE_MAX // 2

@@ -1,12 +1,12 @@
 """NodeResourcesFit: pods go where their requests fit, and rather where more (or less) is left.
 
 Extension points: PreFilter, Filter, PreScore, Score, RequeueHints.
-Reads: pod requests, node allocatable and the sums of its pods, device classes' extended resources.  Writes: nothing.
+Reads: pod requests, node allocatable and the sums of its pods, devices behind extended resources.  Writes: nothing.
 Upstream: pkg/scheduler/framework/plugins/noderesources (fit.go, resource_allocation.go: same verdicts and scores).
 
 Reasons come in a fixed order (pods, cpu, memory, ephemeral-storage, then others by name), where upstream's order of
 scalar resources is random. If a DeviceClass stands behind a resource that a node has none of, DynamicResources decides,
-and the resource is no part of the score (upstream counts the matching devices if it is configured to). A deleted pod
+and the score counts the node's devices of that class. A deleted pod
 wakes only pods that now fit on its node; upstream wakes all. Hints pass over ignored resources as the Filter does.
 """
 
@@ -41,6 +41,7 @@ from scheduler.plugins.scoring_strategies import (
     strategy_errors,
     strategy_score,
 )
+from scheduler.plugins.served_devices import served_devices
 from scheduler.validation.field_errors import FieldError, invalid
 from scheduler.validation.names import check_text, label_key
 
@@ -108,9 +109,11 @@ class NodeResourcesFit:
         usages: list[Usage] = []
         for resource in self.scoring_strategy.resources:
             name = resource.name
-            amount, total = asked.get(name, 0), allocatable.get(name, 0)
+            amount, total, used = asked.get(name, 0), allocatable.get(name, 0), requested.get(name, 0)
+            if amount and not total:
+                total, used = served_devices(name, node, view)
             if total and (amount or not is_scalar_resource(name)) and name != PODS:
-                usages.append(Usage(requested.get(name, 0) + amount, total, resource.weight))
+                usages.append(Usage(used + amount, total, resource.weight))
         return strategy_score(self.scoring_strategy, usages)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:

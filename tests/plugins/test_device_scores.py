@@ -9,7 +9,9 @@ from allocator import class_usage
 from scheduler.config.profiles import ProfileConfig
 from scheduler.framework.status import Code
 from scheduler.plugins.dynamic_resources import DynamicResources, argument_errors
-from scheduler.plugins.scoring_strategies import ScoringStrategy
+from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from scheduler.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.plugins.scoring_strategies import ResourceSpec, ScoringStrategy
 from tests.plugins.cluster import (
     Cluster,
     allocation,
@@ -23,7 +25,7 @@ from tests.plugins.cluster import (
     node_slice,
     pod_with,
 )
-from tests.plugins.objects import node_info
+from tests.plugins.objects import node_info, requesting
 
 LARGE = {"metadata": {"name": "large"}, "spec": cel("device.attributes['gpu.example.com'].size == 'large'")}
 
@@ -168,3 +170,49 @@ def test_a_profile_gives_it_to_the_plugin() -> None:
     (plugin,) = [one for one in profile.plugins if isinstance(one, DynamicResources)]
 
     assert plugin.scoring_strategy == strategy("MostAllocated", ("gpu", 1), ("gpu/memory", 2))
+
+
+def extended_cluster(**fields):
+    """As `cluster`, with a class behind an extended resource, which the kubelet of `plugin` serves itself."""
+    nodes = ("empty", "half", "full")
+    held = [
+        claim("half", allocation=allocation("half", "gpu-0", "gpu-1")),
+        claim("full", allocation=allocation("full", "gpu-0", "gpu-1", "gpu-2", "gpu-3")),
+    ]
+    slices = [node_slice(name, *(device(f"gpu-{index}") for index in range(5))) for name in nodes]
+    classes = ({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU, **fields}},)
+    infos = [node_info(name, allocatable={"cpu": "4"}) for name in nodes]
+    return Cluster(
+        *infos, node_info("plugin", allocatable={"cpu": "4", GPU: "10"}), slices=slices, classes=classes, claims=held
+    )
+
+
+GPU = "example.com/gpu"
+SCORED_BY = (ResourceSpec("cpu"), ResourceSpec(GPU))
+
+
+@pytest.mark.parametrize(
+    ("plugin", "want"),
+    [
+        (NodeResourcesFit(scoring_strategy=strategy("LeastAllocated", (GPU, 1))), [80, 40, 0, 90]),
+        (NodeResourcesFit(scoring_strategy=strategy("MostAllocated", (GPU, 1))), [20, 60, 100, 10]),
+        (NodeResourcesFit(scoring_strategy=strategy("LeastAllocated", ("cpu", 1), (GPU, 1))), [77, 57, 37, 82]),
+        # By cpu and devices of 4 and 5, before and after: evenness 100 to 97, 80 to 82, 60 to 62; 100 to 92.
+        (NodeResourcesBalancedAllocation(resources=SCORED_BY), [73, 76, 76, 71]),
+    ],
+)
+def test_extended_resources_that_devices_serve_are_scored_by_the_devices(plugin, want):
+    view = extended_cluster()
+    nodes = ("empty", "half", "full", "plugin")
+    cycle = cycle_of(requesting({"cpu": "1", GPU: "1"}))
+    if isinstance(plugin, NodeResourcesFit):
+        assert plugin.pre_filter(cycle, view).status.is_success
+    assert [plugin.score(cycle, info_of(view, name), view) for name in nodes] == want
+
+
+def test_without_a_class_behind_it_the_resource_is_left_out():
+    plugin = NodeResourcesFit(scoring_strategy=strategy("LeastAllocated", ("cpu", 1), (GPU, 1)))
+    view = extended_cluster(extendedResourceName="example.com/other")
+    cycle = cycle_of(requesting({"cpu": "1", GPU: "1"}))
+    assert plugin.pre_filter(cycle, view).status.is_success
+    assert plugin.score(cycle, info_of(view, "full"), view) == 75
