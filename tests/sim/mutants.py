@@ -901,7 +901,7 @@ MUTANTS = (
         "a-refused-removal-is-forgotten", _a_refused_removal_is_forgotten, focus=ROOM | {"forbidden": 0.05}, seen_in=15
     ),
     Mutant("room-is-made-and-not-used", _the_pod_is_not_tried_when_there_is_room, focus=ROOM, seen_in=5),
-    Mutant("claims-of-others-are-waited-for", _claims_of_others_are_waited_for, focus=ROOM, seen_in=19),
+    Mutant("claims-of-others-are-waited-for", _claims_of_others_are_waited_for, focus=ROOM, seen_in=5),
     Mutant(
         "users-seen-late-are-not-looked-at",
         _users_seen_late_are_not_looked_at,
