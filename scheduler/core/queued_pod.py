@@ -50,6 +50,7 @@ class QueuedPod(Struct, eq=False):
         rests: How often it has rested in its present attempt.
         turn: When an active pod is tried, among the pods of its priority.
         is_searching: Active, but in a lane, since `search_since_ms`.
+        search_shape: Its shape in its present attempt, None before it is known.
     """
 
     uid: PodUid
@@ -75,6 +76,7 @@ class QueuedPod(Struct, eq=False):
     is_searching: bool = False
     turn: int = 0
     search_since_ms: int = 0
+    search_shape: Shape | None = None
 
     @property
     def namespace(self) -> str:

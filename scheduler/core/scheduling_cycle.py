@@ -131,6 +131,9 @@ class SchedulingCycles:
         if isinstance(plan, Status):
             self._fail(queued, plan)
             return
+        if self._queue.lanes.stands_behind(queued, plan.shape):
+            self._postpone(queued, {})
+            return
         preferred = self._store.nominations.node_of(queued.uid) or NodeName("")
         names, possible = filtered.node_names, filtered.possible_nodes
         found = self._feasibility.find(

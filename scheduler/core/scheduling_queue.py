@@ -69,7 +69,7 @@ class SchedulingQueue:
         self.waiting: Final = WaitingPods(runners, ground.view)
         self._active: Final = ActivePods(has_place, self._hand_over)
         self._backoff: Final = Backoff()
-        self._lanes: Final = SearchLanes(has_place)
+        self.lanes: Final = SearchLanes(has_place)
         self.tallies: Final = Tallies()
         self._cause = ""  # of the moves that follow
         self._tickets: Final = itertools.count(1)
@@ -132,7 +132,7 @@ class SchedulingQueue:
     def pop(self, now_ms: int) -> QueuedPod | None:
         """The pod to try now, in flight from here on; its caller must say what became of it."""
         self._ripen(now_ms)
-        if self._lanes.by_namespace:
+        if self.lanes.by_namespace:
             self._set_apart(now_ms)
         queued = self._active.first()
         while queued is None and (early := self._first_early()) is not None:
@@ -144,13 +144,13 @@ class SchedulingQueue:
         if queued is not None:
             self._fly(queued, now_ms)
             self._active.begin(queued)
-            if self._lanes.by_namespace:
-                self._lanes.note_tried(queued.namespace, now_ms)
+            if self.lanes.by_namespace:
+                self.lanes.note_tried(queued.namespace, now_ms)
         return queued
 
     def pop_searching(self, now_ms: int) -> QueuedPod | None:
         """The pod whose search goes on now, in flight from here on; as `pop`."""
-        queued = self._lanes.first(now_ms)
+        queued = self.lanes.first(now_ms)
         if queued is not None:
             self._fly(queued, now_ms)
         return queued
@@ -168,11 +168,11 @@ class SchedulingQueue:
 
     def has_searching(self, now_ms: int) -> bool:
         """Whether `pop_searching` has one."""
-        return bool(self._lanes.by_namespace) and self._lanes.first(now_ms) is not None
+        return bool(self.lanes.by_namespace) and self.lanes.first(now_ms) is not None
 
     def _set_apart(self, now_ms: int) -> None:
         """While the namespace of the first active pod has pods in a lane, the pod goes there too (it pays)."""
-        while (queued := self._active.first()) is not None and self._lanes.has(queued.namespace):
+        while (queued := self._active.first()) is not None and self.lanes.has(queued.namespace):
             self._displace(queued)
             self._push_lane(queued, now_ms)
 
@@ -261,7 +261,7 @@ class SchedulingQueue:
             How long it rests, 0 when it goes on at once.
         """
         queued.attempts -= 1
-        self._lanes.charge(queued.namespace, steps, now_ms)
+        self.lanes.charge(queued.namespace, steps, now_ms)
         if not queued.steps:
             queued.search_since_ms = now_ms
         queued.steps += max(steps, 1)
@@ -293,10 +293,11 @@ class SchedulingQueue:
     def _end(self, queued: QueuedPod, steps: int, now_ms: int) -> int:
         """The attempt has ended, so its cost is known: how long to leave the pod alone for it."""
         if queued.is_searching:
-            self._lanes.charge(queued.namespace, steps, now_ms)
+            self.lanes.charge(queued.namespace, steps, now_ms)
             queued.is_searching = False
         queued.cost = queued.steps + steps
         queued.steps = queued.rests = 0
+        queued.search_shape = None
         return self._rest_ms(queued.cost) if queued.cost >= self._settings.search_steps_before_rest else 0
 
     def _rest_ms(self, steps: int) -> int:
@@ -364,7 +365,7 @@ class SchedulingQueue:
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When a search may go on, a pod's backoff ends or the next flush is due, None while nothing waits."""
         deadlines = self._backoff.deadlines()
-        if self._lanes.by_namespace and (searching_ms := self._lanes.next_ready_ms(now_ms)) is not None:
+        if self.lanes.by_namespace and (searching_ms := self.lanes.next_ready_ms(now_ms)) is not None:
             deadlines.append(searching_ms)
         if (gated_ms := self.gated.next_deadline_ms()) is not None:
             deadlines.append(gated_ms)
@@ -470,7 +471,7 @@ class SchedulingQueue:
         if not queued.steps:
             queued.search_since_ms = now_ms
         level = 1 + (queued.steps // self._settings.search_steps_first).bit_length() if queued.steps else 0
-        self._lanes.push(queued, now_ms, level=level)
+        self.lanes.push(queued, now_ms, level=level)
 
     def _push_backoff(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _BACKOFF, now_ms)

@@ -2,7 +2,7 @@
 
 A pod comes here when its first look was not enough, or when its last attempt took long. The pods of one namespace form
 a *lane*. The lane that was served least is next. In a lane pods that took little go first, and among equals the pod
-that has waited longest, until its search ends.
+that has waited longest, until its search ends; of those that were not looked at yet the one of most priority.
 
 Rules of this module
   1. A lane spends at most `_CREDIT_MAX_STEPS` at a stretch, and then what it earns with time. A pod that has taken less
@@ -11,20 +11,25 @@ Rules of this module
      with a single one.
   3. While pods of other namespaces come, each turn is followed by a pause of about the same length: a pod is bound in
      half a dozen steps, each of which would wait for a turn to end.
-  4. Time is the caller's; nothing depends on hash order.
+  4. Pods of one shape find what the others found, so whoever goes next may end the search of all. In a lane the one of
+     most priority does: the others stand behind it, at its place, however little they took (`stands_behind`). Pods of
+     other shapes are not held up by that.
+  5. Time is the caller's; nothing depends on hash order.
 
-Not here: when a pod rests, and how long (`scheduling_queue`).
+Not here: when a pod rests, and how long (`scheduling_queue`); pods of other namespaces with the same shape, which rule
+4 leaves alone: they take turns.
 
-Cost: `push`, `pop` O(log pods of a lane + lanes).
+Cost: `push`, `stands_behind` O(log pods of a lane), `first` O(lanes), both amortized.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
-from scheduler.core.queued_pod import Entry, QueuedPod, first_of
+from scheduler.core.queued_pod import QueuedPod
+from scheduler.framework.plan import Shape
 
 _CREDIT_MAX_STEPS: Final = 500_000
 """About 2 s of searching."""
@@ -39,16 +44,97 @@ _ALWAYS_STEPS: Final = 20_000
 """About 80 ms."""
 
 
+class _InLane(NamedTuple):
+    """A pod's place in its lane."""
+
+    level: int
+    order: int  # since when it searches; of pods that were not looked at yet minus priority
+    ticket: int  # as in `Entry`
+    queued: QueuedPod
+    alike: _Alike | None  # whose first it is
+
+
+class _OfShape(NamedTuple):
+    """A pod's place among those of its shape in a lane."""
+
+    rank: int  # minus priority
+    in_lane: _InLane
+
+
+class _Alike:
+    """Pods of one shape in a lane, of which the first has a place there until it is noticed that it has left."""
+
+    __slots__ = ("heap", "shape")
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape: Final = shape
+        self.heap: Final[list[_OfShape]] = []
+
+    def is_first(self, place: _InLane) -> bool:
+        return bool(self.heap) and self.heap[0].in_lane is place
+
+    def drop_gone(self) -> None:
+        heap = self.heap
+        while heap and heap[0].in_lane.ticket != heap[0].in_lane.queued.ticket:
+            heapq.heappop(heap)
+
+
 class _Lane:
     """One namespace. `turn` grows with what it spends; `credit` is what it may spend, as of `as_of_ms`."""
 
-    __slots__ = ("as_of_ms", "credit", "heap", "turn")
+    __slots__ = ("_by_shape", "_heap", "as_of_ms", "credit", "turn")
 
     def __init__(self, turn: int, now_ms: int) -> None:
-        self.heap: Final[list[Entry]] = []
+        self._heap: Final[list[_InLane]] = []
+        self._by_shape: Final[dict[Shape, _Alike]] = {}
         self.turn = turn
         self.credit = _CREDIT_MAX_STEPS
         self.as_of_ms = now_ms
+
+    def push(self, queued: QueuedPod, level: int) -> None:
+        shape = queued.search_shape
+        if shape is None:
+            order = queued.search_since_ms if level else -queued.priority
+            heapq.heappush(self._heap, _InLane(level, order, queued.ticket, queued, None))
+            return
+        alike = self._by_shape.get(shape)
+        if alike is None:
+            alike = self._by_shape[shape] = _Alike(shape)
+        place = _InLane(level, queued.search_since_ms, queued.ticket, queued, alike)
+        heapq.heappush(alike.heap, _OfShape(-queued.priority, place))
+        if alike.is_first(place):
+            heapq.heappush(self._heap, place)
+
+    def first(self) -> QueuedPod | None:
+        """The pod to try next."""
+        heap = self._heap
+        while heap:
+            place = heap[0]
+            is_first = place.alike is None or place.alike.is_first(place)
+            if is_first and place.ticket == place.queued.ticket:
+                return place.queued
+            heapq.heappop(heap)
+            if place.alike is not None and is_first:
+                self._let_next_follow(place.alike)
+        return None
+
+    def _let_next_follow(self, alike: _Alike) -> None:
+        """The first of these pods has left, and has no place in the heap any more."""
+        alike.drop_gone()
+        if alike.heap:
+            heapq.heappush(self._heap, alike.heap[0].in_lane)
+        else:
+            del self._by_shape[alike.shape]
+
+    def first_of_shape(self, shape: Shape) -> QueuedPod | None:
+        """The pod of this shape to try next."""
+        alike = self._by_shape.get(shape)
+        if alike is None:
+            return None
+        place = alike.heap[0].in_lane
+        if place.ticket != place.queued.ticket:
+            self._let_next_follow(alike)
+        return alike.heap[0].in_lane.queued if alike.heap else None
 
     def credit_at(self, now_ms: int) -> int:
         return min(_CREDIT_MAX_STEPS, self.credit + _CREDIT_STEPS_PER_MS * max(0, now_ms - self.as_of_ms))
@@ -79,21 +165,28 @@ class SearchLanes:
             self._forget_idle(now_ms)
             first_turn = min((other.turn for other in self.by_namespace.values()), default=0)
             lane = self.by_namespace[namespace] = _Lane(first_turn, now_ms)
-        elif not lane.heap:
+        elif lane.first() is None:
             # It may not save up turns while it has nothing to do.
             lane.turn = max(lane.turn, min(other.turn for other in self.by_namespace.values()))
-        heapq.heappush(lane.heap, Entry(level, queued.search_since_ms, queued.ticket, queued))
+        lane.push(queued, level)
+
+    def stands_behind(self, queued: QueuedPod, shape: Shape | None) -> bool:
+        """Whether a pod of more priority in its lane goes first. From now on it is one of the pods of this shape."""
+        queued.search_shape = shape
+        lane = self.by_namespace.get(queued.namespace)
+        first = lane.first_of_shape(shape) if lane is not None and shape is not None else None
+        return first is not None and first.priority > queued.priority
 
     def has(self, namespace: str) -> bool:
         """Whether a pod of this namespace waits here."""
         lane = self.by_namespace.get(namespace)
-        return lane is not None and first_of(lane.heap) is not None
+        return lane is not None and lane.first() is not None
 
     def first(self, now_ms: int) -> QueuedPod | None:
         """The pod to try next, None while no lane may spend."""
         ready: tuple[int, str, QueuedPod] | None = None
         for namespace, lane in self.by_namespace.items():
-            queued = first_of(lane.heap)
+            queued = lane.first()
             if queued is not None and self._ready_ms(namespace, lane, queued, now_ms) <= now_ms:
                 one = (lane.turn, namespace, queued)
                 if ready is None or one[:2] < ready[:2]:
@@ -106,7 +199,7 @@ class SearchLanes:
             (
                 ready_ms
                 for namespace, lane in self.by_namespace.items()
-                if (queued := first_of(lane.heap)) is not None
+                if (queued := lane.first()) is not None
                 and (ready_ms := self._ready_ms(namespace, lane, queued, now_ms)) < _NEVER_MS
             ),
             default=None,
@@ -142,5 +235,5 @@ class SearchLanes:
 
     def _forget_idle(self, now_ms: int) -> None:
         for namespace, lane in tuple(self.by_namespace.items()):
-            if first_of(lane.heap) is None and lane.credit_at(now_ms) == _CREDIT_MAX_STEPS:
+            if lane.first() is None and lane.credit_at(now_ms) == _CREDIT_MAX_STEPS:
                 del self.by_namespace[namespace]

@@ -6,19 +6,24 @@ import itertools
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from allocator import STEP
 from cel import ANSWER_WORK_MAX
 from scheduler.core.inputs import WriteRejected
-from scheduler.core.queued_pod import Place
+from scheduler.core.queued_pod import Place, QueuedPod
+from scheduler.core.search_lanes import SearchLanes
 from scheduler.core.settings import CoreSettings
 from scheduler.framework.decisions import BindPod
+from scheduler.framework.plan import Shape
+from scheduler.framework.status import Status
 from scheduler.model.keys import PodKey
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.allocator.test_meter import NEARLY_ENDLESS
 from tests.allocator.test_paused import hostile
-from tests.core.plugins import Reject
+from tests.core.plugins import Reject, Slots
 from tests.core.rig import Rig
 
 A = "device.attributes['gpu.example.com']"
@@ -295,3 +300,110 @@ def test_a_pod_that_fails_while_it_is_bound_is_charged_for_its_own_search_only()
     for binding in rig.pending:
         rig.tell(WriteRejected(binding.id, 422, "Invalid", "no"))
     assert {name: queued.cost for name, queued in pods.items()} == costs
+
+
+class Far(Slots):
+    """All the slots there are are on the node that is looked at last."""
+
+    def filter(self, cycle, node, view):
+        return super().filter(cycle, node, view) if node.name == "n0900" else Status.unresolvable("elsewhere")
+
+
+def far(slots: int) -> Rig:
+    rig = Rig(Far(slots), is_paranoid=False, checks_invariants=False)
+    rig.add_nodes(*(f"n{number:04}" for number in range(1000)))
+    return rig
+
+
+def bound(rig: Rig) -> list[str]:
+    return sorted(name.removeprefix("uid-default-") for name, _ in rig.server.bindings)
+
+
+def test_of_pods_that_share_a_search_the_one_of_most_priority_ends_it():
+    """The others find what it remembers, so they must not end it before it does."""
+    rig = far(3)
+    for number in range(12):
+        rig.add_pod(f"p{number}", priority=number % 4)
+    rig.settle()
+    assert bound(rig) == ["p11", "p3", "p7"]
+
+
+@pytest.mark.parametrize("ticks", [1, 2, 3])
+def test_a_pod_of_more_priority_that_comes_while_others_search_ends_their_search(ticks):
+    rig = far(1)
+    for number in range(4):
+        rig.add_pod(f"early-{number}")
+    rig.watch()
+    for _ in range(ticks):
+        rig.tick()
+        rig.execute()
+    assert bound(rig) == []
+    rig.add_pod("late", priority=1)
+    rig.settle()
+    assert bound(rig) == ["late"]
+
+
+def test_those_behind_are_tried_when_the_first_of_their_shape_is_gone():
+    rig = far(1)
+    rig.add_pod("first", priority=1)
+    for number in range(3):
+        rig.add_pod(f"p{number}")
+    rig.watch()
+    for _ in range(2):
+        rig.tick()
+        rig.execute()
+    assert bound(rig) == []
+    rig.server.delete_pod(PodKey("default", "first"))
+    rig.settle()
+    assert len(bound(rig)) == 1
+
+
+def test_a_new_attempt_stands_behind_nobody_for_the_shape_that_the_pod_had_in_the_last():
+    rig = far(0)
+    rig.add_pod("p")
+    rig.settle()
+    queued = rig.machine.queue.find(rig.server.pods[PodKey("default", "p")].uid)
+    assert queued.place is Place.UNSCHEDULABLE
+    assert queued.search_shape is None
+
+
+MOVES = st.lists(
+    st.tuples(st.sampled_from("ptg"), st.integers(0, 2), st.integers(0, 3), st.integers(0, 5)), max_size=40
+)
+
+
+@given(MOVES)
+def test_a_lane_loses_no_pod_and_gives_out_none_before_one_of_its_shape_with_more_priority(moves):
+    """`p`: a pod comes; `t`: the first is tried and comes back, deeper; `g`: some pod goes elsewhere."""
+    lanes, inside, tickets = SearchLanes(lambda _: True), {}, itertools.count(1)
+    shapes = [None, Shape("s", 1), Shape("s", 2)]
+
+    def push(queued, level):
+        queued.ticket = next(tickets)
+        queued.steps = level
+        lanes.push(queued, 0, level=level)
+        inside[queued.uid] = queued
+
+    def leave(queued):
+        queued.ticket = next(tickets)
+        return inside.pop(queued.uid)
+
+    for number, (move, shape, priority, level) in enumerate(moves):
+        if move == "p":
+            queued = QueuedPod(f"uid-{number}", builders.pod(f"p{number}", priority=priority), None)
+            queued.search_shape = shapes[shape]
+            push(queued, level)
+        elif move == "g" and inside:
+            leave(inside[sorted(inside)[level % len(inside)]])
+        elif move == "t" and (queued := lanes.first(0)) is not None:
+            leave(queued)
+            is_behind = lanes.stands_behind(queued, shapes[shape])
+            alike = [other for other in inside.values() if other.search_shape == shapes[shape] is not None]
+            assert is_behind == any(other.priority > queued.priority for other in alike)
+            push(queued, queued.steps + level)
+        first = lanes.first(0)
+        assert (first is not None) == bool(inside) == lanes.has("default")
+        if first is not None:
+            assert inside[first.uid] is first
+            alike = [other for other in inside.values() if other.search_shape == first.search_shape is not None]
+            assert all(other.priority <= first.priority for other in alike)
