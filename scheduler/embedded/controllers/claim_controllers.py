@@ -12,7 +12,8 @@ Rules of this module
 
 Differs on purpose from upstream: the applied `resourceClaimStatuses` name all of a pod's generated claims, not
 only the claims made in this run. Applying fewer names would remove the rest, and the next run would apply them
-again, for ever.
+again, for ever. A claim whose creation was not answered is looked for in the API before another is made;
+upstream looks in its cache only, and may make two.
 
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/resourceclaim/controller.go (syncPod, handleClaim, syncClaim).
 """
@@ -21,9 +22,10 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import aiohttp
 import kopf
 import orjson
 
@@ -67,6 +69,7 @@ class ClaimController(ClientController):
     def __init__(self, server: str, token: str | None = None) -> None:
         super().__init__(server, token, workers_count=_WORKERS)
         self._generated: dict[tuple[str, str], Obj] = {}
+        self._unanswered: set[tuple[str, str]] = set()
         self._deleted_uids: OrderedDict[str, None] = OrderedDict()
         self._reported: set[tuple[str, str]] = set()
 
@@ -152,6 +155,7 @@ class ClaimController(ClientController):
     def _forget_pod(self, uid: str) -> None:
         for key in [key for key in self._generated if key[0] == uid]:
             del self._generated[key]
+        self._unanswered = {key for key in self._unanswered if key[0] != uid}
         self._reported = {entry for entry in self._reported if entry[0] != uid}
 
     async def sync(self, key: WorkKey) -> None:
@@ -206,6 +210,10 @@ class ClaimController(ClientController):
             if claim is not None and is_owned_by(claim, pod):
                 return known, False
         found = self._find_claim(pod, reference)
+        if found is None and (uid, reference) in self._unanswered:
+            listed = await self._requests.get(_CLAIMS.format(namespace))
+            found = _claim_made_for(pod, reference, (listed or {}).get("items") or ())
+            self._unanswered.discard((uid, reference))
         if found is None:
             found = await self._create_claim(pod, reference, template_name)
         return found["metadata"]["name"], True
@@ -218,11 +226,8 @@ class ClaimController(ClientController):
     def _find_claim(self, pod: Obj, reference: str) -> Obj | None:
         """A claim made for the pod whose name did not get into the pod's status."""
         uid = pod["metadata"]["uid"]
-        for claim in self._indexes["claims"].get((_OWNER, uid), ()):
-            if (claim["metadata"].get("annotations") or {}).get(POD_CLAIM_NAME_ANNOTATION) == reference:
-                found: Obj = claim
-                return found
-        return self._generated.get((uid, reference))
+        indexed = _claim_made_for(pod, reference, self._indexes["claims"].get((_OWNER, uid), ()))
+        return indexed or self._generated.get((uid, reference))
 
     async def _create_claim(self, pod: Obj, reference: str, template_name: str) -> Obj:
         metadata = pod["metadata"]
@@ -246,7 +251,11 @@ class ClaimController(ClientController):
         if copied.get("labels"):
             claim_metadata["labels"] = copied["labels"]
         body = {"metadata": claim_metadata, "spec": template["spec"]["spec"]}
-        claim: Obj = await self._requests.send("POST", _CLAIMS.format(namespace), body)
+        try:
+            claim: Obj = await self._requests.send("POST", _CLAIMS.format(namespace), body)
+        except (aiohttp.ClientError, TimeoutError):
+            self._unanswered.add((metadata["uid"], reference))
+            raise
         self._generated[metadata["uid"], reference] = claim
         _LOG.info("created claim %s/%s for pod %s", namespace, claim["metadata"]["name"], metadata["name"])
         return claim
@@ -364,6 +373,15 @@ class ClaimController(ClientController):
             return  # Unknown, not necessarily gone: the garbage collector sees to that.
         if pod["metadata"]["uid"] != pod_uid or is_pod_done(pod):
             await self._requests.send("DELETE", path, {"preconditions": {"uid": claim["metadata"]["uid"]}})
+
+
+def _claim_made_for(pod: Obj, reference: str, claims: Iterable[Obj]) -> Obj | None:
+    """The claim among `claims` that was made from a template for one of the pod's references."""
+    for claim in claims:
+        annotations = claim["metadata"].get("annotations") or {}
+        if annotations.get(POD_CLAIM_NAME_ANNOTATION) == reference and is_owned_by(claim, pod):
+            return claim
+    return None
 
 
 def settings() -> kopf.OperatorSettings:
