@@ -1,15 +1,22 @@
-"""What lint and allocate say when the cluster that they compare with cannot be read."""
+"""What lint, allocate and verdicts say when the cluster that they compare with cannot be read, in whole or in part."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
+from click.testing import CliRunner, Result
 
 from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
-from tests.kube.misbehaving import misbehaving, status
+from scheduler.cli.main import cli
+from tests.kube.misbehaving import misbehaving, pod, status, status_object
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -49,3 +56,124 @@ def test_a_server_that_cannot_be_reached_is_said_in_words(tmp_path: Path, server
         read_cluster(str(kubeconfig(tmp_path, server)), None)
 
     assert complaint in str(raised.value)
+
+
+LISTS: dict[str, list[dict[str, Any]]] = {
+    "/api/v1/nodes": [
+        {
+            "metadata": {"name": "n", "uid": "1", "resourceVersion": "1"},
+            "status": {"allocatable": {"cpu": "4", "pods": "9"}},
+        }
+    ],
+    "/api/v1/pods": [pod("waits", 2), pod("with-device", 3, resourceClaims=[{"name": "d", "resourceClaimName": "c"}])],
+    "/apis/resource.k8s.io/v1/resourceslices": [
+        {
+            "metadata": {"name": "s", "uid": "4", "resourceVersion": "4"},
+            "spec": {
+                "driver": "gpu.example.com",
+                "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+                "nodeName": "n",
+                "devices": [{"name": "gpu-0"}],
+            },
+        }
+    ],
+}
+
+
+SERVED = {"/apis/resource.k8s.io/v1": "devicetaintrules", "/apis/scheduling.k8s.io/v1beta1": "podgroups"}
+
+
+@asynccontextmanager
+async def without(*kinds: str, code: int) -> AsyncIterator[str]:
+    """The URL of an API server that answers `code` where one of `kinds` is listed."""
+
+    async def handle(request: web.Request) -> web.Response:
+        if request.path.rpartition("/")[2] in kinds:
+            message = f"{request.path} is forbidden" if code == HTTPStatus.FORBIDDEN else "not found"
+            return web.json_response(status_object(code, "", message), status=code)
+        resources = [{"name": SERVED[request.path]}] if request.path in SERVED else None
+        return web.json_response(
+            {"metadata": {"resourceVersion": "9"}, "items": LISTS.get(request.path, []), "resources": resources}
+        )
+
+    application = web.Application()
+    application.router.add_get("/{path:.*}", handle)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.2)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def said(folder: Path, *args: str, missing: Sequence[str], code: int = HTTPStatus.FORBIDDEN) -> Result:
+    """What a command says beside a server without some kinds."""
+    async with without(*missing, code=code) as url:
+        command = [args[0], "--kubeconfig", str(kubeconfig(folder, url)), *args[1:]]
+        return await asyncio.to_thread(CliRunner().invoke, cli, command)
+
+
+OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")
+
+
+@pytest.mark.parametrize("command", ["verdicts", "allocate"])
+async def test_kinds_that_may_not_be_listed_are_named_and_pods_that_need_none_of_them_are_answered(
+    tmp_path: Path, command: str
+) -> None:
+    missing = (*OWNERS, "priorityclasses", "namespaces", "persistentvolumes", "poddisruptionbudgets", "podgroups")
+
+    result = await said(tmp_path, command, "--pod", "waits", missing=missing)
+
+    assert result.exit_code == 0, result.output
+    assert "n" in result.stdout.split()
+    lines = result.stderr.splitlines()
+    assert (
+        "warning: cannot list ReplicaSet objects: /apis/apps/v1/replicasets is forbidden; pods without constraints of "
+        "their own are not spread by their ReplicaSet" in lines
+    )
+    for kind in (
+        "Service",
+        "StatefulSet",
+        "PriorityClass",
+        "Namespace",
+        "PersistentVolume",
+        "PodDisruptionBudget",
+        "PodGroup",
+    ):
+        assert sum(f"cannot list {kind} objects" in line for line in lines) == 1, kind
+
+
+async def test_a_kind_that_the_server_does_not_have_is_named_too(tmp_path: Path) -> None:
+    result = await said(tmp_path, "verdicts", "--pod", "waits", missing=["replicasets"], code=HTTPStatus.NOT_FOUND)
+
+    assert result.exit_code == 0, result.output
+    assert "cannot list ReplicaSet objects: the API server does not have this kind; pods" in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["resourceclaims", "resourceslices", "deviceclasses"])
+async def test_without_the_claims_no_device_counts_as_free_and_other_pods_are_answered(
+    tmp_path: Path, kind: str
+) -> None:
+    with_device = await said(tmp_path, "verdicts", "--pod", "with-device", missing=[kind])
+    other = await said(tmp_path, "verdicts", "--pod", "waits", missing=[kind])
+
+    assert with_device.exit_code == 1, with_device.output
+    assert "; no device counts as free" in with_device.stderr
+    assert other.exit_code == 0, other.output
+
+
+@pytest.mark.parametrize("kind", ["resourceclaims", "devicetaintrules"])
+async def test_devices_are_not_given_out_where_those_in_use_may_not_be_seen(tmp_path: Path, kind: str) -> None:
+    async with without(kind, code=HTTPStatus.FORBIDDEN) as url:
+        read = await asyncio.to_thread(read_cluster, str(kubeconfig(tmp_path, url)), None, is_whole=True)
+
+    assert {obj["kind"] for obj in read.objects} == {"Node", "Pod"}
+
+
+@pytest.mark.parametrize("kind", ["nodes", "pods"])
+async def test_without_nodes_or_pods_there_is_no_answer(tmp_path: Path, kind: str) -> None:
+    result = await said(tmp_path, "verdicts", "--pod", "waits", missing=[kind])
+
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: cannot list {kind.title()[:-1]} objects: /api/v1/{kind} is forbidden\n"
