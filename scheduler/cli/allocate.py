@@ -158,9 +158,11 @@ def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> 
         from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
 
         try:
-            listed, gates = read_cluster(kubeconfig, context, is_whole=True)
+            listed, gates, unlisted = read_cluster(kubeconfig, context, is_whole=True)
         except ClusterReadError as error:
             raise click.ClickException(str(error)) from None
+        for text in unlisted:
+            click.echo(f"warning: {text}", err=True)
         if any(_waits(one.obj) for one in written):
             # Asked are the pods of the files; those that wait in the cluster would take their devices first.
             listed = [obj for obj in listed if not (obj["kind"] == "Pod" and is_waiting(obj))]

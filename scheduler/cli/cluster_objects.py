@@ -5,41 +5,43 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
-from scheduler.kube.api_versions import UnansweredError, find_version
+from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.feature_gates import read_gates
-from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Rejected, UndecodableError
-from scheduler.kube.watched_kind import WatchedKind
+from scheduler.kube.plugin_kinds import PLUGIN_KINDS
+from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, UndecodableError
 
-_PATHS: Final[Mapping[str, str]] = {
+_NO_DEVICES: Final = "no device counts as free"
+_LINTED: Final[Mapping[str, str]] = {
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims",
     "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
     "Node": "/api/v1/nodes",
 }
-_MORE_PATHS: Final[Mapping[str, str]] = {
+_OTHERS: Final[Mapping[str, str]] = {
     "Namespace": "/api/v1/namespaces",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
-    "PersistentVolume": "/api/v1/persistentvolumes",
-    "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
-    "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
-    "CSINode": "/apis/storage.k8s.io/v1/csinodes",
-    "CSIDriver": "/apis/storage.k8s.io/v1/csidrivers",
-    "CSIStorageCapacity": "/apis/storage.k8s.io/v1/csistoragecapacities",
-    "VolumeAttachment": "/apis/storage.k8s.io/v1/volumeattachments",
-    "Service": "/api/v1/services",
-    "ReplicationController": "/api/v1/replicationcontrollers",
-    "ReplicaSet": "/apis/apps/v1/replicasets",
-    "StatefulSet": "/apis/apps/v1/statefulsets",
-    "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
+    **{kind.name: ServedAs(kind.group, ("v1",), kind.plural).path("v1") for kind in PLUGIN_KINDS},
     "Pod": "/api/v1/pods",
+}
+# What an answer about pods lacks without a kind; without one that is not here there is none.
+_COSTS: Final[Mapping[str, str]] = {
+    "ResourceSlice": _NO_DEVICES,
+    "DeviceClass": _NO_DEVICES,
+    "ResourceClaim": _NO_DEVICES,
+    "DeviceTaintRule": _NO_DEVICES,
+    "ResourceClaimTemplate": "claims are made from templates of files only",
+    "PodGroup": "a pod of a group is looked at as if it were in none",
+    "Namespace": "namespaces count as having no labels",
+    "PriorityClass": "pods of files that name one are refused",
+    **{kind.name: kind.cost for kind in PLUGIN_KINDS},
 }
 _PAGE: Final = 500
 
@@ -48,49 +50,70 @@ class ClusterReadError(Exception):
     """The cluster could not be read; the text says what failed."""
 
 
-def read_cluster(
-    kubeconfig: str, context: str | None, *, is_whole: bool = False
-) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
-    """The objects lint compares with, and the API server's feature gates, empty where it does not show them.
+class _UnlistedError(ClusterReadError):
+    """One kind is not there, or may not be read."""
+
+
+class ClusterObjects(NamedTuple):
+    """What was read.
+
+    Attributes:
+        gates: The API server's feature gates, empty where it does not show them.
+        unlisted: Kinds that could not be listed: why, and what an answer lacks without them.
+    """
+
+    objects: list[dict[str, Any]]
+    gates: Mapping[str, bool]
+    unlisted: tuple[str, ...]
+
+
+def read_cluster(kubeconfig: str, context: str | None, *, is_whole: bool = False) -> ClusterObjects:
+    """The objects lint compares with.
 
     Args:
-        is_whole: All that the scheduler looks at: pods, namespaces, volumes, what selects or owns pods, ….
+        is_whole: All that the scheduler looks at: pods, namespaces, volumes, what selects or owns pods, …. Kinds that
+            only some pods need may be missing then.
 
     Raises:
         ClusterReadError: No connection, or a list was refused.
     """
-    return asyncio.run(_read(kubeconfig, context, {**_PATHS, **_MORE_PATHS} if is_whole else _PATHS))
+    return asyncio.run(_read(kubeconfig, context, is_whole=is_whole))
 
 
-async def _read(
-    kubeconfig: str, context: str | None, paths: Mapping[str, str]
-) -> tuple[list[dict[str, Any]], Mapping[str, bool]]:
+async def _read(kubeconfig: str, context: str | None, *, is_whole: bool) -> ClusterObjects:
     try:
         credentials = await Connection.from_kubeconfig(kubeconfig, context).open()
     except CredentialsError as error:
         raise ClusterReadError(str(error)) from error
-    objects: list[dict[str, Any]] = []
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    unlisted: dict[str, str] = {}
     async with ApiClient(credentials) as client:
-        for kind, path in paths.items():
-            objects += await _list(client, kind, path)
-        codec = Codec()
-        for each in (codec.taint_rules, codec.pod_groups):
-            objects += await _list_optional(client, each)
-        return objects, await read_gates(client)
+        for kind, where in _wanted(is_whole=is_whole).items():
+            try:
+                by_kind[kind] = await _list(client, kind, where)
+            except _UnlistedError as error:
+                if not is_whole or kind not in _COSTS:
+                    raise
+                unlisted[kind] = f"{error}; {_COSTS[kind]}"
+        gates = await read_gates(client)
+    if any(_COSTS[kind] == _NO_DEVICES for kind in unlisted):
+        # A device whose claim or taint is not seen would be given out twice, or where it must not.
+        by_kind.pop("ResourceSlice", None)
+    return ClusterObjects([obj for objects in by_kind.values() for obj in objects], gates, tuple(unlisted.values()))
 
 
-async def _list_optional(client: ApiClient, kind: WatchedKind) -> list[dict[str, Any]]:
-    """The objects of a kind that a server may not have."""
-    assert kind.served_as is not None
-    try:
-        version = await find_version(client, kind.served_as)
-    except (UnansweredError, UndecodableError) as error:
-        raise ClusterReadError(f"cannot list {kind.name} objects: {error}") from error
-    return await _list(client, kind.name, kind.served_as.path(version)) if version is not None else []
+def _wanted(*, is_whole: bool) -> Mapping[str, str | ServedAs]:
+    """Where each kind is listed: a path, or what to find the path by."""
+    codec = Codec()
+    optional = {one.name: one.served_as for one in (codec.taint_rules, codec.pod_groups) if one.served_as is not None}
+    return {**_LINTED, **(_OTHERS if is_whole else {}), **optional}
 
 
-async def _list(client: ApiClient, kind: str, path: str) -> list[dict[str, Any]]:
+async def _list(client: ApiClient, kind: str, where: str | ServedAs) -> list[dict[str, Any]]:
+    path = where if isinstance(where, str) else await _served_path(client, kind, where)
     objects: list[dict[str, Any]] = []
+    if path is None:
+        return objects
     api_version = path.removeprefix("/apis/").removeprefix("/api/").rpartition("/")[0]
     query = f"?limit={_PAGE}"
     while True:
@@ -99,6 +122,10 @@ async def _list(client: ApiClient, kind: str, path: str) -> list[dict[str, Any]]
             why = "conflict" if isinstance(outcome, Conflicted) else outcome.message
             if isinstance(outcome, Rejected) and outcome.code == HTTPStatus.UNAUTHORIZED:
                 why = f"the API server does not accept the credentials of {client.origin}: {why}"
+            elif isinstance(outcome, Rejected) and outcome.code == HTTPStatus.NOT_FOUND:
+                raise _UnlistedError(f"cannot list {kind} objects: the API server does not have this kind")
+            elif _is_forbidden(outcome):
+                raise _UnlistedError(f"cannot list {kind} objects: {why}")
             raise ClusterReadError(f"cannot list {kind} objects: {why}")
         try:
             page = msgspec.json.decode(outcome.body)
@@ -110,3 +137,19 @@ async def _list(client: ApiClient, kind: str, path: str) -> list[dict[str, Any]]
         if not following:
             return objects
         query = f"?limit={_PAGE}&continue={quote(following, safe='')}"
+
+
+async def _served_path(client: ApiClient, kind: str, served_as: ServedAs) -> str | None:
+    """Where a kind is listed that a server may not have."""
+    try:
+        version = await find_version(client, served_as)
+    except UnansweredError as error:
+        unread = _UnlistedError if _is_forbidden(error.outcome) else ClusterReadError
+        raise unread(f"cannot list {kind} objects: {error}") from error
+    except UndecodableError as error:
+        raise ClusterReadError(f"cannot list {kind} objects: {error}") from error
+    return served_as.path(version) if version is not None else None
+
+
+def _is_forbidden(outcome: Outcome) -> bool:
+    return isinstance(outcome, Rejected) and outcome.code == HTTPStatus.FORBIDDEN

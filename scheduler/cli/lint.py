@@ -168,7 +168,7 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
         from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
 
         try:
-            listed, gates = read_cluster(kubeconfig, context)
+            listed, gates, _ = read_cluster(kubeconfig, context)
         except ClusterReadError as error:
             raise click.ClickException(str(error)) from None
         objects += listed

@@ -120,10 +120,12 @@ def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> 
         from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
 
         try:
-            listed, _ = read_cluster(kubeconfig, context, is_whole=True)
+            read = read_cluster(kubeconfig, context, is_whole=True)
         except ClusterReadError as error:
             raise click.ClickException(str(error)) from None
-        given = [*(Given(kubeconfig, obj) for obj in listed), *given]
+        for text in read.unlisted:
+            click.echo(f"warning: {text}", err=True)
+        given = [*(Given(kubeconfig, obj) for obj in read.objects), *given]
     return given
 
 
