@@ -202,6 +202,9 @@ class Feasibility:
             if asked.node_names is not None:
                 order = tuple(name for name in order if name in asked.node_names)
             record.start_over(order, self._start % len(order) if order else 0, changes.position)
+            # One further than where this one ends: where names and zones alternate alike, the nodes that are enough
+            # for one shape after the other might all begin in the same zone.
+            self._start += 1
             return
         record.position = changes.position
         if record.nominated:

@@ -7,7 +7,8 @@ Rules of this module
   3. An exception of a plugin is an ERROR status for this pod and never stops the others; `is_strict` (tests) lets it
      out.
 
-Not here: which nodes are asked (`core.feasibility`), when (`core.scheduling_cycle`, `core.binding_cycle`).
+Not here: which plugins take part in a cycle (`plans`), which nodes are asked (`core.feasibility`), when
+(`core.scheduling_cycle`, `core.binding_cycle`).
 
 Source: pkg/scheduler/framework/runtime/framework.go v1.36.3.
 """
@@ -25,7 +26,6 @@ from scheduler.framework.api import (
     PRE_FILTERED,
     ClusterEvent,
     FactFilterPlugin,
-    FactPlugin,
     FactScorePlugin,
     FilterPlugin,
     Hint,
@@ -56,7 +56,8 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.framework.evaluations import Evaluations, Row
 from scheduler.framework.held import Held
-from scheduler.framework.plan import Facts, Plan, PreFiltered, Shape
+from scheduler.framework.plan import Facts, Plan, PreFiltered
+from scheduler.framework.plans import NoShapeError, Plans
 from scheduler.framework.preemption import DryRun
 from scheduler.framework.profiles import check_profile
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
@@ -66,8 +67,6 @@ from scheduler.model.objects import NodeAllocatableClaim, Pod
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 
 NODE_SCORE_MAX: Final = 100
-_SKIPPED: Final = "skipped"  # stands for a plugin that has nothing to do for a pod in the pod's shape
-_PLANS_MAX: Final = 4_096
 
 
 class Runner:
@@ -81,20 +80,20 @@ class Runner:
         self._is_strict: Final = is_strict
         self._pre_enqueue: Final = tuple(p for p in profile.at("PreEnqueue") if isinstance(p, PreEnqueuePlugin))
         self._pre_filter: Final = Row(p for p in profile.at("PreFilter") if isinstance(p, PreFilterPlugin))
-        self._filter: Final = tuple(p for p in profile.at("Filter") if isinstance(p, FilterPlugin | FactFilterPlugin))
         self._releasing: Final = tuple(p for p in profile.plugins if isinstance(p, ReleasingPlugin) and p.releases)
         self.releasing: Final = frozenset(plugin.name for plugin in self._releasing)
         """Plugins that may change a refusal for good when pods are gone."""
         self._post_filter: Final = tuple(p for p in profile.at("PostFilter") if isinstance(p, PostFilterPlugin))
-        self._score: Final = tuple(p for p in profile.at("Score") if isinstance(p, ScorePlugin | FactScorePlugin))
         self._reserve: Final = tuple(p for p in profile.at("Reserve") if isinstance(p, ReservePlugin))
         self._permit: Final = tuple(p for p in profile.at("Permit") if isinstance(p, PermitPlugin))
         # Backwards: what DynamicResources writes can be taken back, a volume that is made for a node cannot.
         self._pre_bind: Final = tuple(p for p in reversed(profile.at("PreBind")) if isinstance(p, PreBindPlugin))
         self._post_bind: Final = tuple(p for p in profile.at("PostBind") if isinstance(p, PostBindPlugin))
-        self._asked: Final = tuple({plugin.name: plugin for plugin in (*self._filter, *self._score)}.values())
-        self._plans: Final[dict[tuple[object, ...], Plan]] = {}
         self.evaluations: Final = Evaluations(self._pre_filter)
+        self._filter: Final = tuple(p for p in profile.at("Filter") if isinstance(p, FilterPlugin | FactFilterPlugin))
+        self._score: Final = tuple(p for p in profile.at("Score") if isinstance(p, ScorePlugin | FactScorePlugin))
+        self._plans: Final = Plans(profile.scheduler_name, self._filter, self._score, self.evaluations)
+        self._passed: Final[dict[tuple[str, ...], PreFiltered]] = {}
 
     def is_helped(self, plugin: Plugin, pod: Pod, change: ClusterEvent, view: ClusterView) -> bool:
         """Whether `plugin`, which rejected `pod`, says QUEUE; one that breaks counts as yes (upstream too)."""
@@ -157,73 +156,21 @@ class Runner:
                 self.evaluations.pre_filter_ended(plugin.name, skipped)
                 return PreFiltered(status.by(plugin.name))
         self._pre_filter.whole += 1
-        left_out = frozenset(skipped)
-        self.evaluations.left_out(left_out)
-        return PreFiltered(rejection or SUCCESS, left_out, node_names, tuple(narrowing), possible_nodes)
+        names_skipped = tuple(skipped)
+        passed = self._passed.get(names_skipped)
+        if passed is None:  # few: the plugins that can skip, in profile order
+            passed = self._passed[names_skipped] = PreFiltered(SUCCESS, frozenset(skipped))
+        self.evaluations.left_out(passed.skipped)
+        if rejection is None and node_names is None and possible_nodes is None:
+            return passed
+        return PreFiltered(rejection or SUCCESS, passed.skipped, node_names, tuple(narrowing), possible_nodes)
 
     def plan(self, cycle: Cycle, view: ClusterView, filtered: PreFiltered) -> Plan | Status:
         """Sort the plugins of this cycle by what their answers depend on. An ERROR status when a plugin fails."""
-        shapes: list[Hashable] = [filtered.node_names]
-        is_remembered = True
-        for plugin in self._asked:
-            if plugin.name in filtered.skipped:
-                shapes.append(_SKIPPED)
-                continue
-            try:
-                shape = plugin.shape(cycle, view)
-            except Exception as error:
-                return self._broken(plugin, "PreFilter", error)
-            shapes.append(shape)
-            if shape is None:
-                is_remembered = False
-        if not is_remembered:
-            return self._sort(filtered.skipped, None)
-        parts = tuple(shapes)
-        plan = self._plans.get(parts)
-        if plan is None:
-            if len(self._plans) >= _PLANS_MAX:
-                self._plans.clear()
-            plan = self._plans[parts] = self._sort(filtered.skipped, Shape(self.scheduler_name, *parts))
-        return plan
-
-    def _sort(self, skipped: frozenset[str], shape: Shape | None) -> Plan:
-        filters: tuple[list[FilterPlugin], list[FilterPlugin]] = ([], [])
-        scorers: tuple[list[ScorePlugin], list[ScorePlugin]] = ([], [])
-        places: dict[str, int] = {}
-        fact_plugins: list[FactPlugin] = []
-        fact_filters: list[tuple[int, FactFilterPlugin]] = []
-        late_parts: list[list[FilterPlugin]] = [[]]
-        fact_scorers: list[tuple[int, FactScorePlugin]] = []
-        for plugin in self._asked:
-            if plugin.name not in skipped and isinstance(plugin, FactPlugin):
-                places[plugin.name] = len(fact_plugins)
-                fact_plugins.append(plugin)
-        for filtering in self._filter:
-            if filtering.name not in skipped:
-                if isinstance(filtering, FactFilterPlugin):
-                    fact_filters.append((places[filtering.name], filtering))
-                    late_parts.append([])
-                else:
-                    filters[bool(fact_filters)].append(filtering)
-                    if fact_filters:
-                        late_parts[-1].append(filtering)
-        for scoring in self._score:
-            if scoring.name not in skipped:
-                if isinstance(scoring, FactScorePlugin):
-                    fact_scorers.append((places[scoring.name], scoring))
-                else:
-                    scorers[isinstance(scoring, NormalizeScorePlugin)].append(scoring)
-        return Plan(
-            shape=shape,
-            filters=self.evaluations.filters(filters[False]),
-            fact_plugins=tuple(fact_plugins),
-            fact_filters=tuple(fact_filters),
-            fact_scorers=tuple(fact_scorers),
-            late_filters=self.evaluations.filters(filters[True]),
-            late_parts=tuple(self.evaluations.filters(part) for part in late_parts[1:]),
-            scorers=self.evaluations.scorers((*scorers[False], *scorers[True])),
-            plain_scorers=len(scorers[False]),
-        )
+        try:
+            return self._plans.of(cycle, view, filtered)
+        except NoShapeError as failed:
+            return self._broken(failed.plugin, "PreFilter", failed.error)
 
     def filter(self, plugins: Row[FilterPlugin], cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         """SUCCESS, or the first verdict against `node`."""

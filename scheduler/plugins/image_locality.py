@@ -51,8 +51,11 @@ class ImageLocality:
 
     def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:
         """The pod's images that are here, in its order."""
+        names = _asked(cycle).names
+        if not names:
+            return ()
         here: list[str] = []
-        for name in _asked(cycle).names:
+        for name in names:
             image = view.image(name)
             if image is not None and node.name in image.nodes:
                 here.append(name)

@@ -154,6 +154,9 @@ class InterPodAffinity:
     def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:
         slot, labels, counts = cycle.get(AffinitySlot), node.node.labels, view.pod_counts
         unique = slot.unique
+        if not unique:  # the commonest: terms by zone; the rest follows from the values
+            has_labels = all(one.question.key in labels for one in slot.affinity)
+            return Fact(tuple([labels.get(key) for key in slot.shared]), has_labels, None, False, False, 0)
 
         def here(term: OwnTerm) -> int:
             """Pods on this node, where they stand for all with its value of a unique label."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from typing import Final
 
@@ -74,12 +75,17 @@ class NodeResourcesBalancedAllocation:
     def _asked(self, cycle: Cycle) -> tuple[tuple[str, int], ...]:
         slot = cycle.find(BalancedAllocationSlot)
         if slot is None:
-            requests = counted_amounts(cycle.pod).requests
-            asked = [(one.name, requests.get(one.name, 0)) for one in self.resources]
-            counted = [one for one in asked if one[1] or not is_scalar_resource(one[0])]
-            slot = BalancedAllocationSlot(tuple(counted) if any(amount for _, amount in asked) else ())
+            slot = _slot(self.resources, tuple(counted_amounts(cycle.pod).requests.items()))
             cycle.put(slot)
         return slot.asked
+
+
+@lru_cache(maxsize=1_024)
+def _slot(resources: tuple[ResourceSpec, ...], requests: tuple[tuple[str, int], ...]) -> BalancedAllocationSlot:
+    amounts = dict(requests)
+    asked = [(one.name, amounts.get(one.name, 0)) for one in resources]
+    counted = [one for one in asked if one[1] or not is_scalar_resource(one[0])]
+    return BalancedAllocationSlot(tuple(counted) if any(amount for _, amount in asked) else ())
 
 
 def _evenness(shares: Sequence[float]) -> int:

@@ -113,7 +113,7 @@ class NodeResourcesFit:
             if amount and not total:
                 total, used = served_devices(name, node, view)
             if total and (amount or not is_scalar_resource(name)) and name != PODS:
-                usages.append(Usage(used + amount, total, resource.weight))
+                usages.append((used + amount, total, resource.weight))
         return strategy_score(self.scoring_strategy, usages)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:

@@ -11,7 +11,7 @@ plugins/helper/shape_score.go and apis/config/validation/validation_pluginargs.g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from scheduler.model.objects import Record
 from scheduler.model.resources import CPU, MEMORY
@@ -58,12 +58,8 @@ class ScoringStrategy(Record, frozen=True):
 LEAST_ALLOCATED_CPU_AND_MEMORY: Final = ScoringStrategy(LEAST_ALLOCATED)
 
 
-class Usage(NamedTuple):
-    """What is used of one resource of a node with the pod on it, of a total > 0."""
-
-    used: int
-    total: int
-    weight: int
+Usage: TypeAlias = tuple[int, int, int]
+"""Of one resource of a node: what is used with the pod on it, of a total > 0, and its weight."""
 
 
 def strategy_score(strategy: ScoringStrategy, usages: Iterable[Usage]) -> int:

@@ -40,6 +40,8 @@ class TaintToleration:
         return cycle.pod.spec.tolerations or ()
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
+        if not node.node.spec.taints:
+            return SUCCESS
         return SUCCESS if find_untolerated(node.node, cycle.pod) is None else Status.unresolvable(REASON)
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
@@ -47,11 +49,11 @@ class TaintToleration:
 
     def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
         """The number of PreferNoSchedule taints the pod does not tolerate."""
+        taints = node.node.spec.taints
+        if not taints:
+            return 0
         tolerations = cycle.pod.spec.tolerations or ()
-        return sum(
-            taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations)
-            for taint in node.node.spec.taints or ()
-        )
+        return sum(taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations) for taint in taints)
 
     def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
         normalize(scores, reverse=True)

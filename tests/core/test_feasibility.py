@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 
 import pytest
 
@@ -155,6 +156,28 @@ def test_only_a_few_nodes_are_looked_at_in_a_large_cluster():
     rig.add_pod("q")
     rig.settle()
     assert len(slots.calls) == 5  # the changed node, and one more in the place of the taken one
+
+
+def test_new_shapes_do_not_all_begin_in_the_same_zone():
+    """Where names and zones alternate alike, and the nodes that are enough are a multiple of the zones."""
+    filtering = Labelled()
+    rig = Rig(filtering, feasible_nodes_enough=4, is_paranoid=False)
+    rig.add_nodes(*(f"n{index:02}" for index in range(40)))
+    for group in "abcd":
+        rig.add_pod(group, labels={"group": group})
+        rig.settle()
+    first = [int(filtering.calls[4 * shape][1:]) % 4 for shape in range(4)]
+    assert first == [0, 1, 2, 3]
+
+
+@dataclass(frozen=True)
+class Labelled(Slots):
+    """Of pods whose labels are part of their shape."""
+
+    size: int = 9
+
+    def shape(self, cycle, view):
+        return tuple(sorted((cycle.pod.metadata.labels or {}).items()))
 
 
 def test_no_node_fits_is_said_only_after_all_were_looked_at():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from scheduler.framework import runner as runner_module
+from scheduler.framework import plans as plans_module
 from scheduler.framework.api import PreBindDone, PreFilterResult, Profile
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.evaluations import Row
@@ -158,7 +158,7 @@ def test_a_remembered_plan_is_the_one_that_would_be_made(monkeypatch):
             filtered = PreFiltered(SUCCESS, skipped)
             plan = remembering.plan(Cycle(pod, 0), None, filtered)
             with monkeypatch.context() as patch:
-                patch.setattr(runner_module, "_PLANS_MAX", 0)
+                patch.setattr(plans_module, "_PLANS_MAX", 0)
                 assert plan == forgetful.plan(Cycle(pod, 0), None, filtered)
     kept = [remembering.plan(Cycle(pod, 0), None, PreFiltered(SUCCESS)) for pod in pods]
     assert [plan.shape is None for plan in kept] == [True, False, False]

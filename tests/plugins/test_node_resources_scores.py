@@ -19,7 +19,6 @@ from scheduler.plugins.scoring_strategies import (
     ResourceSpec,
     ScoringStrategy,
     ShapePoint,
-    Usage,
     strategy_score,
 )
 from tests.plugins.asking import VIEW, filter_verdict, scores
@@ -99,7 +98,7 @@ points = st.lists(st.integers(0, 100), min_size=1, max_size=5, unique=True).map(
 shapes = points.flatmap(
     lambda at: st.tuples(*[st.tuples(st.just(one), st.integers(0, 10)) for one in at]),
 )
-usages = st.lists(st.builds(Usage, st.integers(0, 300), st.integers(1, 200), st.integers(1, 100)), max_size=4)
+usages = st.lists(st.tuples(st.integers(0, 300), st.integers(1, 200), st.integers(1, 100)), max_size=4)
 
 
 @given(shapes, usages)
@@ -114,10 +113,10 @@ def test_scores_are_in_range_and_a_ratio_lies_between_its_points(shape, used) ->
 
 @given(usages)
 def test_least_and_most_are_opposites(used) -> None:
-    fitting = [one for one in used if one.used <= one.total]
+    fitting = [one for one in used if one[0] <= one[1]]
     if fitting:
         least, most = (strategy_score(ScoringStrategy(f"{kind}Allocated"), fitting) for kind in ("Least", "Most"))
-        exact = sum(Fraction(one.used * one.weight, one.total) for one in fitting) / sum(one.weight for one in fitting)
+        exact = sum(Fraction(used * weight, total) for used, total, weight in fitting) / sum(one[2] for one in fitting)
         assert 98 <= least + most <= 100
         assert abs(100 * exact - most) < 2
 

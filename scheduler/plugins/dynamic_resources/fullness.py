@@ -48,7 +48,7 @@ def fullness(strategy: ScoringStrategy, node: NodeInfo, view: ClusterView, found
             taken=taken,
         )
         if usage.taken:
-            usages.append(Usage(usage.used + usage.taken, usage.total, resource.weight))
+            usages.append((usage.used + usage.taken, usage.total, resource.weight))
     return strategy_score(strategy, usages)
 
 
