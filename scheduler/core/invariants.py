@@ -235,7 +235,11 @@ class Invariants:
             yield "preemption: what is told of it is not what is recorded"
         for record in self._records:
             key, queued = record.pod.key, self._queue.find(record.uid)
-            if queued is None or record.uid in self._bindings or record.uid in store.assumed:
+            is_placed = record.uid in self._bindings or record.uid in store.assumed
+            if record.placed_on is not None:
+                if not is_placed or not record.is_outstanding or record.given:
+                    yield f"preemption: the record for pod {key}, which was placed on {record.placed_on}, is not over"
+            elif queued is None or is_placed:
                 yield f"preemption: room is being made for pod {key}, which does not wait"
             elif nominations.node_of(record.uid) != record.node:
                 yield f"preemption: pod {key} is nominated for {nominations.node_of(record.uid)}, not {record.node}"

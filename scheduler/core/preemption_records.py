@@ -39,6 +39,7 @@ class Record(Struct, eq=False):
         claims: Those that are not released yet.
         given: What is kept for the preemptor.
         before: For which node it was nominated before, "" for none.
+        placed_on: Where the pod has been placed before the room was there; it is not bound yet.
         is_stored: The API server has stored the nomination, so victims may be removed.
         is_recovered: Found at the start of this process: an earlier one has removed the victims.
         asked: Victims whose removal was asked for.
@@ -53,6 +54,7 @@ class Record(Struct, eq=False):
     claims: dict[ClaimKey, Held]
     given: tuple[Held, ...]
     before: str = ""
+    placed_on: NodeName | None = None
     is_stored: bool = False
     is_recovered: bool = False
     conflicts: int = 0
@@ -137,6 +139,13 @@ class PreemptionRecords:
             _forget(self._by_pool, pool, record)
         del self._store.nominations.preempting[record.uid]
         self._store.renominate(record.uid)
+
+    def keep_nothing(self, record: Record) -> None:
+        """What is kept for the record's pod is for everybody from here on."""
+        for pool in _pools(record.given):
+            _forget(self._by_pool, pool, record)
+        record.given = ()
+        self._tell(record)
 
     def victim_over(self, record: Record, uid: PodUid) -> None:
         """The victim is not on the node any more."""

@@ -1,14 +1,15 @@
 """Preemption, carried out: the nomination, then the victims, and what is kept until the room is there and taken.
 
     decided ──> nomination stored ──> victims removed ──> gone, claims released ──> tried again ──> placed
-       └────────────────┴─────────────────────┴──── dropped: gone, placed elsewhere, moved, refused, overtaken
+       └────────────────┴─────────────────────┴──── dropped: gone, bound elsewhere, moved, refused, overtaken
 
 Rules of this module
   1. The pod is nominated in memory at once. No victim is touched before the API server has stored the nomination,
      provided that the pod was still as it was observed: so a restart finds out for whom a victim was removed, and of
      two processes of one name only one goes on.
   2. Never a second set: while a victim is on the node, or a claim allocated as recorded, the pod preempts nobody. There
-     is no time-out that leads to new victims.
+     is no time-out that leads to new victims. So a record that has victims outlasts the pod's being placed elsewhere,
+     which may be undone; what was kept for the pod is free then, and no further victim is removed meanwhile.
   3. A victim of ours that is not bound yet gives up in memory, through the normal undo. It is over when nothing of it
      can land any more. Recorded allocations that are left without reservations, which nobody else would free, are taken
      back. A recorded claim that another pod has been given meanwhile is lost, and not waited for.
@@ -165,11 +166,17 @@ class Preemptions:
             return
         pod, binding = self._store.pods.get(uid), self._bindings.get(uid)
         if binding is not None and binding.stage is not Stage.BIND:
-            if record.is_stored and not binding.is_given_up and not record.refusal:
+            if record.placed_on is None and record.is_stored and not binding.is_given_up and not record.refusal:
                 self._give_up(record, binding.pod)
         elif pod is None or pod.is_terminal or (pod.node_name or self._store.assumed.get(uid)) != record.node:
             self._victim_over(record, uid)
-        elif record.is_stored and not pod.is_deleting and uid not in record.asked and not record.refusal:
+        elif (
+            record.placed_on is None
+            and record.is_stored
+            and not pod.is_deleting
+            and uid not in record.asked
+            and not record.refusal
+        ):
             record.asked[uid] = None
             record.awaited += 1
             self._removals.remove(
@@ -180,7 +187,8 @@ class Preemptions:
             )
 
     def _is_wanted(self, record: Record, uid: PodUid) -> bool:
-        return self.records.is_current(record) and uid in record.victims and not record.refusal
+        is_due = record.placed_on is None and not record.refusal
+        return is_due and self.records.is_current(record) and uid in record.victims
 
     def _give_up(self, record: Record, pod: Pod) -> None:
         """A victim of ours that is not bound yet (rule 3)."""
@@ -222,7 +230,11 @@ class Preemptions:
                 self.records.claim_over(record, key)
             elif self._stored_for_nobody(record, key):
                 self._free(record, key)
-        if record.is_stored and not record.is_outstanding:
+        if record.is_outstanding:
+            return
+        if record.placed_on is not None:
+            self._end(record)
+        elif record.is_stored:
             self._queue.activate(record.uid, self._timers.now_ms)
             queued = self._queue.find(record.uid)
             if queued is not None and queued.place is Place.GATED:
@@ -298,6 +310,11 @@ class Preemptions:
 
     def pod_given_up(self, uid: PodUid) -> None:
         """The pod is not being bound any more, and nothing of it can land."""
+        record = self.records.get(uid)
+        if record is not None and record.placed_on is not None:
+            record.placed_on = None
+            for victim in tuple(record.victims):
+                self._look(record, victim)
         self.victim_changed(uid)
         self._claims_of_changed(uid)
 
@@ -342,7 +359,12 @@ class Preemptions:
         held = tuple(held)
         record = self.records.get(pod.uid)
         if record is not None:
-            self._end(record, node, held)
+            record.placed_on = node
+            if record.is_stored and record.is_outstanding:
+                self._release(record, held)
+                self.records.keep_nothing(record)
+            else:
+                self._end(record, held)
         for other in self.records.keeping_of(held):
             kept = self._store.nominations.preempting[other.uid]
             if other.priority < (pod.spec.priority or 0) and self._kept.is_taken(kept):
@@ -360,25 +382,26 @@ class Preemptions:
         self._queue.activate(record.uid, self._timers.now_ms, delay_ms=delay_ms)
         self._conditions.report(pod, Reason(SCHEDULER_ERROR, text))
 
-    def _end(
-        self, record: Record, node: NodeName | None = None, held: Sequence[Held] = (), *, is_moved: bool = False
-    ) -> None:
+    def _end(self, record: Record, held: Sequence[Held] = (), *, is_moved: bool = False) -> None:
         """Drop the record and the nomination.
 
         Args:
-            node: Where the pod has been placed.
-            held: With which devices.
+            held: The devices with which the pod has been placed.
             is_moved: Somebody else has nominated it, or for nothing.
         """
         self.records.remove(record)
         pod = self._store.pods.get(record.uid)
         is_waiting = pod is not None and pod.node_name is None and not pod.is_deleting and not pod.is_terminal
-        if is_waiting and node is None and not is_moved:
+        if is_waiting and record.placed_on is None and not is_moved:
             assert pod is not None
             self._clear(pod)
+        self._release(record, held)
+
+    def _release(self, record: Record, held: Sequence[Held]) -> None:
+        """What is kept for the pod is free, but for the devices with which it has been placed."""
         taken = [footprint(one.allocation) for one in held]
         self._aftermath.devices_released(one for one in record.given if footprint(one.allocation) not in taken)
-        if node != record.node:
+        if record.placed_on != record.node:
             self._aftermath.pod_unassumed(record.pod, record.node)
 
     def _clear(self, pod: Pod) -> None:

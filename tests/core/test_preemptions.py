@@ -396,6 +396,44 @@ def test_a_pod_that_fits_elsewhere_takes_that():
     assert not rig.machine.store.nominations.preempting
 
 
+def placed_elsewhere() -> tuple[Rig, BindPod]:
+    """`low` is terminating on a for `high`, which has been placed on b; its binding has not been sent."""
+    rig = full()
+    rig.settle()
+    rig.add_nodes("b")
+    rig.watch()
+    while not any(type(one) is BindPod for one in rig.pending):
+        rig.tick(100)
+        rig.watch()
+    assert rig.server.pods[PodKey("default", "low")].is_deleting
+    return rig, rig.take(BindPod)
+
+
+def test_a_placement_elsewhere_that_is_undone_leads_to_no_second_set():
+    rig, binding = placed_elsewhere()
+    assert record_of(rig) is not None
+    rig.add_pod("other", node="b", scheduler="another")
+    rig.watch()
+    rig.tell(WriteRejected(binding.id, 403, "Forbidden", "no permission"))
+    rig.wait(60_000)
+    assert len(decided(rig, DeletePod)) == 1
+    end(rig, "low")
+    assert rig.node_of("high") == "a"
+    assert record_of(rig) is None
+
+
+@pytest.mark.parametrize("is_first", ["victim", "pod"])
+def test_a_placement_elsewhere_that_holds_ends_the_record(is_first):
+    rig, binding = placed_elsewhere()
+    if is_first == "victim":
+        end(rig, "low")
+        assert record_of(rig) is None
+        assert nominated(rig, "high") == "a", "not cleared for a pod that is being bound"
+    rig.tell(rig.server.execute(binding))
+    rig.settle()
+    assert record_of(rig) is None
+
+
 def test_less_important_nominations_on_the_node_are_cleared_and_their_pods_look_again():
     rig = full(priority=5)
     rig.settle()

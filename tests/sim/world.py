@@ -746,7 +746,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         Two processes can allocate one device to two claims in the same moment; but not bind a pod of each.
         """
         for device, one, other in self.double_devices():
-            if is_foreign_claim(one) or is_foreign_claim(other):
+            if is_foreign_claim(one) or is_foreign_claim(other) or self.are_of_one_bound_pod(one, other):
                 continue
             if not self.twins or (self.is_promised(one) and self.is_promised(other)):
                 raise UnsafeError(f"device {device} is given to {one} and to {other}")
@@ -782,6 +782,20 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
             # refuses what does not fit, which no kubelet does with devices, so that alone is let pass.
             if used > node_allocatable(node)["cpu"] and not self.twins:
                 raise UnsafeError(f"node {name} is overcommitted: {[str(pod.key) for pod in running]} use {used}m cpu")
+
+    def are_of_one_bound_pod(self, one: ClaimKey, other: ClaimKey) -> bool:
+        """Whether one of them was replaced by the other, and their pod is bound.
+
+        Nothing is taken from a bound pod (ADR 0020), and nobody but that pod gets the device: ADR 0015, consequences.
+        """
+        owners = {self.server.claims[key].controller for key in (one, other)}
+        owner = owners.pop()
+        pods = self.server.pods.values()
+        return (
+            not owners
+            and owner is not None
+            and any(pod.uid == owner.uid and pod.node_name is not None and not pod.is_terminal for pod in pods)
+        )
 
     def is_promised(self, key: ClaimKey) -> bool:
         """Whether a pod that we bound, and that still runs, uses the claim."""
