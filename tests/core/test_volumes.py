@@ -175,6 +175,16 @@ def test_the_wait_is_reported_and_times_out() -> None:
     assert rig.node_of("pod") == node
 
 
+def test_a_clock_set_back_lets_nobody_wait_for_hours() -> None:
+    rig = rig_with(VolumeBinding(bind_timeout_seconds=30))
+    add_pod(rig)
+    rig.settle()
+    rig.wait(20_000)
+    rig.tick(-3_600_000)
+    rig.wait(61_000)
+    assert f"FailedScheduling: {PREFIX}context deadline exceeded" in rig.events
+
+
 def test_a_timeout_of_zero_gives_up_at_once() -> None:
     rig = rig_with(VolumeBinding(bind_timeout_seconds=0))
     add_pod(rig)

@@ -414,6 +414,12 @@ def test_pre_bind_waits_no_longer_than_the_timeout(later_ms, want) -> None:
         assert step.status.message == "device binding timeout: claim=claim"
 
 
+def test_pre_bind_waits_no_longer_than_the_timeout_after_the_clock_was_set_back() -> None:
+    step = waiting().step(NOW_MS - 3_600_000)
+    assert isinstance(step, PreBindWait)
+    assert step.deadline_ms == NOW_MS - 3_600_000 + TIMEOUT_MS
+
+
 def test_pre_bind_counts_the_timeout_from_an_earlier_allocation() -> None:
     old = claim(
         allocation=allocation("node", "gpu-0", bindingConditions=["attached"], bindingFailureConditions=["broken"]),

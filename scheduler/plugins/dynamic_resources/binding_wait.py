@@ -79,6 +79,7 @@ def await_binding_conditions(
         cycle.put(wait)
         note = f"waiting for binding conditions for device on node {node}"
         begun = (_event(cycle, "Normal", PENDING, note),)
+    wait.since_ms = min(wait.since_ms, cycle.now_ms)  # set back, the clock begins the wait anew
     overall_ms = wait.since_ms + timeout_ms
     deadlines_ms = [binding_deadline_ms(claim, timeout_ms) or overall_ms for claim in waiting]
     for claim, deadline_ms in zip(waiting, deadlines_ms, strict=True):

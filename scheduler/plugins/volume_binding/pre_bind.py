@@ -137,8 +137,8 @@ def next_step(goals: VolumeGoals, cycle: Cycle, node: NodeName, view: ClusterVie
     missing = [one for one in findings if isinstance(one, Missing)]
     if not missing:
         return PRE_BIND_DONE
-    if goals.since_ms is None:
-        goals.since_ms = cycle.now_ms
+    # Where the clock was set back the wait begins anew, or it would be longer by as much.
+    goals.since_ms = cycle.now_ms if goals.since_ms is None else min(goals.since_ms, cycle.now_ms)
     deadline_ms = goals.since_ms + timeout_ms
     if deadline_ms <= cycle.now_ms:
         return _failed(_TIMED_OUT)
