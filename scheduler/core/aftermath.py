@@ -33,7 +33,6 @@ from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
-from scheduler.model.special_claim import is_provisional
 
 
 class Aftermath:
@@ -109,10 +108,10 @@ class Aftermath:
         """These holds have ended."""
         for one in held:
             claim = self._store.claims.get(one.uid)
-            if claim is None and is_provisional(one.uid):
-                claim = ResourceClaim(one.claim, one.uid, revision=0, spec=None)  # it was never created
-            stored = claim.allocation if claim is not None else None
-            if claim is not None and (stored is None or footprint(stored) != footprint(one.allocation)):
+            if claim is None:
+                claim = ResourceClaim(one.claim, one.uid, revision=0, spec=None)  # it was never created, or is gone
+            stored = claim.allocation
+            if stored is None or footprint(stored) != footprint(one.allocation):
                 with_devices, without = replace(claim, allocation=one.allocation), replace(claim, allocation=None)
                 self._queue.change(Resource.CLAIM, Action.UPDATE, with_devices, without, self._timers.now_ms)
             self._released(one.claim)

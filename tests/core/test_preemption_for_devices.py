@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.inputs import DisruptionBudgetObserved
-from scheduler.framework.decisions import DeletePod
+from scheduler.framework.decisions import DeletePod, PatchPodStatus
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins import build_plugins, default_plugins
 from tests import builders
@@ -131,6 +131,22 @@ def test_a_thief_that_comes_meanwhile(priority: int, gets: str) -> None:
     names = [name for name in ("high", "thief") if rig.node_of(name)]
     assert (names, devices_of(rig, gets)) == ([gets], ["plain-0"])
     assert removed(rig) == ["v0"]
+
+
+def test_what_is_kept_for_a_pod_that_has_lost_its_claim_goes_to_others() -> None:
+    rig = busy((PLAIN, "plain-0"), plain=1).rig()
+    rig.server.put_claim(builders.claim("of-high", spec=builders.claim_spec_object(plain_request())))
+    rig.server.put_pod(builders.pod("high", priority=10, claims=("of-high",)))
+    rig.watch()
+    rig.tick()
+    nomination = rig.take(PatchPodStatus)
+    rig.server.delete_claim(ClaimKey("default", "of-high"))
+    end(rig, "v0")
+    arrive(rig, "low", plain_request(), priority=5)
+    assert rig.node_of("low") is None, "it is kept for the pod that is more important"
+    rig.tell(rig.server.execute(nomination))
+    rig.wait(5_000)
+    assert rig.node_of("low") == NODE
 
 
 def test_while_devices_are_not_released_nobody_else_goes() -> None:
