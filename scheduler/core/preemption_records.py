@@ -41,7 +41,7 @@ class Record(Struct, eq=False):
         before: For which node it was nominated before, "" for none.
         placed_on: Where the pod has been placed before the room was there; it is not bound yet.
         is_stored: The API server has stored the nomination, so victims may be removed.
-        is_recovered: Found at the start of this process: an earlier one has removed the victims.
+        is_recovered: Nothing was kept for a while: an earlier process began it, or the pod was placed elsewhere.
         asked: Victims whose removal was asked for.
         awaited: How many of these removals are not settled.
         freeing: Claims that are being taken back, as nobody else would free them.

@@ -200,6 +200,8 @@ class Preemptions:
     def _removed(self, record: Record, pod: Pod, note: str, settled: Settled) -> None:
         """By now the pod may be seen to be gone, and its place taken: `note` was made when it was still there."""
         record.awaited -= 1
+        if record.placed_on is not None:
+            record.asked.pop(pod.uid, None)  # it may not have been sent: it is asked again when the pod is not bound
         refusal = settled.refusal
         if settled.is_ours:
             self._report(record, pod, note)
@@ -312,7 +314,7 @@ class Preemptions:
         """The pod is not being bound any more, and nothing of it can land."""
         record = self.records.get(uid)
         if record is not None and record.placed_on is not None:
-            record.placed_on = None
+            record.placed_on, record.is_recovered = None, True
             for victim in tuple(record.victims):
                 self._look(record, victim)
         self.victim_changed(uid)
@@ -412,10 +414,15 @@ class Preemptions:
 
 def _is_open(record: Record, why: Reason, pod: Pod) -> bool:
     """Whether nobody else has nominated the pod, as it is now; ours may have been stored, and its answer lost."""
-    nominated = pod.status.nominated_node_name
-    if nominated == record.node != record.before:
-        return any(one.message == why.message for one in pod.status.conditions or ())
+    nominated, said = pod.status.nominated_node_name, _said(pod)
+    if nominated == record.node:
+        return said == why.message or (nominated == record.before and said == _said(record.pod))
     return nominated in ("", record.before)
+
+
+def _said(pod: Pod) -> str:
+    """What the pod's condition says of why it waits, "" for nothing: a nomination changes it."""
+    return next((one.message for one in pod.status.conditions or () if one.type == "PodScheduled"), "")
 
 
 def _cleared(answer: Answer) -> None:

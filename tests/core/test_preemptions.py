@@ -356,6 +356,25 @@ def test_of_two_processes_only_one_removes_victims(node):
     assert record_of(rig) is None
 
 
+def test_of_two_processes_that_go_on_with_an_earlier_nomination_only_one_removes_victims():
+    """The pod was nominated for the node before, so of what both have written only the text differs."""
+    rig = rig_with()
+    rig.add_pod("low", node="a", scheduler="another")
+    pod = builders.pod("high", priority=10)
+    rig.server.put_pod(
+        msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, nominated_node_name="a"))
+    )
+    rig.watch()
+    rig.tick()
+    nomination = rig.pending[0]
+    assert nomination.nominated_node == "a"
+    rig.server.execute(msgspec.structs.replace(nomination, message="Preempting 1 pod on node a: default/other."))
+    rig.execute(watch=False)
+    rig.execute(watch=False)  # the read after the conflict
+    assert decided(rig, PatchPodDisruption) == []
+    assert record_of(rig) is None
+
+
 @pytest.mark.parametrize("node", ["", "b"])
 def test_a_nomination_that_somebody_moves_ends_it(node):
     rig = full()
@@ -400,13 +419,19 @@ def placed_elsewhere() -> tuple[Rig, BindPod]:
     """`low` is terminating on a for `high`, which has been placed on b; its binding has not been sent."""
     rig = full()
     rig.settle()
+    binding = place_on_b(rig)
+    assert rig.server.pods[PodKey("default", "low")].is_deleting
+    return rig, binding
+
+
+def place_on_b(rig: Rig) -> BindPod:
+    """There is room for `high` on b; returned is its binding, which has not been sent."""
     rig.add_nodes("b")
     rig.watch()
     while not any(type(one) is BindPod for one in rig.pending):
         rig.tick(100)
         rig.watch()
-    assert rig.server.pods[PodKey("default", "low")].is_deleting
-    return rig, rig.take(BindPod)
+    return rig.take(BindPod)
 
 
 def test_a_placement_elsewhere_that_is_undone_leads_to_no_second_set():
@@ -420,6 +445,59 @@ def test_a_placement_elsewhere_that_is_undone_leads_to_no_second_set():
     end(rig, "low")
     assert rig.node_of("high") == "a"
     assert record_of(rig) is None
+
+
+def test_while_a_pod_is_being_bound_elsewhere_nobody_is_removed_for_it():
+    """Of two victims one has been asked to go: the other one stays, unless the pod is not bound after all."""
+    rig = rig_with(plugins=(Slots(2),))
+    for name in ("one", "two"):
+        rig.add_pod(name, node="a", scheduler="another")
+    rig.add_pod("high", priority=10)
+    rig.watch()
+    rig.tick()
+    rig.execute()
+    disruptions = [one for one in rig.pending if isinstance(one, PatchPodDisruption)]
+    assert len(disruptions) == 2
+    rig.pending.remove(disruptions[1])
+    rig.settle()
+    binding = place_on_b(rig)
+    rig.tell(rig.server.execute(disruptions[1]))
+    assert [one.pod.name for one in decided(rig, DeletePod)] == ["one"]
+    rig.add_pod("third", node="b", scheduler="another")
+    rig.add_pod("other", node="b", scheduler="another")
+    rig.watch()
+    rig.tell(WriteRejected(binding.id, 403, "Forbidden", "no permission"))
+    rig.wait(120_000)
+    assert [one.pod.name for one in decided(rig, DeletePod)] == ["one", "two"]
+    assert len(record_of(rig).victims) == 2
+    end(rig, "one")
+    end(rig, "two")
+    rig.wait(10_000)
+    assert rig.node_of("high") == "a"
+
+
+@pytest.mark.parametrize("node", ["", "b"])
+def test_a_nomination_that_somebody_moves_while_the_pod_is_placed_ends_it(node):
+    rig, binding = placed_elsewhere()
+    pod = rig.server.pods[PodKey("default", "high")]
+    status = msgspec.structs.replace(pod.status, nominated_node_name=node)
+    rig.server.put_pod(msgspec.structs.replace(pod, status=status))
+    rig.add_pod("other", node="b", scheduler="another")
+    rig.watch()
+    rig.tell(WriteRejected(binding.id, 403, "Forbidden", "no permission"))
+    assert record_of(rig) is None
+
+
+def test_room_that_others_take_while_the_pod_is_placed_elsewhere_is_not_counted_as_in_vain():
+    rig, binding = placed_elsewhere()
+    rig.add_pod("other", node="b", scheduler="another")
+    rig.add_pod("quick", node="a", scheduler="another")
+    rig.watch()
+    rig.tell(WriteRejected(binding.id, 403, "Forbidden", "no permission"))
+    end(rig, "low")
+    rig.wait(120_000)
+    assert rig.machine.queue.tallies.preemptions.in_vain == 0
+    assert [one.pod.name for one in decided(rig, DeletePod)] == ["low", "quick"]
 
 
 @pytest.mark.parametrize("is_first", ["victim", "pod"])
