@@ -56,6 +56,7 @@ from scheduler.plugins.dynamic_resources import deallocation, hints, plugin, spe
 from tests.core import (
     test_binding_cycle,
     test_device_conflicts,
+    test_preemption_for_devices,
     test_preemptions,
     test_replaced_claims,
     test_special_claims,
@@ -637,6 +638,42 @@ def _room_is_kept_for_pods_placed_elsewhere(patch):
     patch.setattr(preemptions.Preemptions, "placed", lambda self, pod, node, held: None)
 
 
+def _who_was_placed_elsewhere_begins_anew(patch):
+    """A pod that is not bound where it was placed forgets who terminates for it."""
+    original = preemptions.Preemptions.placed
+
+    def placed(self, pod, node, held):
+        record = self.records.get(pod.uid)
+        if record is not None:
+            record.placed_on = node
+            self._end(record, tuple(held))
+        original(self, pod, node, held)
+
+    patch.setattr(preemptions.Preemptions, "placed", placed)
+
+
+def _who_goes_while_the_pod_is_bound_elsewhere_is_deleted(patch):
+    patch.setattr(preemptions.Preemptions, "_is_wanted", lambda self, record, uid: True)
+
+
+def _any_nomination_for_the_node_is_ours(patch):
+    original = preemptions._is_open
+    patch.setattr(
+        preemptions,
+        "_is_open",
+        lambda record, why, pod: pod.status.nominated_node_name == record.node or original(record, why, pod),
+    )
+
+
+def _what_is_kept_for_claims_that_are_gone_is_told_nobody(patch):
+    original = aftermath.Aftermath.devices_released
+
+    def released(self, held):
+        original(self, [one for one in held if self._store.claims.get(one.uid) is not None or is_provisional(one.uid)])
+
+    patch.setattr(aftermath.Aftermath, "devices_released", released)
+
+
 def _claims_of_others_are_waited_for(patch):
     patch.setattr(preemption_records.PreemptionRecords, "_stays", lambda self, record, uid: False)
 
@@ -880,6 +917,26 @@ MUTANTS = (
         "room-is-kept-for-pods-placed-elsewhere",
         _room_is_kept_for_pods_placed_elsewhere,
         directed=test_preemptions.test_a_pod_that_fits_elsewhere_takes_that,
+    ),
+    Mutant(
+        "who-was-placed-elsewhere-begins-anew",
+        _who_was_placed_elsewhere_begins_anew,
+        directed=test_preemptions.test_a_placement_elsewhere_that_is_undone_leads_to_no_second_set,
+    ),
+    Mutant(
+        "who-goes-while-the-pod-is-bound-elsewhere-is-deleted",
+        _who_goes_while_the_pod_is_bound_elsewhere_is_deleted,
+        directed=test_preemptions.test_while_a_pod_is_being_bound_elsewhere_nobody_is_removed_for_it,
+    ),
+    Mutant(
+        "any-nomination-for-the-node-is-ours",
+        _any_nomination_for_the_node_is_ours,
+        directed=test_preemptions.test_of_two_processes_that_go_on_with_an_earlier_nomination_only_one_removes_victims,
+    ),
+    Mutant(
+        "what-is-kept-for-claims-that-are-gone-is-told-nobody",
+        _what_is_kept_for_claims_that_are_gone_is_told_nobody,
+        directed=test_preemption_for_devices.test_what_is_kept_for_a_pod_that_has_lost_its_claim_goes_to_others,
     ),
     Mutant(
         "what-nobody-frees-is-left",

@@ -167,6 +167,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         if self.preempts:
             plugins = [WatchedPreemption() if one.name == "DefaultPreemption" else one for one in plugins]
             self.weights |= PREEMPTION_ACTIONS
+        self.had_twins = self.twins > 0  # what the server stores may be two processes' work
         self.found_preemption()
         self.profile = Profile(builders.SCHEDULER, tuple(plugins))
         self.kinds = sorted(kinds_read([self.profile]))
@@ -621,6 +622,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         alone = {**self.conditions.focus, "twins": 0, "preempts": 0}
         twin = World(self.seed, replace(self.conditions, has_faults=False, focus=alone))
         twin.filter_calls_least, twin.steps_choices = self.filter_calls_least, self.steps_choices  # some are nominated
+        twin.had_twins = self.had_twins
         twin.server = self.server.copy()
         twin.promised = dict(self.promised)
         twin.by_plugin = set(self.by_plugin)
@@ -746,9 +748,9 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         Two processes can allocate one device to two claims in the same moment; but not bind a pod of each.
         """
         for device, one, other in self.double_devices():
-            if is_foreign_claim(one) or is_foreign_claim(other) or self.are_of_one_bound_pod(one, other):
+            if is_foreign_claim(one) or is_foreign_claim(other):
                 continue
-            if not self.twins or (self.is_promised(one) and self.is_promised(other)):
+            if not self.had_twins or (self.is_promised(one) and self.is_promised(other)):
                 raise UnsafeError(f"device {device} is given to {one} and to {other}")
         for uid, node in self.server.bindings[self.checked_bindings :]:
             self.promised[uid] = node
@@ -780,22 +782,8 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
             used = sum(pod_amounts(pod).requests.get("cpu", 0) for pod in running)
             # Two processes can fill one node at the same time: no binding conflicts with another pod's. The kubelet
             # refuses what does not fit, which no kubelet does with devices, so that alone is let pass.
-            if used > node_allocatable(node)["cpu"] and not self.twins:
+            if used > node_allocatable(node)["cpu"] and not self.had_twins:
                 raise UnsafeError(f"node {name} is overcommitted: {[str(pod.key) for pod in running]} use {used}m cpu")
-
-    def are_of_one_bound_pod(self, one: ClaimKey, other: ClaimKey) -> bool:
-        """Whether one of them was replaced by the other, and their pod is bound.
-
-        Nothing is taken from a bound pod (ADR 0020), and nobody but that pod gets the device: ADR 0015, consequences.
-        """
-        owners = {self.server.claims[key].controller for key in (one, other)}
-        owner = owners.pop()
-        pods = self.server.pods.values()
-        return (
-            not owners
-            and owner is not None
-            and any(pod.uid == owner.uid and pod.node_name is not None and not pod.is_terminal for pod in pods)
-        )
 
     def is_promised(self, key: ClaimKey) -> bool:
         """Whether a pod that we bound, and that still runs, uses the claim."""
