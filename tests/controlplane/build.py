@@ -1,9 +1,9 @@
-"""Builds the Go programs of the tests: the real control plane and the oracle.
+"""Builds the Go programs of the tests: the real control plane and the oracle, helm and Prometheus' parser.
 
-A program is built once for each content of tests/controlplane/go, version of Go and set of flags: a digest of them
-names its folder in the user's cache (never in the repository), and it is put there whole. The two folders that were
-used last are kept. One build runs at a time: pytest workers wait for each other on a file lock. pytest builds what the
-collected tests need (tests/conftest.py).
+A program is built once for each content of its Go module (tests/controlplane/go, tests/manifests/go), version of Go and
+set of flags: a digest of them names its folder in the user's cache (never in the repository), and it is put there
+whole. The four folders that were used last are kept. One build runs at a time: pytest workers wait for each other on a
+file lock. pytest builds what the collected tests need (tests/conftest.py).
 
     python -m tests.controlplane.build        # build everything now
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import functools
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -27,10 +28,17 @@ from typing import Final
 import pytest
 
 SOURCE: Final = Path(__file__).parent / "go"
+_MANIFESTS: Final = Path(__file__).parents[1] / "manifests" / "go"
 KUBERNETES_VERSION: Final = "v1.36.3"
 REGISTRY_UNREACHABLE: Final = 3  # exit code of `main`: the only reason for which tests may be left out
-SETS_KEPT: Final = 2  # about 145 MB each
-PROGRAMS: Final = ("oracle", "controlplane")
+SETS_KEPT: Final = 4  # about 145 MB each: two of each module
+# name: (its module, its package)
+PROGRAMS: Final = {
+    "oracle": (SOURCE, "./oracle"),
+    "controlplane": (SOURCE, "./controlplane"),
+    "promql": (_MANIFESTS, "./promql"),
+    "helm": (_MANIFESTS, "helm.sh/helm/v4/cmd/helm"),
+}
 
 # Without this the server says v0.0.0-master, and clients that look at versions are misled. -s -w: no
 # symbols, which halves the time to link and the size on disk.
@@ -67,7 +75,7 @@ def cache_folder() -> Path:
 
 @functools.cache
 def build(program: str) -> Path:
-    """The path of `program` ("controlplane" or "oracle"), built from the sources as they are now.
+    """The path of `program`, one of PROGRAMS, built from the sources as they are now.
 
     Raises:
         RegistryUnreachableError: modules are missing and the registry does not answer.
@@ -81,7 +89,8 @@ def build(program: str) -> Path:
             "the Go toolchain (go 1.26 or newer) is not on PATH; install it, or leave these tests out yourself "
             "with: bash tests/run -m 'not controlplane and not oracle'"
         )
-    target = cache_folder() / _digest(go) / program
+    source, package = PROGRAMS[program]
+    target = cache_folder() / _digest(go, source) / program
     target.parent.mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -90,8 +99,8 @@ def build(program: str) -> Path:
             return target
         unfinished = target.with_suffix(".unfinished")
         done = subprocess.run(
-            ["nice", "-n", "10", go, "build", *FLAGS, "-o", str(unfinished), f"./{program}"],
-            cwd=SOURCE,
+            ["nice", "-n", "10", go, "build", *FLAGS, "-o", str(unfinished), package],
+            cwd=source,
             capture_output=True,
             text=True,
             check=False,
@@ -102,7 +111,25 @@ def build(program: str) -> Path:
     tail = "\n".join(done.stderr.strip().splitlines()[-15:])
     if _REGISTRY_SILENT.search(done.stderr):
         raise RegistryUnreachableError(f"the Go module registry did not answer while building {program}:\n{tail}")
-    raise BuildError(f"go build ./{program} failed in {SOURCE}:\n{tail}")
+    raise BuildError(f"go build {package} failed in {source}:\n{tail}")
+
+
+def download(module: str) -> Path:
+    """The folder of a released Go module ("PATH@VERSION") in Go's module cache: for the files in it, not to build it.
+
+    Raises: as `build`.
+    """
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError("the Go toolchain (go 1.26 or newer) is not on PATH")
+    done = subprocess.run(
+        [go, "mod", "download", "-json", module], cwd=_MANIFESTS, capture_output=True, text=True, check=False
+    )
+    if done.returncode == 0:
+        return Path(json.loads(done.stdout)["Dir"])
+    if _REGISTRY_SILENT.search(done.stdout + done.stderr):
+        raise RegistryUnreachableError(f"the Go module registry did not answer for {module}")
+    raise BuildError(f"go mod download {module}: {done.stdout}{done.stderr}")
 
 
 def built_or_skip(program: str) -> Path:
@@ -120,12 +147,12 @@ def _remove_older_sets() -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _digest(go: str) -> str:
-    version = subprocess.run([go, "version"], cwd=SOURCE, capture_output=True, check=False).stdout
+def _digest(go: str, source: Path) -> str:
+    version = subprocess.run([go, "version"], cwd=source, capture_output=True, check=False).stdout
     digest = hashlib.sha256(version + "\0".join(FLAGS).encode())
-    for path in sorted(SOURCE.rglob("*")):
+    for path in sorted(source.rglob("*")):
         if path.suffix == ".go" or path.name in ("go.mod", "go.sum"):
-            digest.update(path.relative_to(SOURCE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+            digest.update(path.relative_to(source).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 

@@ -1,0 +1,139 @@
+"""Installed on a real API server by either way: what the overlays and the chart render is taken, and works.
+
+No kubelet runs there, so the Deployment's pods do not start: the scheduler is a process with the ServiceAccount's token
+and the configuration of the release, as its pod would be. The kinds of the Prometheus operator are those of its CRDs.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.controlplane.build import RegistryUnreachableError, download
+from tests.integration.conftest import RealCluster, real_world
+from tests.integration.world import UNDER_TEST, World, devices_of
+from tests.manifests.rendering import CHART, chart_text, helm, objects, overlay_text
+
+PROMETHEUS_OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+CRDS: Final = ("servicemonitors", "prometheusrules")
+
+pytestmark = [
+    pytest.mark.controlplane,
+    pytest.mark.helm,
+    pytest.mark.skipif(UNDER_TEST != "ours", reason="kube-scheduler is not installed by these manifests"),
+]
+
+
+def kubectl(cluster: RealCluster, *arguments: str, given: str | None = None) -> str:
+    """Its output; fails the test with what it says."""
+    command = ["kubectl", f"--kubeconfig={cluster.control_plane.kubeconfig('admin')}", *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def with_crds(control_plane: RealCluster) -> Iterator[RealCluster]:
+    """The API server knows ServiceMonitor and PrometheusRule, as the operator of that release defines them."""
+    try:
+        folder = download(PROMETHEUS_OPERATOR) / "example" / "prometheus-operator-crd"
+    except RegistryUnreachableError as error:
+        pytest.skip(f"LEFT OUT, the Go module registry does not answer: {error}")
+    files = [f"--filename={folder}/monitoring.coreos.com_{name}.yaml" for name in CRDS]
+    kubectl(control_plane, "create", *files)
+    kubectl(control_plane, "wait", "--for=condition=Established", "--timeout=60s", *files)
+    yield control_plane
+    kubectl(control_plane, "delete", "--wait=false", *files)
+
+
+@pytest.mark.parametrize("overlay", ["single", "high-availability", "metrics"])
+def test_the_api_server_takes_every_overlay(with_crds: RealCluster, overlay: str) -> None:
+    text = overlay_text(overlay)
+    taken = kubectl(
+        with_crds,
+        *("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-o", "name", "-f", "-"),
+        given=text,
+    )
+
+    assert len(taken.splitlines()) == len(objects(text))
+
+
+def test_the_api_server_takes_what_the_chart_renders(with_crds: RealCluster) -> None:
+    kubectl(with_crds, "create", "namespace", "rendered")
+    text = chart_text({"metrics": {"enabled": True}}, release="rendered", namespace="rendered")
+    taken = kubectl(with_crds, "create", "--validate=strict", "--dry-run=server", "-o", "name", "-f", "-", given=text)
+
+    assert len(taken.splitlines()) == len(objects(text))
+
+
+def test_a_field_that_does_not_exist_is_noticed(with_crds: RealCluster) -> None:
+    text = overlay_text("metrics").replace("jobLabel:", "jobLable:")
+    with pytest.raises(AssertionError, match="jobLable"):
+        kubectl(with_crds, "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", given=text)
+
+
+async def test_a_release_schedules_and_its_upgrade_keeps_every_allocation(
+    control_plane: RealCluster, tmp_path: Path
+) -> None:
+    """helm install, upgrade and uninstall; each time the scheduler runs with what the release has just given it."""
+    account = ("released", "r-dra-scheduler")
+    async with real_world(RealCluster(control_plane.control_plane, account), tmp_path) as world:
+        await world.add_namespace()
+        names = await world.add_nodes(2, devices=2)
+        await world.add_class()
+        await world.add_template()
+        try:
+            release(control_plane, "install", "--create-namespace")
+            await start(control_plane, world)
+            before = [f"before-{number}" for number in range(3)]
+            await world.add_pods(before, template="one-gpu")
+            bound = await world.wait_bound(*before)
+            assert {pod["spec"]["nodeName"] for pod in bound.values()} <= set(names)
+            allocated = await allocations(world, before)
+            assert await world.violations() == []
+
+            release(control_plane, "upgrade", "--set", "config.writesInFlight=8")
+            await world.stop_scheduler()  # SIGTERM, as a rollout does
+            await start(control_plane, world)
+            await world.add_pods(["after"], template="one-gpu")
+            await world.wait_bound("after")
+            await world.add_pods(["too-many"], template="one-gpu")
+            await world.wait_unschedulable("too-many")
+            assert await allocations(world, before) == allocated
+            assert await world.violations() == []
+        finally:
+            await world.stop_scheduler(kill=True)
+            release(control_plane, "uninstall")
+            await world.clean_up()
+        left = kubectl(control_plane, "get", "all,cm,sa,role,rolebinding,pdb,netpol", "-n", account[0], "-o", "name")
+        left += kubectl(control_plane, "get", "clusterrole,clusterrolebinding,priorityclass", "-o", "name")
+        assert [name for name in left.split() if account[1] in name] == []
+
+
+def release(cluster: RealCluster, what: str, *more: str) -> None:
+    """What helm does with release `r`."""
+    arguments = [f"--kubeconfig={cluster.control_plane.kubeconfig('admin')}", "--namespace", "released", *more]
+    if what != "uninstall":
+        # The process is not in a pod, where that would be the default.
+        arguments += [str(CHART), "--set", "config.leaderElection.resourceNamespace=released"]
+    done = helm(what, "r", *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+async def start(cluster: RealCluster, world: World) -> None:
+    """The scheduler, with the configuration that the release has stored."""
+    path = world.log.with_name("released.yaml")
+    stored = kubectl(cluster, "get", "configmap", "r-dra-scheduler", "-n", "released", "-o", "json")
+    path.write_text(json.loads(stored)["data"]["config.yaml"])
+    await world.start_scheduler(f"--config={path}")
+
+
+async def allocations(world: World, pods: list[str]) -> dict[str, list[tuple[str, str]]]:
+    found = {name: devices_of(await world.claim_of(name)) for name in pods}
+    assert all(found.values())
+    return found
