@@ -5,8 +5,8 @@ Everything runs on one event loop.
 Rules of this module
   1. Leaving the context stops everything: watches first, then writes in flight are awaited, then the rest.
   2. An exception out of the machine is a defect: it ends the app with that exception, for a wrong state must not go on.
-  3. With leader election nothing is read before the lease is held, and losing it ends the app: what the machine knows
-     is then somebody else's to change.
+  3. With leader election the machine only observes until the lease is held and all that was stored before that has
+     come (`Reflector.catch_up`). Losing it ends the app: what the machine knows is then somebody else's to change.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ log = logging.getLogger(__name__)
 
 _PREFLIGHT_PAUSE_S_MAX: Final = 10.0
 _LEASE_NAMESPACE: Final = "kube-system"
+_CATCH_UP_S: Final = 0.25  # for a watch to bring what was stored before the lease was taken; then it is listed anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ class SchedulerApp:
         self._stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
         self._election: Election | None = None
+        self._catching_up: dict[str, Reflector] = {}  # by kind
+        self._filled = asyncio.Event()
         self._synced = asyncio.Event()
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None
@@ -251,21 +254,41 @@ class SchedulerApp:
             self.running.turns.stop()
 
     async def _begin(self, running: Running) -> None:
-        """Read the cluster, when it is our turn."""
-        if self._election is not None:
-            await self._election.acquired()
-        self._freshness = self._freshness_of(running.reflectors)
+        """Read the cluster, and decide when it is our turn."""
+        reflectors = running.reflectors
+        # One that need not wait reads after the lease is held, and has nothing to catch up with.
+        must_wait = self._election is not None and not await self._election.tried()
+        self._freshness = self._freshness_of(reflectors)
         if self.config.tune_gc:
             # Every collection would walk the growing cache: 3 to 8 times the cost of decoding.
             gc.disable()
         running.turns.begin()
         watches = [
-            asyncio.create_task(reflector.run(), name=f"watch-{reflector.kind.name}")
-            for reflector in running.reflectors
+            asyncio.create_task(reflector.run(), name=f"watch-{reflector.kind.name}") for reflector in reflectors
         ]
         for task in watches:
             task.add_done_callback(self._on_task_done)
-        self._tasks += [*watches, asyncio.create_task(self._announce_sync(running), name="announce-sync")]
+        self._tasks += [*watches, asyncio.create_task(self._announce_filled(running), name="announce-filled")]
+        if self._election is not None and must_wait:
+            await self._election.acquired()
+            await self._catch_up(reflectors)
+        running.turns.decide(one.kind.name for one in reflectors if one.stats.is_synced)
+
+    async def _catch_up(self, reflectors: Sequence[Reflector]) -> None:
+        """Wait until all has come that was stored before we held the lease: our predecessor's writes are among it."""
+        begun_s = self._loop.time()
+        self._catching_up = {one.kind.name: one for one in reflectors}
+
+        async def catch_up(one: Reflector) -> None:
+            await one.catch_up(_CATCH_UP_S)
+            del self._catching_up[one.kind.name]
+
+        async with asyncio.TaskGroup() as group:
+            for one in reflectors:
+                group.create_task(catch_up(one), name=f"catch-up-{one.kind.name}")
+        relisted = [one.kind.name for one in reflectors if (one.stats.last_sync_s or 0.0) >= begun_s]
+        also = f"; listed anew: {', '.join(relisted)}" if relisted else ""
+        log.info("caught up in %.2f s%s", self._loop.time() - begun_s, also)
 
     async def _check(self, client: ApiClient, reads: Collection[str], lease_namespace: str | None) -> Preflight:
         """The preflight; a patient one is made again until it is answered."""
@@ -304,8 +327,12 @@ class SchedulerApp:
             if self.config.tune_gc:
                 gc.enable()
 
+    async def filled(self) -> None:
+        """Wait until the machine has observed all that exists; raises what ended the machine."""
+        await self.run_until(self._filled)
+
     async def synced(self) -> None:
-        """Wait until the machine has observed a list of every kind; raises what ended the machine."""
+        """Wait until it decides on that, which is when the lease is held; raises what ended the machine."""
         await self.run_until(self._synced)
 
     async def run_until(self, stopped: asyncio.Event) -> None:
@@ -320,23 +347,33 @@ class SchedulerApp:
                 one.cancel()
 
     def problems(self) -> list[str]:
-        """Why the scheduler is not ready: no lease, caches not filled or stale, permissions, the machine's problems."""
+        """Why the scheduler is not ready: caches not filled or stale, permissions, the lease, the machine's problems.
+
+        To wait for the lease is none: so it is for kube-scheduler, and what rolls out or guards replicas counts on it.
+        """
         running = self.running
         if running is None:
             return [self._starting]
         refused = self.reports.refused_by_subject
-        if self._election is not None and (not_ours := self._election.problems()):
-            return [*not_ours, *(f"refused by the API server: {subject}: {text}" for subject, text in refused.items())]
-        waiting = [reflector for reflector in running.reflectors if not reflector.stats.is_synced]
+        unlisted = [reflector for reflector in running.reflectors if not reflector.stats.is_synced]
         return [
-            *(f"{one.kind.name}: not listed yet{because(one)}" for one in waiting),
+            *(self._election.problems() if self._election is not None else ()),
+            *(f"{one.kind.name}: not listed yet{because(one)}" for one in unlisted),
+            *(
+                f"{one.kind.name}: not known yet as it was when the lease was taken{because(one)}"
+                for one in self._catching_up.values()
+                if one.stats.is_synced
+            ),
             *self._freshness.problems_ready(self._loop.time()),
             *(f"refused by the API server: {subject}: {text}" for subject, text in refused.items()),
             *(text for text in running.machine.problems() if not any(known in text for known in refused.values())),
         ]
 
     def _notes_ready(self) -> Sequence[str]:
-        return self.running.machine.troubles.texts(is_everywhere=False) if self.running is not None else ()
+        if self.running is None:
+            return ()
+        waiting = self._election.waiting() if self._election is not None else ()
+        return [*waiting, *self.running.machine.troubles.texts(is_everywhere=False)]
 
     def _problems_alive(self) -> list[str]:
         if (error := self._failure) is not None:
@@ -353,7 +390,9 @@ class SchedulerApp:
         running = self.running
         assert running is not None
         if not self._synced.is_set() and all(reflector.stats.is_synced for reflector in running.reflectors):
-            self._synced.set()
+            self._filled.set()
+            if running.turns.decides:
+                self._synced.set()
 
     def _note_write(self, decision: str, outcome: str, duration_s: float) -> None:
         self.metrics.observe_write(decision, outcome, duration_s)
@@ -365,9 +404,9 @@ class SchedulerApp:
             log.error("%s ended, which is a defect of the scheduler", task.get_name(), exc_info=error)
             self._fail(error)
 
-    async def _announce_sync(self, running: Running) -> None:
+    async def _announce_filled(self, running: Running) -> None:
         begun_s = self._loop.time()
-        await self.synced()
+        await self.filled()
         counts = ", ".join(f"{reflector.stats.objects} {reflector.kind.name}" for reflector in running.reflectors)
         log.info("caches filled in %.2f s: %s", self._loop.time() - begun_s, counts)
         if self.config.tune_gc:
@@ -388,6 +427,7 @@ class SchedulerApp:
             watches={reflector.kind.name: reflector.stats for reflector in running.reflectors},
             writes=running.executor.stats,
             is_leading={lease.name: lease.may_write() for lease in leases},
+            slow_renewals={lease.name: lease.slow_renewals for lease in leases},
             problems_count=len(self.problems()),
             inputs_count=running.turns.inputs_count,
             events_dropped=self._events.dropped,

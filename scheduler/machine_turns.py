@@ -6,6 +6,8 @@ have its turn. Nothing here decides anything.
 Rules of this module
   1. Only `_turn` calls the machine, and never while it is being called.
   2. An exception out of the machine is a defect: no turn comes after it, for a wrong state must not go on.
+  3. Until `decide` the machine observes only: it is not told that anything has been listed whole, and no time passes
+     for it. So it has nothing to conclude, and tries no pod.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from scheduler.core.inputs import Input, TimerFired
+from scheduler.core.inputs import Input, RelistFinished, TimerFired
 from scheduler.core.machine import Machine
 from scheduler.core.recording import Handle
 from scheduler.debug_log import DebugLog
@@ -76,13 +78,27 @@ class MachineTurns:
         self._timer: asyncio.TimerHandle | None = None  # at the machine's deadline
         self._last_turn_s = self._loop.time()
         self._is_stopped = False
+        self._decides = False
         self._troubles_seen = 0  # `Troubles.changes` when they were logged last
         self._logged_troubles: dict[tuple[str, str], str] = {}
 
     def begin(self) -> None:
-        """Take the first turn soon: the machine may have something to do before any input comes."""
+        """Inputs come from now on."""
         self._last_turn_s = self._loop.time()
-        self._schedule_turn()
+
+    def decide(self, listed: Iterable[str]) -> None:
+        """Go on from observing to deciding.
+
+        Args:
+            listed: The kinds of which all that exists has been delivered. The others say so themselves.
+        """
+        self._decides = True
+        self._inbox.extend(map(RelistFinished, listed))
+        self._schedule_turn()  # the machine may have something to do before any input comes
+
+    @property
+    def decides(self) -> bool:
+        return self._decides
 
     def stop(self) -> None:
         """No turn comes after this."""
@@ -92,7 +108,7 @@ class MachineTurns:
                 handle.cancel()
 
     def deliver(self, inputs: Sequence[Input]) -> None:
-        self._inbox.extend(inputs)
+        self._inbox.extend(inputs if self._decides else (one for one in inputs if type(one) is not RelistFinished))
         self._schedule_turn()
 
     def deliver_answer(self, answer: Input) -> None:
@@ -122,7 +138,7 @@ class MachineTurns:
             self._take_inputs(begun_s)
             if self._machine.troubles.changes != self._troubles_seen:
                 self._log_troubles()
-            deadline_ms = self._machine.next_deadline_ms()
+            deadline_ms = self._machine.next_deadline_ms() if self._decides else None
         except Exception as error:
             log.exception("the machine failed; this is a defect of the scheduler")
             self.stop()
@@ -147,7 +163,7 @@ class MachineTurns:
         while inbox and last_s - begun_s < _TURN_S:
             self._execute(handle(inbox.popleft(), now_ms=now_ms))
             last_s = self._note_handle(last_s)
-        deadline_ms = self._machine.next_deadline_ms()
+        deadline_ms = self._machine.next_deadline_ms() if self._decides else None
         if deadline_ms is not None and deadline_ms <= now_ms:
             tallies = self._machine.queue.tallies
             cycles = tallies.cycles

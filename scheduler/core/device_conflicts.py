@@ -93,6 +93,7 @@ class DeviceConflicts:
 
     def claim_gone(self, claim: ClaimUid) -> None:
         """Nothing is in conflict with `claim` any more."""
+        self._unreviewed.pop(claim, None)
         self._withdrawals.unstored.pop(claim, None)
         self._left.pop(claim, None)
         for other in tuple(self._unreported.get(claim, ())):

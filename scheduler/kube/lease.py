@@ -20,8 +20,9 @@ Cost, measured: 0.04 s of CPU a minute with a renewal each 2 s; 3 µs for `may_w
 
 Source: k8s.io/client-go v0.36.3 tools/leaderelection (`tryAcquireOrRenew`, `release`) and resourcelock/leaselock.go.
 Differs on purpose: a holder that reads another name knows at once that it has lost, not only at its deadline. A waiting
-process looks again when the lease runs out and at least each `retry_period_s`; client-go waits up to 2.2 of them. After
-the deadline nothing is tried any more. See docs/adr/0019-lease.md.
+process looks again when the lease runs out and at least each half `retry_period_s`, so it counts from that much after
+the last renewal at most; client-go waits up to 2.2 of them. After the deadline nothing is tried any more. See
+docs/adr/0019-lease.md.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ class Lease:
     ) -> None:
         self.name = f"{namespace}/{name}"
         self.failure: str | None = None  # why the last attempt failed; None when somebody else holds the lease
+        self.slow_renewals = 0  # that could not be made in one request; as client-go counts them
+        self.has_tried = asyncio.Event()  # to take it
         self._client = client
         self._reporter = reporter
         self._namespace = namespace
@@ -137,6 +140,11 @@ class Lease:
             self._lost += f" ({self.failure})"
         return False
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether somebody else holds it, as far as we know, and we wait for our turn."""
+        return self._renewed_at is None and self.failure is None
+
     def problem(self) -> str | None:
         """Why we do not hold it; None when we do."""
         if self.may_write():
@@ -151,10 +159,12 @@ class Lease:
         """Wait until it is ours."""
         said: str | None = None
         while not await self._hold():
+            self.has_tried.set()
             if (problem := self.problem()) != said:
                 said = problem
                 log.log(logging.WARNING if self.failure else logging.INFO, "%s", problem)
             await asyncio.sleep(self._wait_s())
+        self.has_tried.set()
         log.info("holding the lease %s as %s", self.name, self._identity)
 
     async def keep(self) -> None:
@@ -204,8 +214,10 @@ class Lease:
     async def _hold(self) -> bool:
         """Take or renew it, if that is possible; whether that was stored."""
         was_held = self._renewed_at is not None
-        if was_held and await self._write():
-            return True
+        if was_held:
+            if await self._write():
+                return True
+            self.slow_renewals += 1
         read = await self._send("get", "GET", f"{self._path}/{self._object_name}")
         is_missing = isinstance(read, Rejected) and read.code == HTTPStatus.NOT_FOUND
         if is_missing and not was_held:
@@ -296,7 +308,7 @@ class Lease:
 
     def _wait_s(self) -> float:
         """Before the next attempt to take the lease."""
-        wait_s = self._times.retry_period_s * (0.5 + self._jitter() / 2)
+        wait_s = self._times.retry_period_s * (1 + self._jitter()) / 4
         return min(wait_s, max(self._expires_in_s(), 0.0) + _HAIR_S) if self.holder and self.failure is None else wait_s
 
     def _left_s(self) -> float:
@@ -339,6 +351,15 @@ class Election:
         if self._may_release():
             await asyncio.gather(*(lease.release() for lease in self.leases))
 
+    async def tried(self) -> bool:
+        """Wait until it is clear whether all can be held at once; whether they are."""
+        for lease in self.leases:
+            await lease.has_tried.wait()
+            if not lease.may_write():
+                return False
+        await self.acquired()
+        return True
+
     async def acquired(self) -> None:
         """Wait until all are held."""
         await self._has_all.wait()
@@ -352,8 +373,12 @@ class Election:
         return any(lease.lost is not None for lease in self.leases)
 
     def problems(self) -> list[str]:
-        """Why we may not write; empty when we may."""
-        return [problem for lease in self.leases if (problem := lease.problem()) is not None]
+        """Why we may not write, and not get there by waiting for our turn."""
+        return [text for lease in self.leases if not lease.is_waiting and (text := lease.problem()) is not None]
+
+    def waiting(self) -> list[str]:
+        """Whose turn it is."""
+        return [text for lease in self.leases if lease.is_waiting and (text := lease.problem()) is not None]
 
     async def _run(self) -> None:
         try:

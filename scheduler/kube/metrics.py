@@ -45,6 +45,7 @@ class Observed:
     watches: Mapping[str, WatchStats]  # by kind
     writes: WriteStats
     is_leading: Mapping[str, bool]  # by lease
+    slow_renewals: Mapping[str, int]  # by lease
     problems_count: int
     inputs_count: int
     events_dropped: int
@@ -270,6 +271,13 @@ OBSERVED: Final = (
         "gauge",
         ("name",),
         lambda app: {(name,): float(is_ours) for name, is_ours in app.is_leading.items()},
+    ),
+    ObservedMetric(
+        "leader_election_slowpath",
+        "Renewals of the lease that took more than one request.",
+        "counter",
+        ("name",),
+        lambda app: {(name,): float(count) for name, count in app.slow_renewals.items()},
     ),
     _alone("dra_scheduler_writes_in_flight", "Requests under way.", "gauge", lambda app: app.writes.in_flight),
     _alone("dra_scheduler_writes_waiting", "Decisions not sent yet.", "gauge", lambda app: app.writes.waiting),

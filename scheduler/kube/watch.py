@@ -12,6 +12,7 @@ Rules of this module
      as an empty list, and is looked for again every `absent_s`. The same goes for a version that disappears under a
      watch, and for a kind that we may not read where that costs only some pods (`WatchedKind.cost`); once it has been
      read, what is known of it is kept.
+  7. `catch_up` ends once everything that was stored before it was asked has been delivered.
 
 It starts with WatchList (`sendInitialEvents`), one stream that begins with all objects. Where the server refuses that
 or never finishes it, it lists in pages and then watches. It goes on at the last version seen; after 410 it starts
@@ -174,38 +175,88 @@ class Reflector:
         self._version: str | None = None  # None: (re)list
         self._has_watch_list = True
         self._failures = 0
+        self._lists_begun = 0
+        self._list_delivered = 0  # the number of the last one
+        self._must_list = False
+        self._interruption: asyncio.Timeout | None = None  # of what `run` does now
+        self._has_moved = asyncio.Event()  # for `catch_up`
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        loop = asyncio.get_running_loop()
         while True:
-            begun_s, events_before = loop.time(), self.stats.events
-            wait_s: float | None = 0.0
+            self._interruption = asyncio.timeout(None)
             try:
-                await self._list_and_watch()
-                failure = None
-            except _RelistError as error:
-                self._version, failure = None, f"relisting: {error}"
-            except _NoWatchListError as error:
-                self._has_watch_list, failure = False, None
-                log.info("%s: no streaming list, listing in pages: %s", self.kind.name, error)
-                continue
-            except _AbsentError:
-                self._failures, self.stats.failure = 0, None
-                await self._pause(self._limits.absent_s)
-                continue
-            except _PauseError as error:
-                failure, wait_s = str(error), error.wait_s
-            except (aiohttp.ClientError, TimeoutError, OSError, UndecodableError, CredentialsError) as error:
-                failure, wait_s = describe(error), None
-            is_healthy = self.stats.events > events_before or loop.time() - begun_s >= self._limits.healthy_s
-            self._failures = 0 if is_healthy else self._failures + 1
-            self.stats.failure = failure
-            if failure is not None:
-                log.info("%s: watch interrupted (%s)", self.kind.name, failure)
-            if wait_s == 0.0 and self._failures <= 1:
-                continue  # a stream that ended as announced, or expired after working: go on at once
-            await self._pause(max(wait_s or 0.0, self._backoff_s()))
+                async with self._interruption:
+                    await self._attempt()
+            except TimeoutError:  # by `catch_up`: an attempt lets none out
+                self._failures = 0
+
+    async def catch_up(self, wait_s: float) -> None:
+        """Return once everything that was stored before the call has been delivered. One caller at a time.
+
+        A consistent read says which version that is. What has not come so far within `wait_s` is listed anew, at once:
+        a watch of objects that do not change says so only with its bookmark, each minute.
+        """
+        await self._until(lambda: self.stats.is_synced)
+        if self.stats.is_absent:
+            return
+        try:
+            async with asyncio.timeout(wait_s):
+                version = await self._newest_version()
+                await self._until(lambda: 0 < version <= _revision(self._version or ""))
+                return
+        except TimeoutError:
+            lists_before = self._lists_begun
+        self._must_list = True
+        if self._interruption is not None:
+            self._interruption.reschedule(asyncio.get_running_loop().time())
+        await self._until(lambda: self._list_delivered > lists_before)
+
+    async def _newest_version(self) -> int:
+        """That of the server's storage; 0 when it does not say."""
+        outcome = await self._client.send("GET", f"{self._path}?limit=1")
+        if not isinstance(outcome, Accepted):
+            return 0
+        try:
+            return _revision(self.kind.decode_page(outcome.body).resource_version)
+        except UndecodableError:
+            return 0
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            self._has_moved.clear()
+            await self._has_moved.wait()
+
+    async def _attempt(self) -> None:
+        """List where that is needed, watch until that ends, and pause where that is called for."""
+        loop = asyncio.get_running_loop()
+        begun_s, events_before = loop.time(), self.stats.events
+        wait_s: float | None = 0.0
+        try:
+            await self._list_and_watch()
+            failure = None
+        except _RelistError as error:
+            self._version, failure = None, f"relisting: {error}"
+        except _NoWatchListError as error:
+            self._has_watch_list, failure = False, None
+            log.info("%s: no streaming list, listing in pages: %s", self.kind.name, error)
+            return
+        except _AbsentError:
+            self._failures, self.stats.failure = 0, None
+            await self._pause(self._limits.absent_s)
+            return
+        except _PauseError as error:
+            failure, wait_s = str(error), error.wait_s
+        except (aiohttp.ClientError, TimeoutError, OSError, UndecodableError, CredentialsError) as error:
+            failure, wait_s = describe(error), None
+        is_healthy = self.stats.events > events_before or loop.time() - begun_s >= self._limits.healthy_s
+        self._failures = 0 if is_healthy else self._failures + 1
+        self.stats.failure = failure
+        if failure is not None:
+            log.info("%s: watch interrupted (%s)", self.kind.name, failure)
+        if wait_s == 0.0 and self._failures <= 1:
+            return  # a stream that ended as announced, or expired after working: go on at once
+        await self._pause(max(wait_s or 0.0, self._backoff_s()))
 
     def _backoff_s(self) -> float:
         """Doubling from the least to the greatest pause, each with ±20 % of jitter."""
@@ -214,7 +265,10 @@ class Reflector:
         return float(pause_s * self._rng.uniform(0.8, 1.2))
 
     async def _list_and_watch(self) -> None:
+        if self._must_list:
+            self._version, self._must_list = None, False
         if self._version is None:
+            self._lists_begun += 1
             if self.kind.served_as is not None:
                 await self._find(self.kind.served_as)
             if self._has_watch_list:
@@ -298,6 +352,7 @@ class Reflector:
                         # Also when an ERROR line ends the stream: the events before it count.
                         if for_machine:
                             self._deliver(for_machine)
+                        self._has_moved.set()
         except aiohttp.SocketTimeoutError as error:
             if initial is not None:
                 # A server that does not know `sendInitialEvents` never says that they are complete.
@@ -384,6 +439,8 @@ class Reflector:
         self.stats.failure = None
         self.stats.last_sync_s = asyncio.get_running_loop().time()
         self._deliver(for_machine)
+        self._list_delivered = self._lists_begun
+        self._has_moved.set()
 
     def _report_broken(self, event: Broken) -> None:
         self.stats.undecodable += 1

@@ -4,6 +4,7 @@
         proxy.url                                    # the scheduler talks to this
         proxy.add(Fault("lose-reply", "PATCH", r"/resourceclaims/[^/]+/status$"))
         proxy.cut_watches()
+        proxy.hold_watches("pods")                   # open, and nothing comes
         proxy.refuse(); proxy.accept()
         proxy.deny("patch", "resource.k8s.io", "resourceclaims", "binding")  # says a SelfSubjectAccessReview
 
@@ -103,11 +104,12 @@ def api_failure(status: int, reason: str, message: str) -> bytes:
 
 @dataclass(slots=True)
 class _Open:
-    """A request on its way; `watched` is the resource, where it is a watch."""
+    """A request on its way; `watched` is the resource, where it is a watch; `is_held`: nothing comes of it."""
 
     request: web.BaseRequest
     task: asyncio.Task[object] | None
     watched: str = ""
+    is_held: bool = False
 
     def cut(self) -> None:
         _cut(self.request)
@@ -134,6 +136,8 @@ class FaultProxy:
     _faults: list[Fault] = field(default_factory=list)
     _denied: set[tuple[str, str, str, str]] = field(default_factory=set)
     _refusing: bool = False
+    _held_watches: set[str] = field(default_factory=set)
+    _watches_flow: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[int, _Open] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _held: set[asyncio.Task[tuple[int, str, bytes]]] = field(default_factory=set)
@@ -194,6 +198,17 @@ class FaultProxy:
             one.cut()
         return len(watches)
 
+    def hold_watches(self, *resources: str) -> None:
+        """What the open watches of these resources have to say stays here until `let_watches_go`; new ones are free."""
+        self._watches_flow.clear()
+        self._held_watches.update(resources)
+        for one in self._open.values():
+            one.is_held = one.watched in self._held_watches
+
+    def let_watches_go(self) -> None:
+        self._held_watches.clear()
+        self._watches_flow.set()
+
     def refuse(self) -> None:
         """Cut every connection and every new one, as if the server were gone, until `accept`."""
         self._refusing = True
@@ -218,7 +233,8 @@ class FaultProxy:
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         number = next(self._numbers)
         watching = request.query.get("watch") in ("1", "true")
-        self._open[number] = _Open(request, asyncio.current_task(), request.path.rsplit("/", 1)[-1] if watching else "")
+        watched = request.path.rsplit("/", 1)[-1] if watching else ""
+        self._open[number] = _Open(request, asyncio.current_task(), watched)
         try:
             return await self._faulty(request)
         except (aiohttp.ClientError, OSError):
@@ -311,7 +327,10 @@ class FaultProxy:
                 if name.lower() not in _HOP_BY_HOP:
                     passed.headers.add(name, value)
             await passed.prepare(request)
+            opened = next((one for one in self._open.values() if one.request is request), None)
             async for chunk in answer.content.iter_any():
+                if opened is not None and opened.is_held:
+                    await self._watches_flow.wait()
                 await passed.write(chunk)
             await passed.write_eof()
             return passed

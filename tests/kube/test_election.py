@@ -20,15 +20,27 @@ from scheduler.kube.credentials import Connection
 from scheduler.kube.lease import LeaseLostError
 from scheduler.kube.preflight import PreflightError
 from tests.controlplane.fault_proxy import Fault, api_failure
-from tests.kube.test_app import bound, cluster_with, proxied_cluster_with, wait_for, work
+from tests.kube.test_app import bound, claim, cluster_with, pod, proxied_cluster_with, wait_for, work
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
-def running(cluster, **settings) -> SchedulerApp:
+class NotedApp(SchedulerApp):
+    """Keeps what was decided."""
+
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self.decided = []
+
+    def _submit(self, decisions) -> None:
+        self.decided += decisions
+        super()._submit(decisions)
+
+
+def running(cluster, **settings) -> NotedApp:
     """Quick to try again, and with the usual times otherwise: a machine that is busy must not cost the lease."""
     election = LeaderElection(**({"retry_period": 0.2} | settings.pop("election", {})))
-    return SchedulerApp(
+    return NotedApp(
         Connection(url=cluster.url),
         Config(**({"health_port": None, "leader_election": election, "checks_invariants": True} | settings)),
     )
@@ -87,17 +99,18 @@ async def test_one_schedules_and_the_other_waits_until_it_leaves(log):
             holder = (await lease(cluster))["holderIdentity"]
             waiting = f"waiting for the lease kube-system/dra-scheduler, held by {holder}"
             assert await log.until("waiting") == waiting
+            await two.filled()
             async with aiohttp.ClientSession() as session:
                 async with session.get(f"http://127.0.0.1:{two.health.port}/readyz") as response:
-                    assert (response.status, await response.text()) == (503, waiting + "\n")
+                    assert (response.status, await response.text()) == (200, f"ok\n{waiting}\n")
                 async with session.get(f"http://127.0.0.1:{two.health.port}/livez") as response:
                     assert response.status == 200
                 for app, is_leading in ((one, 1.0), (two, 0.0)):
                     async with session.get(f"http://127.0.0.1:{app.health.port}/metrics") as response:
                         line = f'leader_election_master_status{{name="kube-system/dra-scheduler"}} {is_leading}'
                         assert line in await response.text()
-            assert not two.running.machine.store.pods
-
+            assert two.running.machine.store.pods
+            assert two.decided == []
             await first.aclose()
             await two.synced()
             assert two.problems() == []
@@ -105,6 +118,33 @@ async def test_one_schedules_and_the_other_waits_until_it_leaves(log):
             assert (spec["holderIdentity"] != holder, spec["leaseTransitions"]) == (True, 1)
             await cluster.apply(work("b"))
             await bound(cluster, 2)
+
+
+@pytest.mark.parametrize("ends", ["in-order", "robbed"])
+async def test_who_takes_over_has_seen_what_its_predecessor_wrote(log, ends):
+    """Its watch of claims is silent: without looking again it gives the device of `a` to `c` as well."""
+    async with proxied_cluster_with(devices=2) as (cluster, proxy), AsyncExitStack() as first:
+        one = await first.enter_async_context(running(cluster))
+        await one.synced()
+        await cluster.apply([claim("c")])
+        async with running(proxy) as two:
+            await two.filled()
+            proxy.hold_watches("resourceclaims")
+            await cluster.apply(work("a"))
+            await bound(cluster, 1)
+            if ends == "robbed":
+                await request(cluster, "PATCH", f"{LEASES}/dra-scheduler", {"spec": {"holderIdentity": ""}})
+                with pytest.raises(LeaseLostError):
+                    await one.run_until(asyncio.Event())
+            await first.aclose()
+            await cluster.apply([pod("c")])
+            await bound(cluster, 2)
+
+            claims = (await request(cluster, "GET", "/apis/resource.k8s.io/v1/resourceclaims"))["items"]
+            used = [one["status"]["allocation"]["devices"]["results"][0]["device"] for one in claims]
+            assert sorted(used) == ["gpu-0", "gpu-1"]
+            assert "ResourceClaim" in await log.until("caught up")
+            assert two.problems() == []
 
 
 async def test_different_names_do_not_wait_for_each_other():
@@ -201,7 +241,7 @@ async def test_a_namespace_that_is_missing_is_named_while_it_waits(log):
     async with cluster_with(devices=1) as cluster, running(cluster, election={"resource_namespace": "nowhere"}) as app:
         problem = await log.until("waiting")
         assert problem.startswith('waiting for the lease nowhere/dra-scheduler: namespaces "nowhere" not found')
-        assert app.problems() == [problem]
+        assert app.problems()[0] == problem
 
 
 async def test_leaving_while_waiting_leaves_nothing():

@@ -94,6 +94,7 @@ def observed(rig: Rig) -> Observed:
         watches={},
         writes=WriteStats(),
         is_leading={},
+        slow_renewals={},
         problems_count=0,
         inputs_count=0,
         events_dropped=0,

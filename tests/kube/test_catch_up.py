@@ -1,0 +1,141 @@
+"""A standby's caches when it takes over: all that was stored before must have come, however late the watches are."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from scheduler.kube.codec import Codec
+from tests.kube.misbehaving import SERVER, added, bookmark, event, misbehaving, page, pod, status, watch
+from tests.kube.test_watch import reflecting
+
+SOON_S = 0.05
+LONG_S = 20.0
+SILENT = watch(added(pod("a", 3)), bookmark(9, ends_initial=True), then="hang")
+
+
+async def stay_open(request, response):
+    await request.app[SERVER].closing.wait()
+    return response
+
+
+async def test_who_has_seen_the_newest_version_reads_nothing_anew():
+    async with (
+        misbehaving(watch(added(pod("a", 3)), bookmark(9, ends_initial=True), then="hang"), page(version=9)) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted()
+        await running.reflector.catch_up(LONG_S)
+
+        assert running.names() == ["a@3", "=Pod"]
+        assert [one.query.get("limit") for one in server.asked] == [None, "1"]
+
+
+@pytest.mark.parametrize("last", [event("MODIFIED", pod("a", 12)), bookmark(12)], ids=["event", "bookmark"])
+async def test_a_watch_that_is_late_is_waited_for(last):
+    """The answer about the newest version overtakes what was stored before."""
+    comes = asyncio.Event()
+
+    async def late(request):
+        response = await watch(added(pod("a", 3)), bookmark(9, ends_initial=True), then="open")(request)
+        await comes.wait()
+        await response.write(event("ADDED", pod("b", 10)).encode() + last.encode())
+        return await stay_open(request, response)
+
+    async with misbehaving(late, page(version=12)) as server, reflecting(server) as running:
+        await running.told.relisted()
+        catching_up = asyncio.create_task(running.reflector.catch_up(LONG_S))
+        await server.asked_for(2)
+        await asyncio.sleep(0)
+        assert not catching_up.done()
+        comes.set()
+        await catching_up
+
+        assert "b@10" in running.names()
+        assert running.reflector.stats.relists == 1
+
+
+async def test_what_a_silent_watch_does_not_bring_is_listed_anew_at_once():
+    """Where it was cut is no failure, so it is not paused for."""
+    newer = watch(added(pod("a", 3), pod("b", 11)), bookmark(12, ends_initial=True), then="hang")
+    async with misbehaving(SILENT, page(version=12), newer) as server, reflecting(server) as running:
+        await running.told.relisted()
+        await running.reflector.catch_up(SOON_S)
+
+        assert running.names() == ["a@3", "=Pod", "b@11", "=Pod"]
+        assert server.asked[-1].query["sendInitialEvents"] == "true"
+        assert running.pauses.seconds == []
+        assert running.reflector.stats.failure is None
+
+
+async def test_a_read_of_the_version_that_fails_leads_to_a_list():
+    newer = watch(added(pod("b", 11)), bookmark(12, ends_initial=True), then="hang")
+    async with (
+        misbehaving(SILENT, status(500, "InternalError", "etcd"), newer) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted()
+        await running.reflector.catch_up(SOON_S)
+
+        assert running.names() == ["a@3", "=Pod", "-a(uid-a)", "b@11", "=Pod"]
+
+
+async def test_a_pause_after_failures_ends_when_it_is_our_turn():
+    """It may be half a minute; the server is there again, for it has given us the lease."""
+    ends, paused = asyncio.Event(), asyncio.Event()
+
+    async def for_ever(_seconds: float) -> None:
+        paused.set()
+        await asyncio.Event().wait()
+
+    async def first(request):
+        response = await watch(added(pod("a", 3)), bookmark(9, ends_initial=True), then="open")(request)
+        await ends.wait()
+        return response
+
+    newer = watch(added(pod("b", 11)), bookmark(12, ends_initial=True), then="hang")
+    async with (
+        misbehaving(first, status(503, "ServiceUnavailable", "not now"), page(version=12), newer) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted()
+        running.reflector._pause = for_ever
+        ends.set()
+        async with asyncio.timeout(LONG_S):
+            await paused.wait()
+        await running.reflector.catch_up(SOON_S)
+
+        assert running.names() == ["a@3", "=Pod", "-a(uid-a)", "b@11", "=Pod"]
+
+
+async def test_a_list_that_began_before_does_not_count():
+    """It is under way when the lease is taken, and is of before."""
+    goes_on = asyncio.Event()
+
+    async def slow(request):
+        response = await watch(added(pod("a", 3)), then="open")(request)
+        await goes_on.wait()
+        await response.write(bookmark(9, ends_initial=True).encode())
+        return await stay_open(request, response)
+
+    newer = watch(added(pod("a", 3), pod("b", 8)), bookmark(12, ends_initial=True), then="hang")
+    async with misbehaving(slow, page(version=12), newer) as server, reflecting(server) as running:
+        await server.asked_for(1)
+        catching_up = asyncio.create_task(running.reflector.catch_up(SOON_S))
+        await asyncio.sleep(0)
+        goes_on.set()
+        await catching_up
+
+        assert running.names() == ["a@3", "=Pod", "b@8", "=Pod"]
+
+
+async def test_a_kind_that_the_server_does_not_have_is_not_waited_for():
+    none = status(404, "NotFound", "the server could not find the requested resource")
+    async with (
+        misbehaving(none, none, none) as server,
+        reflecting(server, kind=Codec().taint_rules) as running,
+    ):
+        await running.told.relisted()
+        async with asyncio.timeout(LONG_S):
+            await running.reflector.catch_up(LONG_S)
