@@ -377,7 +377,7 @@ class Preemptions:
         """A request was refused (rule 5)."""
         self._end(record)
         pod = self._store.pods.get(record.uid)
-        if pod is None:
+        if pod is None or record.placed_on is not None:
             return
         settings = self._settings
         delay_ms = settings.configuration_retry_ms if refusal.is_configuration else settings.backoff_ms_max

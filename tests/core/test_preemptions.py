@@ -488,6 +488,19 @@ def test_a_nomination_that_somebody_moves_while_the_pod_is_placed_ends_it(node):
     assert record_of(rig) is None
 
 
+def test_a_refused_removal_is_not_told_to_a_pod_that_is_placed_elsewhere():
+    rig = full()
+    while not any(type(one) is DeletePod for one in rig.pending):
+        rig.execute()
+    deletion = rig.take(DeletePod)
+    binding = place_on_b(rig)
+    rig.tell(WriteRejected(deletion.id, 403, "Forbidden", "no permission"))
+    rig.tell(rig.server.execute(binding))
+    rig.settle()
+    assert (rig.node_of("high"), record_of(rig)) == ("b", None)
+    assert rig.condition_of("high")[0] == "Unschedulable", "as it was when the pod preempted"
+
+
 def test_room_that_others_take_while_the_pod_is_placed_elsewhere_is_not_counted_as_in_vain():
     rig, binding = placed_elsewhere()
     rig.add_pod("other", node="b", scheduler="another")
