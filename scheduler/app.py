@@ -15,6 +15,7 @@ import asyncio
 import gc
 import logging
 import os
+import time
 import uuid
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
@@ -173,6 +174,7 @@ class SchedulerApp:
         recipe = Recipe(profiles, features, settings)
         recording = self._recorder.begin(recipe, _new_uid) if self._recorder is not None else None
         machine = recipe.machine(recording.new_uid if recording is not None else _new_uid)
+        machine.measure(time.perf_counter)
         observe = stages.timed if stages is not None else unobserved
         handle = observe(DECIDING, machine.handle)
         turns = MachineTurns(

@@ -78,6 +78,7 @@ from scheduler.core.writers import make_writers
 from scheduler.framework.api import Profile, ReadingPlugin
 from scheduler.framework.decisions import Decision, ReadClaim, ReadPod
 from scheduler.framework.runner import Runner
+from scheduler.framework.timed_runner import Measured
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.pod_selectors import SELECTOR_KINDS
@@ -280,6 +281,15 @@ class Machine:
     def problems(self) -> tuple[str, ...]:
         """Faults that keep all pods from being bound, or that retrying does not mend: for readiness and logs."""
         return (*self._problems.texts(), *self.troubles.texts(is_everywhere=True))
+
+    def measure(self, clock: Callable[[], float]) -> None:
+        """Measure one scheduling cycle in a hundred from now on (`measured`). `clock`: seconds; it decides nothing."""
+        self._cycles.measured = Measured(self.runners, clock)
+
+    @property
+    def measured(self) -> Measured:
+        """What scheduling cycles took."""
+        return self._cycles.measured
 
     def check_invariants(self) -> None:
         """Raise InvariantError when the state contradicts itself. O(state)."""

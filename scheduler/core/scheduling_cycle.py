@@ -45,7 +45,9 @@ from scheduler.framework.fit_error import NO_NODES, fit_error, not_named
 from scheduler.framework.held import Held
 from scheduler.framework.plan import Plan, PreFiltered, Shape
 from scheduler.framework.preemption import Preemption
+from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.framework.timed_runner import Measured
 from scheduler.model.keys import NodeName, PodUid
 
 UNFINISHED: Final = (
@@ -92,6 +94,7 @@ class SchedulingCycles:
         self._conditions: Final = conditions
         self._aftermath: Final = aftermath
         self._preemptions: Final = preemptions
+        self.measured = Measured()
         self._begun_at = 0
 
     def run(self, queued: QueuedPod, calls_max: int, steps_max: int) -> None:
@@ -106,28 +109,35 @@ class SchedulingCycles:
         if not self._store.node_infos:
             self._unschedulable(queued, NO_NODES, frozenset(queued.runner.plugins), None)
             return
-        filtered = self._pre_filter(queued, cycle)
+        timed = self.measured.runner(queued.runner.scheduler_name, queued.cycle)
+        runner = timed or queued.runner
+        self._try(queued, runner, cycle, calls_max)
+        if timed is not None:
+            timed.end_cycle()
+
+    def _try(self, queued: QueuedPod, runner: Runner, cycle: Cycle, calls_max: int) -> None:
+        filtered = self._pre_filter(runner, cycle)
         if filtered.status is SUCCESS:
-            self._place(queued, cycle, filtered, calls_max)
+            self._place(queued, runner, cycle, filtered, calls_max)
         elif filtered.status.code is Code.UNFINISHED:
             self._postpone(queued, {})
         elif filtered.status.is_rejection:
             message = self._message(filtered.status.message, {})
             verdicts = dict.fromkeys(self._store.node_infos, filtered.status)
-            self._reject(queued, cycle, _Refusal(message, frozenset({filtered.status.plugin}), verdicts))
+            self._reject(queued, runner, cycle, _Refusal(message, frozenset({filtered.status.plugin}), verdicts))
         else:
             self._fail(queued, filtered.status)
 
-    def _pre_filter(self, queued: QueuedPod, cycle: Cycle) -> PreFiltered:
+    def _pre_filter(self, runner: Runner, cycle: Cycle) -> PreFiltered:
         allowed = cycle.steps_left
-        filtered = queued.runner.pre_filter(cycle, self._view)
+        filtered = runner.pre_filter(cycle, self._view)
         self._feasibility.steps += allowed - cycle.steps_left
         # What is looked at is remembered like answers, so each part of the attempt gets on with both.
         cycle.steps_left = max(cycle.steps_left, allowed // 2)
         return filtered
 
-    def _place(self, queued: QueuedPod, cycle: Cycle, filtered: PreFiltered, calls_max: int) -> None:
-        plan = queued.runner.plan(cycle, self._view, filtered)
+    def _place(self, queued: QueuedPod, runner: Runner, cycle: Cycle, filtered: PreFiltered, calls_max: int) -> None:
+        plan = runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
             self._fail(queued, plan)
             return
@@ -137,11 +147,11 @@ class SchedulingCycles:
         preferred = self._store.nominations.node_of(queued.uid) or NodeName("")
         names, possible = filtered.node_names, filtered.possible_nodes
         found = self._feasibility.find(
-            Question(queued.runner, cycle, plan, names, possible, preferred, calls_max, goes_on=queued.steps > 0)
+            Question(runner, cycle, plan, names, possible, preferred, calls_max, goes_on=queued.steps > 0)
         )
         match found:
             case Chosen(node):
-                self._reserve(queued, cycle, node)
+                self._reserve(queued, runner, cycle, node)
             case NoneFits() as none:
                 reasons = dict(none.reasons)
                 rejecters = none.rejecters
@@ -152,19 +162,19 @@ class SchedulingCycles:
                     rejecters |= frozenset(filtered.narrowing)
                 shape = plan.shape if none.is_remembered else None
                 message = self._message("", reasons)
-                self._reject(queued, cycle, _Refusal(message, rejecters, none.verdicts, reasons, plan, shape))
+                self._reject(queued, runner, cycle, _Refusal(message, rejecters, none.verdicts, reasons, plan, shape))
             case Unfinished(reasons):
                 self._postpone(queued, reasons)
             case Status() as failure:
                 self._fail(queued, failure)
 
-    def _reserve(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
-        runner, uid = queued.runner, queued.uid
+    def _reserve(self, queued: QueuedPod, runner: Runner, cycle: Cycle, node: NodeName) -> None:
+        uid = queued.uid
         allowed = cycle.steps_left
         reserved = reserve(self._ground, runner, cycle, self._store.node_infos[node], self._view)
         self._feasibility.steps += allowed - cycle.steps_left
         if not reserved.status.is_success:
-            self._undo(queued, cycle, node)
+            self._undo(queued, runner, cycle, node)
             if reserved.status.code is Code.UNFINISHED:
                 self._postpone(queued, {})
                 return
@@ -179,7 +189,7 @@ class SchedulingCycles:
             self._overlay.release(uid)
             self._store.forget_assumed(uid)
             self._volumes.release(uid)
-            self._undo(queued, cycle, node)
+            self._undo(queued, runner, cycle, node)
             self._end_without_node(queued, permit.status)
             return
         self._preemptions.placed(queued.pod, node, reserved.held)
@@ -205,8 +215,8 @@ class SchedulingCycles:
             message = f"{self._message('', reasons)} {UNFINISHED.format(_seconds(rest_ms))}"
             self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, message))
 
-    def _undo(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
-        decisions = queued.runner.unreserve(cycle, node, self._view)
+    def _undo(self, queued: QueuedPod, runner: Runner, cycle: Cycle, node: NodeName) -> None:
+        decisions = runner.unreserve(cycle, node, self._view)
         self._take_back(queued, decisions, Reason(SCHEDULER_ERROR, "the pod's node was given up again"))
 
     def _end_without_node(self, queued: QueuedPod, status: Status) -> None:
@@ -218,7 +228,7 @@ class SchedulingCycles:
 
     # No node
 
-    def _reject(self, queued: QueuedPod, cycle: Cycle, refusal: _Refusal) -> None:
+    def _reject(self, queued: QueuedPod, runner: Runner, cycle: Cycle, refusal: _Refusal) -> None:
         """No node fits: let PostFilter help, then wait for a change."""
         message = refusal.message
         if self._preemptions.is_in_vain(queued.uid):
@@ -228,7 +238,7 @@ class SchedulingCycles:
         memory = self._memories.of(queued.runner, queued.pod, refusal.plan)
         dry_run = DryRuns(self._ground, queued.runner, cycle, verdicts=refusal.verdicts, memory=memory)
         allowed = cycle.steps_left
-        helped = queued.runner.post_filter(cycle, refusal.verdicts, self._view, dry_run)
+        helped = runner.post_filter(cycle, refusal.verdicts, self._view, dry_run)
         self._feasibility.steps += max(0, allowed - cycle.steps_left) + dry_run.steps
         if helped.status.code is Code.UNFINISHED:
             self._memories.interrupted(queued.uid, memory)

@@ -77,7 +77,7 @@ class Runner:
         self.profile: Final = profile
         self.scheduler_name: Final = profile.scheduler_name
         self.plugins: Final = {plugin.name: plugin for plugin in profile.plugins}
-        self._is_strict: Final = is_strict
+        self.is_strict: Final = is_strict
         self._pre_enqueue: Final = tuple(p for p in profile.at("PreEnqueue") if isinstance(p, PreEnqueuePlugin))
         self._pre_filter: Final = Row(p for p in profile.at("PreFilter") if isinstance(p, PreFilterPlugin))
         self._releasing: Final = tuple(p for p in profile.plugins if isinstance(p, ReleasingPlugin) and p.releases)
@@ -413,7 +413,7 @@ class Runner:
         return tuple(decisions)
 
     def _broken(self, plugin: Plugin, point: str, error: Exception) -> Status:
-        if self._is_strict:
+        if self.is_strict:
             raise error
         return Status(
             Code.ERROR, (f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}',), plugin.name

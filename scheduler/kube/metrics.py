@@ -23,8 +23,8 @@ from prometheus_client.utils import floatToGoString
 
 from scheduler.core.machine import Machine
 from scheduler.core.queued_pod import Place
-from scheduler.core.tallies import Distribution
 from scheduler.framework.decisions import BindingWait, CreateClaim, Decision, RecordEvent
+from scheduler.framework.distribution import Distribution
 from scheduler.kube.executor import WriteStats
 from scheduler.kube.watch import WatchStats
 
@@ -119,12 +119,12 @@ def _cached(app: Observed) -> Values:
 
 
 def _evaluated(app: Observed) -> Values:
-    return {
-        (plugin, point, profile): float(count)
-        for profile, runner in app.machine.runners.items()
-        for point, counts in runner.evaluations.by_point().items()
-        for plugin, count in counts.items()
-    }
+    found: collections.Counter[tuple[str, ...]] = collections.Counter()
+    for runner in (*app.machine.runners.values(), *app.machine.measured.runners.values()):
+        for point, counts in runner.evaluations.by_point().items():
+            for plugin, count in counts.items():
+                found[plugin, point, runner.scheduler_name] += count
+    return found
 
 
 def _failing(app: Observed) -> Values:
@@ -302,6 +302,18 @@ OBSERVED_DISTRIBUTIONS: Final = (
         "Time from the beginning of an attempt to its end, the binding included.",
         ("result", "profile"),
         lambda app: app.machine.queue.tallies.attempts_s,
+    ),
+    ObservedDistribution(
+        "scheduler_framework_extension_point_duration_seconds",
+        "Time of an extension point's plugins in a cycle, for one cycle in a hundred; what is remembered is not asked.",
+        ("extension_point", "status", "profile"),
+        lambda app: app.machine.measured.durations.points,
+    ),
+    ObservedDistribution(
+        "scheduler_plugin_execution_duration_seconds",
+        "Time of a call of a plugin, for one cycle in a hundred.",
+        ("plugin", "extension_point", "status"),
+        lambda app: app.machine.measured.durations.plugins,
     ),
     ObservedDistribution(
         "scheduler_scheduling_algorithm_duration_seconds",

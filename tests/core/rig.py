@@ -35,6 +35,7 @@ class Rig:
         scheduler_name: str = builders.SCHEDULER,
         features: Features | None = None,
         record: Callable[[bytes], object] | None = None,
+        clock: Callable[[], float] | None = None,
         **settings: Any,
     ) -> None:
         uids = itertools.count(1)
@@ -46,6 +47,8 @@ class Rig:
             new_uid=recording.new_uid if recording is not None else lambda: f"new-uid-{next(uids)}",
             settings=CoreSettings(**settings),
         )
+        if clock is not None:
+            self.machine.measure(clock)
         self._handle = recording.of(self.machine.handle) if recording is not None else self.machine.handle
         self.server = FakeApiServer()
         self.now_ms = START_MS

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.queued_pod import Place
-from scheduler.core.tallies import Distribution, Tallies, exponential
+from scheduler.core.tallies import Tallies
 from scheduler.framework.api import Action, Resource
+from scheduler.framework.distribution import Distribution, exponential
 from scheduler.framework.status import Status
 from tests import builders
 from tests.core.plugins import Gate, Reject, Slots

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,11 +62,14 @@ UPSTREAM_BUCKETS = {  # pkg/scheduler/metrics/metrics.go v1.36.3: first bound, f
     "scheduler_pod_scheduling_sli_duration_seconds": (0.01, 2, 20),
     "scheduler_pod_scheduling_attempts": (1, 2, 5),
     "scheduler_preemption_victims": (1, 2, 7),
+    "scheduler_framework_extension_point_duration_seconds": (0.0001, 2, 12),
+    "scheduler_plugin_execution_duration_seconds": (0.00001, 1.5, 20),
 }
 
 
-def test_histograms_have_upstreams_buckets_and_add_up():
-    rig = Rig(Slots(1))
+def test_histograms_have_upstreams_buckets_and_add_up(monkeypatch):
+    monkeypatch.setattr("scheduler.framework.timed_runner.is_measured", lambda cycle: True)
+    rig = Rig(Slots(1), clock=itertools.count().__next__)
     rig.add_nodes("a")
     rig.add_pod("p")
     rig.add_pod("q")
