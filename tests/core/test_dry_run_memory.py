@@ -195,6 +195,109 @@ def test_a_candidate_that_changed_meanwhile_is_looked_at_again() -> None:
     assert rig.node_of("high") == "n1"
 
 
+def test_a_candidate_is_looked_at_again_when_another_node_matters_to_it() -> None:
+    """What was found before a pod came to another node of the zone is no answer, though its own node is the same."""
+    away = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "bad"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [away]}}
+    for ticks in range(1, 20):
+        rig = rig_of(**TINY)
+        for name, zone in (("n0", "a"), ("n1", "b"), ("other", "a")):
+            add_node(rig, name, labels={"zone": zone})
+            for number in range(4):  # those on n0 ran shortest, so it is the first choice
+                minute = 1 if name == "n0" else 0
+                add_pod(rig, f"low-{name}-{number}", on=name, priority=9 * (name == "other"), minute=minute)
+        add_pod(rig, "high", cpu=4, priority=9, affinity=apart)
+        for _ in range(ticks):
+            rig.watch()
+            rig.tick(1)
+        if rig.machine.store.nominations.preempting:
+            assert ticks > 5, "it was decided before anything could change"
+            return
+        add_pod(rig, "low-other-0", on="other", priority=9, labels={"app": "bad"})
+        to_the_end(rig)
+        assert rig.node_of("high") == "n1"
+        assert set(decided(rig, DeletePod)) == {f"default/low-n1-{number}" for number in range(4)}
+    raise AssertionError("it is never decided")
+
+
+class Memories:
+    """Pods of one shape, and what is remembered of node `n` for each."""
+
+    def __init__(self, *, reads_others: bool = False, has_claims: bool = False) -> None:
+        self.rig = rig_of()
+        add_node(self.rig, "n")
+        add_node(self.rig, "other")
+        for name in ("one", "two"):
+            add_pod(self.rig, name, claims=(f"claim-of-{name}",) if has_claims else ())
+        self.rig.watch()
+        self.all = DryRunMemories(self.rig.machine.store)
+        (self.runner,) = self.rig.machine.runners.values()
+        self.plan = SimpleNamespace(shape="shape", fact_filters=("zone",) if reads_others else ())
+
+    def of(self, name: str) -> Any:
+        pod = next(one for one in self.rig.machine.store.pods.values() if one.metadata.name == name)
+        return self.all.of(self.runner, pod, self.plan)
+
+    def change_elsewhere(self) -> None:
+        add_pod(self.rig, "new", on="other")
+        self.rig.watch()
+
+    def change_budgets(self) -> None:
+        self.rig.server.put_budget(builders.budget("b", allowed=1))
+        self.rig.watch()
+
+
+@pytest.mark.parametrize("reads_others", [False, True])
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_what_was_found_before_other_nodes_changed(reads_others: bool, is_interrupted: bool) -> None:
+    """It holds where only the node matters; and for a pod that goes on, which would come to no end."""
+    memories = Memories(reads_others=reads_others)
+    memory, found = memories.of("one"), SimpleNamespace(outcome="finished")
+    memory.put(NodeName("n"), found, is_alone=True)
+    assert memory.get(NodeName("n")) is found
+    if is_interrupted:
+        memories.all.interrupted(memory._pod, memory)
+    memories.change_elsewhere()
+    memory = memories.of("one")
+    holds = not reads_others or is_interrupted
+    assert memory.get(NodeName("n")) is (found if holds else None)
+    assert memory.is_current(NodeName("n")) is (not reads_others)
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_what_was_found_before_a_budget_changed(is_interrupted: bool) -> None:
+    memories = Memories()
+    memory, found = memories.of("one"), SimpleNamespace(outcome="finished")
+    memory.put(NodeName("n"), found, is_alone=True)
+    if is_interrupted:
+        memories.all.interrupted(memory._pod, memory)
+    memories.change_budgets()
+    assert memories.of("two").get(NodeName("n")) is None
+    memory = memories.of("one")
+    memory.put(NodeName("n"), found, is_alone=True)
+    assert memory.is_current(NodeName("n"))
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_what_was_found_beside_kept_devices_is_for_one_pod_only(is_alone: bool) -> None:
+    memories, found = Memories(), SimpleNamespace(outcome="finished")
+    memories.of("one").put(NodeName("n"), found, is_alone=is_alone)
+    assert memories.of("one").get(NodeName("n")) is found
+    assert memories.of("two").get(NodeName("n")) is (found if is_alone else None)
+
+
+@pytest.mark.parametrize("outcome", [None, "finished"])
+@pytest.mark.parametrize("has_claims", [False, True])
+def test_pods_with_claims_share_what_is_finished_and_look_once_more(has_claims: bool, outcome: str | None) -> None:
+    """What a pod would be given is for claims of its own."""
+    memories, found = Memories(has_claims=has_claims), SimpleNamespace(outcome=outcome)
+    memories.of("one").put(NodeName("n"), found, is_alone=True)
+    assert memories.of("one").is_current(NodeName("n"))
+    other = memories.of("two")
+    assert other.get(NodeName("n")) is (None if has_claims and outcome is None else found)
+    assert other.is_current(NodeName("n")) is not has_claims
+
+
 # No hope
 
 
