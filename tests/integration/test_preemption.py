@@ -258,3 +258,26 @@ async def test_gone_is_gone(world: World) -> None:
     await add_pod(world, "high", "high", cpu="3")
     await world.wait_bound("high")
     await wait_gone(world, "low")
+
+
+async def test_nobody_goes_for_devices_where_that_is_switched_off(world: World) -> None:
+    """Then all is as with kube-scheduler, to the word; it runs this test too, without the setting."""
+    await add_priorities(world)
+    await world.add_nodes(1, devices=1)
+    await world.add_class()
+    await world.add_template()
+    config = world.configuration()
+    profiles = "profiles:\n  - pluginConfig:\n      - {name: DynamicResources, args: {preemptForDevices: false}}\n"
+    config.write_text(config.read_text() + profiles)
+    await world.start_scheduler(f"--config={config}")
+    await add_pod(world, "low", "low", template="one-gpu")
+    await world.wait_bound("low")
+    async with witnessed(world) as witness:
+        await add_pod(world, "high", "high", template="one-gpu")
+        assert (await world.wait_unschedulable("high"))["message"] == (
+            "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
+            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+        )
+        assert await witness.gone() == set()
+        await world.api.delete("pods", "low", world.namespace)
+        await world.wait_bound("high")

@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from tests.integration import test_extended_resources as extended_resources
 from tests.integration.preempting import (
     add_pod,
     add_priorities,
@@ -186,6 +187,27 @@ async def test_a_budget_is_respected_where_there_is_a_choice(world: World) -> No
         await stays(witness, "free-0")
         await add_bound(world, "second", "high")
         await stays(witness, "free-0", "guarded-0")
+
+
+async def test_an_extended_resource_that_devices_serve_is_given_too(world: World) -> None:
+    """Neither pod has a claim in its spec; a third one, which uses a device by a claim, is not less important."""
+    await add_priorities(world)
+    (node,) = await world.add_nodes(1, devices=2)
+    await extended_resources.add_class(world)
+    await world.add_template()
+    await world.start_scheduler()
+    await add_bound(world, "equal", "high")
+    gpu_of = [extended_resources.container("main", extended_resources.explicit_name(world), 1)]
+    await add_pod(world, "low", "low", containers=gpu_of)
+    await world.wait_bound("low")
+    ((_, device),) = devices_of(await extended_resources.special_claim(world, "low"))
+    async with witnessed(world) as witness:
+        await add_pod(world, "high", "high", containers=gpu_of)
+        await world.wait_bound("high")
+        assert devices_of(await extended_resources.special_claim(world, "high")) == [(node, device)]
+        (event,) = (await wait_preempted(world, "low")).values()
+        assert f"{world.driver}/{node}/{device}" in event["note"]
+        await stays(witness, "low")
 
 
 async def test_two_share_the_devices_of_one_victim(world: World) -> None:
