@@ -21,33 +21,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 from scheduler.core.binding import Bindings
 from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.outbox import GONE, Answer
 from scheduler.core.pod_conditions import PodConditions
-from scheduler.framework.decisions import (
-    AddClaimFinalizer,
-    Answered,
-    BindPersistentVolume,
-    BindPod,
-    CreateClaim,
-    DeleteClaim,
-    DeletePod,
-    PatchExtendedResources,
-    PatchNodeAllocatable,
-    PatchPodDisruption,
-    PatchPodStatus,
-    PodNote,
-    PodRemoval,
-    ReadClaim,
-    ReadPod,
-    RemoveClaimFinalizer,
-    SelectNode,
-    WriteClaimStatus,
-)
+from scheduler.framework.decisions import Answered, BindPod, PatchPodStatus, PodNote, PodRemoval, ReadPod
 from scheduler.model.keys import ClaimKey, PodKey, PodUid, VolumeClaimKey
 from scheduler.model.timestamps import format_rfc3339
 
@@ -56,23 +37,7 @@ _SWEEP_MS: Final = 10_000
 _TEXTS_MAX: Final = 32
 _UNANSWERED: Final = "the API server has not answered yet"
 
-_WHAT: Final[dict[type, str]] = {
-    AddClaimFinalizer: "adding the finalizer to ResourceClaim",
-    RemoveClaimFinalizer: "removing the finalizer from ResourceClaim",
-    WriteClaimStatus: "writing the status of ResourceClaim",
-    CreateClaim: "creating ResourceClaim",
-    DeleteClaim: "deleting ResourceClaim",
-    ReadClaim: "reading ResourceClaim",
-    BindPod: "binding Pod",
-    ReadPod: "reading Pod",
-    PatchPodStatus: "writing the condition of Pod",
-    PatchPodDisruption: "announcing the preemption of Pod",
-    DeletePod: "deleting the preempted Pod",
-    PatchExtendedResources: "writing the extended resources of Pod",
-    BindPersistentVolume: "promising a PersistentVolume to PersistentVolumeClaim",
-    SelectNode: "selecting the node of PersistentVolumeClaim",
-    PatchNodeAllocatable: "writing the node allocatable resources of Pod",
-}
+_KINDS: Final[tuple[type[Answered], ...]] = get_args(Answered)
 
 _Object: TypeAlias = ClaimKey | PodKey | VolumeClaimKey
 
@@ -116,8 +81,8 @@ class Troubles:
         self._conditions: Final = conditions
         self._timers: Final = ground.timers
         self._settings: Final = ground.settings
-        self._runs: Final[dict[tuple[type, _Object], _Run]] = {}
-        self._lasting: Final[dict[tuple[type, str], dict[_Object, _Run]]] = {}  # by namespace
+        self._runs: Final[dict[tuple[type[Answered], _Object], _Run]] = {}
+        self._lasting: Final[dict[tuple[type[Answered], str], dict[_Object, _Run]]] = {}  # by namespace
         self._done_ms: Final[dict[type, int]] = {}
         self.due: Answered | None = None
         """The request that `report_due` reports."""
@@ -180,7 +145,7 @@ class Troubles:
         if run is not None:
             run.reported_ms = self._timers.now_ms
             text = (
-                f"{_WHAT[kind]} {name} fails since {self._clock(run.since_ms)}: {run.message} (it is tried again, "
+                f"{kind.doing} {name} fails since {self._clock(run.since_ms)}: {run.message} (it is tried again, "
                 "and what the pod was given stays held for it until the outcome is known)"
             )
             for uid in self._waiting(decision):
@@ -202,7 +167,7 @@ class Troubles:
     def forget(self, name: _Object) -> None:
         """The object is deleted, or needs nothing any more."""
         if self._runs:
-            for kind in _WHAT:
+            for kind in _KINDS:
                 self._end(kind, name)
 
     def over(self, decision: Answered) -> None:
@@ -216,7 +181,7 @@ class Troubles:
         for (kind, namespace), runs in self._lasting.items():
             name, first = min(runs.items(), key=lambda item: item[1].since_ms)
             count = "" if len(runs) == 1 else f" and {len(runs) - 1} more"
-            text = f"{_WHAT[kind]} {name}{count} fails since {self._clock(first.since_ms)}: {first.message}"
+            text = f"{kind.doing} {name}{count} fails since {self._clock(first.since_ms)}: {first.message}"
             since_ms = self._timers.to_wall(first.since_ms)
             yield Trouble(kind.__name__, namespace, since_ms, text, kind in everywhere)
 
@@ -226,7 +191,7 @@ class Troubles:
         more = len(texts) - _TEXTS_MAX
         return (*texts[:_TEXTS_MAX], *([f"and {more} more"] if more > 0 else ()))
 
-    def _is_everywhere(self, kind: type) -> bool:
+    def _is_everywhere(self, kind: type[Answered]) -> bool:
         # What was on its way when it began may still have been done.
         done_ms = self._done_ms.get(kind, 0) - self._settings.trouble_ms_silent
         namespaces = set()
@@ -257,7 +222,7 @@ class Troubles:
         if run.reported_ms is None or now_ms - run.reported_ms >= self._settings.trouble_ms_again:
             self.due = decision
 
-    def _end(self, kind: type, name: _Object) -> None:
+    def _end(self, kind: type[Answered], name: _Object) -> None:
         if self._runs.pop((kind, name), None) is None:
             return
         group = self._lasting.get((kind, name.namespace))

@@ -2,7 +2,8 @@
 
 A decision with an `id` is answered by exactly one input that carries this id (`scheduler.core.inputs`): accepted,
 conflicted, rejected or outcome unknown. Events have no answer. The shell executes decisions that name the same object
-in the order given, others in parallel, and decides nothing itself.
+in the order given, others in parallel, and decides nothing itself. Its `doing` is what a person reads of it before the
+object's name.
 
 Here and not in `core`, because plugins return decisions and may not import `core`.
 """
@@ -10,7 +11,7 @@ Here and not in `core`, because plugins return decisions and may not import `cor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NewType, TypeAlias
+from typing import ClassVar, Literal, NewType, TypeAlias
 
 from msgspec import Struct
 
@@ -27,6 +28,7 @@ UNSENT = WriteId(0)  # plugins build decisions with this id; the machine numbers
 class AddClaimFinalizer(Struct, frozen=True):
     """PATCH the claim: add our delete-protection finalizer, provided it still has `expect_revision`."""
 
+    doing: ClassVar[str] = "adding the finalizer to ResourceClaim"
     claim: ClaimKey
     uid: ClaimUid
     expect_revision: int
@@ -43,6 +45,7 @@ class CreateClaim(Struct, frozen=True):
         requests: All that its spec asks for.
     """
 
+    doing: ClassVar[str] = "creating ResourceClaim"
     claim: ClaimKey
     uid: ClaimUid
     pod: PodKey
@@ -54,6 +57,7 @@ class CreateClaim(Struct, frozen=True):
 class RemoveClaimFinalizer(Struct, frozen=True):
     """PATCH the claim: take our delete-protection finalizer away, provided it still has `expect_revision`."""
 
+    doing: ClassVar[str] = "removing the finalizer from ResourceClaim"
     claim: ClaimKey
     uid: ClaimUid
     expect_revision: int
@@ -64,6 +68,7 @@ class RemoveClaimFinalizer(Struct, frozen=True):
 class DeleteClaim(Struct, frozen=True):
     """DELETE a claim that this scheduler made, provided it still has `expect_revision`."""
 
+    doing: ClassVar[str] = "deleting ResourceClaim"
     claim: ClaimKey
     uid: ClaimUid
     expect_revision: int
@@ -80,6 +85,7 @@ class WriteClaimStatus(Struct, frozen=True):
         allocation_timestamp_ms: Unix time for `allocation.allocationTimestamp`, only together with `allocation`.
     """
 
+    doing: ClassVar[str] = "writing the status of ResourceClaim"
     claim: ClaimKey
     uid: ClaimUid
     expect_revision: int
@@ -97,6 +103,7 @@ class ReadClaim(Struct, frozen=True):
         uid: The claim that is expected there; an answer that finds nothing says that this one is gone.
     """
 
+    doing: ClassVar[str] = "reading ResourceClaim"
     claim: ClaimKey
     uid: ClaimUid
     id: WriteId = UNSENT
@@ -109,6 +116,7 @@ class BindPod(Struct, frozen=True):
         expect_revision: It refuses, too, when the pod has another revision; None: whatever its revision is.
     """
 
+    doing: ClassVar[str] = "binding Pod"
     pod: PodKey
     uid: PodUid
     node: NodeName
@@ -123,6 +131,7 @@ class ReadPod(Struct, frozen=True):
         uid: The pod that is expected there; an answer that finds nothing says that this one is gone.
     """
 
+    doing: ClassVar[str] = "reading Pod"
     pod: PodKey
     uid: PodUid
     id: WriteId = UNSENT
@@ -139,6 +148,7 @@ class PatchPodStatus(Struct, frozen=True):
         generation: That of the pod's spec of which the condition speaks; 0 where it has none.
     """
 
+    doing: ClassVar[str] = "writing the condition of Pod"
     pod: PodKey
     uid: PodUid
     reason: str
@@ -157,6 +167,7 @@ class PatchPodDisruption(Struct, frozen=True):
         generation: That of the pod's spec; 0 where it has none.
     """
 
+    doing: ClassVar[str] = "announcing the preemption of Pod"
     pod: PodKey
     uid: PodUid
     message: str
@@ -167,6 +178,7 @@ class PatchPodDisruption(Struct, frozen=True):
 class DeletePod(Struct, frozen=True):
     """DELETE the pod, provided it still has this uid, with the grace period that it asks for itself."""
 
+    doing: ClassVar[str] = "deleting the preempted Pod"
     pod: PodKey
     uid: PodUid
     id: WriteId = UNSENT
@@ -179,6 +191,7 @@ class PatchExtendedResources(Struct, frozen=True):
         status: The new value; None removes it.
     """
 
+    doing: ClassVar[str] = "writing the extended resources of Pod"
     pod: PodKey
     uid: PodUid
     expect_revision: int
@@ -193,6 +206,7 @@ class PatchNodeAllocatable(Struct, frozen=True):
         claims: The complete new list; empty removes it.
     """
 
+    doing: ClassVar[str] = "writing the node allocatable resources of Pod"
     pod: PodKey
     uid: PodUid
     expect_revision: int
@@ -209,6 +223,7 @@ class BindPersistentVolume(Struct, frozen=True):
         annotations: Those to set.
     """
 
+    doing: ClassVar[str] = "promising a PersistentVolume to PersistentVolumeClaim"
     volume: str
     uid: str
     expect_revision: int
@@ -222,6 +237,7 @@ class BindPersistentVolume(Struct, frozen=True):
 class SelectNode(Struct, frozen=True):
     """PATCH a PersistentVolumeClaim: have its volume made for `node`, provided it still has `expect_revision`."""
 
+    doing: ClassVar[str] = "selecting the node of PersistentVolumeClaim"
     claim: VolumeClaimKey
     uid: str
     expect_revision: int
