@@ -92,7 +92,7 @@ class ClaimWrites:
         """`freed` is called with the claim after one of its writes was settled."""
         self._outbox: Final = ground.outbox
         self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
+        self._retry: Final = ground.retry
         self._store: Final = ground.store
         self._troubles: Final = troubles
         self._freed: Final = freed
@@ -240,8 +240,7 @@ class ClaimWrites:
         self._later(write, self._dispatch if is_read else self._read)
 
     def _later(self, write: PendingWrite, action: Callable[[PendingWrite], None], *, is_hopeless: bool = False) -> None:
-        wait_ms = self._settings.write_retry_ms(write.attempts, is_hopeless=is_hopeless)
-        write.timer = self._timers.at(self._timers.now_ms + wait_ms, partial(action, write))
+        write.timer = self._retry(partial(action, write), write.attempts, is_hopeless=is_hopeless)
 
     def _settle(self, write: PendingWrite, settlement: Settlement) -> None:
         self._timers.cancel(write.timer)

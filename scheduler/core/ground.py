@@ -14,7 +14,7 @@ from scheduler.core.outbox import Outbox
 from scheduler.core.settings import CoreSettings
 from scheduler.core.store import Store
 from scheduler.core.supposition import Suppositions
-from scheduler.core.timers import Timers
+from scheduler.core.timers import TimerId, Timers
 from scheduler.core.volume_overlay import VolumeOverlay
 
 
@@ -31,6 +31,11 @@ class Ground:
     view: CoreView
     suppositions: Suppositions
     kept: KeptDevices
+
+    def retry(self, action: Callable[[], None], attempts: int, *, is_hopeless: bool = False) -> TimerId:
+        """Call `action` when a write, or its read, may be sent again; see `CoreSettings.write_retry_ms`."""
+        wait_ms = self.settings.write_retry_ms(attempts, is_hopeless=is_hopeless)
+        return self.timers.at(self.timers.now_ms + wait_ms, action)
 
 
 def make_ground(features: Features, new_uid: Callable[[], str], places: FairPlaces, settings: CoreSettings) -> Ground:

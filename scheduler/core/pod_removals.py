@@ -57,8 +57,7 @@ class PodRemovals:
     def __init__(self, ground: Ground, troubles: Troubles) -> None:
         self._store: Final = ground.store
         self._outbox: Final = ground.outbox
-        self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
+        self._retry: Final = ground.retry
         self._troubles: Final = troubles
 
     def remove(self, pod: Pod, why: str, is_wanted: Callable[[], bool], settled: Callable[[Settled], None]) -> None:
@@ -94,16 +93,12 @@ class PodRemovals:
                 removal.settled(Settled(_may_be_ours(removal)))
             case WriteRejected():
                 if removal.is_doubtful or answer.is_retriable:
-                    self._later(removal, is_hopeless=not answer.is_retriable)
+                    self._retry(partial(self._dispatch, removal), removal.attempts, is_hopeless=not answer.is_retriable)
                 else:
                     removal.settled(Settled(refusal=answer))
             case _:
                 removal.is_doubtful = True
-                self._later(removal)
-
-    def _later(self, removal: _Removal, *, is_hopeless: bool = False) -> None:
-        wait_ms = self._settings.write_retry_ms(removal.attempts, is_hopeless=is_hopeless)
-        self._timers.at(self._timers.now_ms + wait_ms, partial(self._dispatch, removal))
+                self._retry(partial(self._dispatch, removal), removal.attempts)
 
 
 def _may_be_ours(removal: _Removal) -> bool:

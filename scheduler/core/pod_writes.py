@@ -55,8 +55,7 @@ class PodWrites:
 
     def __init__(self, ground: Ground, troubles: Troubles) -> None:
         self._outbox: Final = ground.outbox
-        self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
+        self._retry: Final = ground.retry
         self._store: Final = ground.store
         self._troubles: Final = troubles
 
@@ -92,12 +91,12 @@ class PodWrites:
                 self._read(write)
             case WriteRejected():
                 if write.is_doubtful or answer.is_retriable:
-                    self._later(write, self._dispatch, is_hopeless=not answer.is_retriable)
+                    self._retry(partial(self._dispatch, write), write.attempts, is_hopeless=not answer.is_retriable)
                 else:
                     write.settled(answer)
             case _:
                 write.is_doubtful = True
-                self._later(write, self._dispatch)
+                self._retry(partial(self._dispatch, write), write.attempts)
 
     def _read(self, write: _Write) -> None:
         """The pod has moved, or is gone: a read shows which."""
@@ -108,11 +107,7 @@ class PodWrites:
             write.settled(write.refusal)
         else:
             write.attempts += 1
-            self._later(write, self._read)
-
-    def _later(self, write: _Write, action: Callable[[_Write], None], *, is_hopeless: bool = False) -> None:
-        wait_ms = self._settings.write_retry_ms(write.attempts, is_hopeless=is_hopeless)
-        self._timers.at(self._timers.now_ms + wait_ms, partial(action, write))
+            self._retry(partial(self._read, write), write.attempts)
 
 
 def notes_of(pod: Pod) -> tuple[object, ...]:

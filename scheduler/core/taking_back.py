@@ -73,7 +73,7 @@ class TakingBack:
     def __init__(self, ground: Ground, writes: ClaimWrites, pod_writes: PodWrites) -> None:
         self._store: Final = ground.store
         self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
+        self._retry: Final = ground.retry
         self._writes: Final = writes
         self._pod_writes: Final = pod_writes
         # For each claim the attempts that want to take from it, in the order in which they came. An attempt has its
@@ -173,8 +173,7 @@ class TakingBack:
                 self._put_up(attempt)
                 return
             # What changes the pod again and again must not keep us busy.
-            wait_ms = self._settings.write_retry_ms(attempt.conflicts - 1)
-            self._timers.at(self._timers.now_ms + wait_ms, partial(self._put_up, attempt))
+            self._retry(partial(self._put_up, attempt), attempt.conflicts - 1)
 
     def _end(self, attempt: _Attempt, decisions: tuple[Decision, ...] | None) -> None:
         attempt.is_over = True

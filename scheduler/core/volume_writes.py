@@ -41,8 +41,7 @@ class VolumeWrites:
 
     def __init__(self, ground: Ground, troubles: Troubles) -> None:
         self._outbox: Final = ground.outbox
-        self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
+        self._retry: Final = ground.retry
         self._storage: Final = ground.store.storage
         self._troubles: Final = troubles
         self._awaiting: Final[dict[tuple[type, ObjectKey], list[_Write]]] = {}
@@ -76,12 +75,12 @@ class VolumeWrites:
                     write.refusal = answer
                     self._settle(write)
                 elif write.is_doubtful or answer.is_retriable:
-                    self._later(write, is_hopeless=not answer.is_retriable)
+                    self._retry(partial(self._dispatch, write), write.attempts, is_hopeless=not answer.is_retriable)
                 else:
                     write.settled(answer)
             case _:
                 write.is_doubtful = True
-                self._later(write)
+                self._retry(partial(self._dispatch, write), write.attempts)
 
     def _settle(self, write: _Write) -> None:
         if self._is_overtaken(write.decision):
@@ -92,10 +91,6 @@ class VolumeWrites:
     def _is_overtaken(self, decision: VolumeWrite) -> bool:
         revision = self._storage.newest_revision(*_object(decision))
         return revision is None or revision > decision.expect_revision
-
-    def _later(self, write: _Write, *, is_hopeless: bool = False) -> None:
-        wait_ms = self._settings.write_retry_ms(write.attempts, is_hopeless=is_hopeless)
-        self._timers.at(self._timers.now_ms + wait_ms, partial(self._dispatch, write))
 
 
 def _object(decision: VolumeWrite) -> tuple[type, ObjectKey]:
