@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from scheduler.embedded.kinds.claims import ClaimStrategy, ClaimTemplateStrategy
@@ -24,6 +25,7 @@ from scheduler.embedded.kinds.volume_strategies import (
     StorageClassStrategy,
 )
 from scheduler.embedded.kinds.workload_strategies import (
+    DAEMON_SET_STATUS,
     DaemonSetStrategy,
     DeploymentStrategy,
     JobStrategy,
@@ -36,24 +38,24 @@ _POD_FIELDS: Final = (
     *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork"),
     *("status.phase", "status.podIP", "status.nominatedNodeName"),
 )
-_EMPTY_TEMPLATE: Final = {"metadata": {}, "spec": {"containers": None}}
+_TEMPLATE: Final = {"metadata": {}, "spec": {"containers": None}}
+_DRA: Final = "resource.k8s.io/v1"
+_STORAGE: Final = "storage.k8s.io/v1"
 
-NAMESPACE: Final = ServedKind(
-    "v1",
-    "Namespace",
-    NamespaceStrategy(),
-    is_namespaced=False,
+_of_cluster: Final = partial(ServedKind, is_namespaced=False)
+_with_status: Final = partial(ServedKind, has_status=True)
+_workload: Final = partial(_with_status, categories=("all",))
+
+NAMESPACE: Final = _of_cluster(
+    *("v1", "Namespace", NamespaceStrategy()),
     short_names=("ns",),
     has_status=True,
     sub_resources={"finalize": SubResource(finalize_namespace, method="PUT", verb="update")},
     selectable={"status.phase": "status.phase"},
     bookmark={"spec": {}, "status": {}},
 )
-NODE: Final = ServedKind(
-    "v1",
-    "Node",
-    NodeStrategy(),
-    is_namespaced=False,
+NODE: Final = _of_cluster(
+    *("v1", "Node", NodeStrategy()),
     short_names=("no",),
     has_status=True,
     selectable={"spec.unschedulable": "spec.unschedulable"},
@@ -62,13 +64,9 @@ NODE: Final = ServedKind(
         "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": dict.fromkeys(NODE_INFO, "")},
     },
 )
-POD: Final = ServedKind(
-    "v1",
-    "Pod",
-    PodStrategy(),
+POD: Final = _workload(
+    *("v1", "Pod", PodStrategy()),
     short_names=("po",),
-    categories=("all",),
-    has_status=True,
     sub_resources={
         "binding": SubResource(bind_pod, body=("", "v1", "Binding")),
         "eviction": SubResource(evict_pod, body=("policy", "v1", "Eviction")),
@@ -77,137 +75,63 @@ POD: Final = ServedKind(
     bookmark={"spec": {"containers": None}, "status": {}},
 )
 EVENT: Final = ServedKind(
-    "v1",
-    "Event",
-    CoreEventStrategy(),
+    *("v1", "Event", CoreEventStrategy()),
     short_names=("ev",),
     selectable=EVENT_FIELDS,
     bookmark={
-        "involvedObject": {},
-        "source": {},
-        "firstTimestamp": None,
-        "lastTimestamp": None,
-        "eventTime": None,
-        "reportingComponent": "",
-        "reportingInstance": "",
+        **{"involvedObject": {}, "source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None},
+        **{"reportingComponent": "", "reportingInstance": ""},
     },
 )
-DEPLOYMENT: Final = ServedKind(
-    "apps/v1",
-    "Deployment",
-    DeploymentStrategy(),
+DEPLOYMENT: Final = _workload(
+    *("apps/v1", "Deployment", DeploymentStrategy()),
     short_names=("deploy",),
-    categories=("all",),
-    has_status=True,
-    bookmark={"spec": {"replicas": 0, "selector": None, "template": _EMPTY_TEMPLATE, "strategy": {}}, "status": {}},
+    bookmark={"spec": {"replicas": 0, "selector": None, "template": _TEMPLATE, "strategy": {}}, "status": {}},
 )
-REPLICA_SET: Final = ServedKind(
-    "apps/v1",
-    "ReplicaSet",
-    ReplicaSetStrategy(),
+REPLICA_SET: Final = _workload(
+    *("apps/v1", "ReplicaSet", ReplicaSetStrategy()),
     short_names=("rs",),
-    categories=("all",),
-    has_status=True,
-    bookmark={"spec": {"replicas": 0, "selector": None, "template": _EMPTY_TEMPLATE}, "status": {"replicas": 0}},
+    bookmark={"spec": {"replicas": 0, "selector": None, "template": _TEMPLATE}, "status": {"replicas": 0}},
 )
-STATEFUL_SET: Final = ServedKind(
-    "apps/v1",
-    "StatefulSet",
-    StatefulSetStrategy(),
+STATEFUL_SET: Final = _workload(
+    *("apps/v1", "StatefulSet", StatefulSetStrategy()),
     short_names=("sts",),
-    categories=("all",),
-    has_status=True,
-    bookmark={"spec": {"selector": None, "template": _EMPTY_TEMPLATE, "updateStrategy": {}}, "status": {"replicas": 0}},
+    bookmark={"spec": {"selector": None, "template": _TEMPLATE, "updateStrategy": {}}, "status": {"replicas": 0}},
 )
-DAEMON_SET: Final = ServedKind(
-    "apps/v1",
-    "DaemonSet",
-    DaemonSetStrategy(),
+DAEMON_SET: Final = _workload(
+    *("apps/v1", "DaemonSet", DaemonSetStrategy()),
     short_names=("ds",),
-    categories=("all",),
-    has_status=True,
     bookmark={
-        "spec": {"selector": None, "template": _EMPTY_TEMPLATE, "updateStrategy": {}},
-        "status": {
-            "currentNumberScheduled": 0,
-            "numberMisscheduled": 0,
-            "desiredNumberScheduled": 0,
-            "numberReady": 0,
-        },
+        "spec": {"selector": None, "template": _TEMPLATE, "updateStrategy": {}},
+        "status": dict.fromkeys(DAEMON_SET_STATUS, 0),
     },
 )
-JOB: Final = ServedKind(
-    "batch/v1",
-    "Job",
-    JobStrategy(),
-    categories=("all",),
-    has_status=True,
-    bookmark={"spec": {"template": _EMPTY_TEMPLATE}, "status": {}},
-)
-CLAIM: Final = ServedKind(
-    "resource.k8s.io/v1",
-    "ResourceClaim",
-    ClaimStrategy(),
-    has_status=True,
-    bookmark={"spec": {"devices": {"requests": None}}, "status": {}},
+JOB: Final = _workload("batch/v1", "Job", JobStrategy(), bookmark={"spec": {"template": _TEMPLATE}, "status": {}})
+CLAIM: Final = _with_status(
+    _DRA, "ResourceClaim", ClaimStrategy(), bookmark={"spec": {"devices": {"requests": None}}, "status": {}}
 )
 CLAIM_TEMPLATE: Final = ServedKind(
-    "resource.k8s.io/v1",
-    "ResourceClaimTemplate",
-    ClaimTemplateStrategy(),
+    *(_DRA, "ResourceClaimTemplate", ClaimTemplateStrategy()),
     bookmark={"spec": {"metadata": {}, "spec": {"devices": {"requests": None}}}},
 )
-SLICE: Final = ServedKind(
-    "resource.k8s.io/v1",
-    "ResourceSlice",
-    SliceStrategy(),
-    is_namespaced=False,
-    selectable={"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"},
-    bookmark={"spec": {"driver": "", "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}}},
-)
-DEVICE_CLASS: Final = ServedKind(
-    "resource.k8s.io/v1", "DeviceClass", DeviceClassStrategy(), is_namespaced=False, bookmark={"spec": {}}
-)
-TAINT_RULE: Final = ServedKind(
-    "resource.k8s.io/v1beta2",
-    "DeviceTaintRule",
-    DeviceTaintRuleStrategy(),
-    is_namespaced=False,
-    has_status=True,
-    bookmark={"spec": {"taint": {"key": "", "effect": ""}}, "status": {}},
-)
 LEASE: Final = ServedKind("coordination.k8s.io/v1", "Lease", LeaseStrategy(), bookmark={"spec": {}})
-VOLUME: Final = ServedKind(
-    "v1",
-    "PersistentVolume",
-    PersistentVolumeStrategy(),
-    is_namespaced=False,
+VOLUME: Final = _of_cluster(
+    *("v1", "PersistentVolume", PersistentVolumeStrategy()),
     short_names=("pv",),
     has_status=True,
     bookmark={"spec": {}, "status": {}},
 )
-VOLUME_CLAIM: Final = ServedKind(
-    "v1",
-    "PersistentVolumeClaim",
-    PersistentVolumeClaimStrategy(),
+VOLUME_CLAIM: Final = _with_status(
+    *("v1", "PersistentVolumeClaim", PersistentVolumeClaimStrategy()),
     short_names=("pvc",),
-    has_status=True,
     bookmark={"spec": {"resources": {}}, "status": {}},
 )
-STORAGE_CLASS: Final = ServedKind(
-    "storage.k8s.io/v1",
-    "StorageClass",
-    StorageClassStrategy(),
-    is_namespaced=False,
-    short_names=("sc",),
-    bookmark={"provisioner": ""},
+STORAGE_CLASS: Final = _of_cluster(
+    _STORAGE, "StorageClass", StorageClassStrategy(), short_names=("sc",), bookmark={"provisioner": ""}
 )
-DISRUPTION_BUDGET: Final = ServedKind(
-    "policy/v1",
-    "PodDisruptionBudget",
-    DisruptionBudgetStrategy(),
+DISRUPTION_BUDGET: Final = _with_status(
+    *("policy/v1", "PodDisruptionBudget", DisruptionBudgetStrategy()),
     short_names=("pdb",),
-    has_status=True,
     bookmark={
         "spec": {},
         "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
@@ -215,45 +139,30 @@ DISRUPTION_BUDGET: Final = ServedKind(
 )
 
 KINDS: Final = (
-    NAMESPACE,
-    NODE,
-    POD,
-    EVENT,
+    *(NAMESPACE, NODE, POD, EVENT),
     ServedKind("v1", "ConfigMap", short_names=("cm",)),
     ServedKind("v1", "Secret", selectable={"type": "type"}),
-    ServedKind(
-        "v1",
-        "Service",
-        short_names=("svc",),
-        categories=("all",),
-        has_status=True,
-        bookmark={"spec": {}, "status": {"loadBalancer": {}}},
-    ),
+    _workload("v1", "Service", short_names=("svc",), bookmark={"spec": {}, "status": {"loadBalancer": {}}}),
     ServedKind("v1", "ServiceAccount", short_names=("sa",)),
-    ServedKind("v1", "ReplicationController", short_names=("rc",), has_status=True),
-    VOLUME,
-    VOLUME_CLAIM,
-    DEPLOYMENT,
-    REPLICA_SET,
-    STATEFUL_SET,
-    DAEMON_SET,
-    JOB,
-    CLAIM,
-    CLAIM_TEMPLATE,
-    SLICE,
-    DEVICE_CLASS,
-    TAINT_RULE,
+    _with_status("v1", "ReplicationController", short_names=("rc",)),
+    *(VOLUME, VOLUME_CLAIM, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, CLAIM, CLAIM_TEMPLATE),
+    _of_cluster(
+        *(_DRA, "ResourceSlice", SliceStrategy()),
+        selectable={"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"},
+        bookmark={"spec": {"driver": "", "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}}},
+    ),
+    _of_cluster(_DRA, "DeviceClass", DeviceClassStrategy(), bookmark={"spec": {}}),
+    _of_cluster(
+        *("resource.k8s.io/v1beta2", "DeviceTaintRule", DeviceTaintRuleStrategy()),
+        has_status=True,
+        bookmark={"spec": {"taint": {"key": "", "effect": ""}}, "status": {}},
+    ),
     LEASE,
     ServedKind(
-        "events.k8s.io/v1",
-        "Event",
-        EventStrategy(),
+        *("events.k8s.io/v1", "Event", EventStrategy()),
         bookmark={
-            "eventTime": None,
-            "regarding": {},
-            "deprecatedSource": {},
-            "deprecatedFirstTimestamp": None,
-            "deprecatedLastTimestamp": None,
+            **{"eventTime": None, "regarding": {}, "deprecatedSource": {}},
+            **{"deprecatedFirstTimestamp": None, "deprecatedLastTimestamp": None},
         },
         short_names=("ev",),
         selectable=EVENT_FIELDS,
@@ -262,22 +171,17 @@ KINDS: Final = (
         to_storage=to_core_v1,
     ),
     DISRUPTION_BUDGET,
-    ServedKind(
-        "scheduling.k8s.io/v1",
-        "PriorityClass",
-        PriorityClassStrategy(),
-        is_namespaced=False,
+    _of_cluster(
+        *("scheduling.k8s.io/v1", "PriorityClass", PriorityClassStrategy()),
         short_names=("pc",),
         bookmark={"value": 0},
     ),
     STORAGE_CLASS,
-    ServedKind("storage.k8s.io/v1", "CSINode", is_namespaced=False, bookmark={"spec": {"drivers": None}}),
-    ServedKind("storage.k8s.io/v1", "CSIDriver", is_namespaced=False, bookmark={"spec": {}}),
-    ServedKind("storage.k8s.io/v1", "CSIStorageCapacity", bookmark={"storageClassName": ""}),
-    ServedKind(
-        "storage.k8s.io/v1",
-        "VolumeAttachment",
-        is_namespaced=False,
+    _of_cluster(_STORAGE, "CSINode", bookmark={"spec": {"drivers": None}}),
+    _of_cluster(_STORAGE, "CSIDriver", bookmark={"spec": {}}),
+    ServedKind(_STORAGE, "CSIStorageCapacity", bookmark={"storageClassName": ""}),
+    _of_cluster(
+        *(_STORAGE, "VolumeAttachment"),
         has_status=True,
         bookmark={"spec": {"attacher": "", "source": {}, "nodeName": ""}, "status": {"attached": False}},
     ),

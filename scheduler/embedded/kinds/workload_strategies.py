@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes v1.36.3 pkg/apis/{apps,batch}/v1/defaults.go, pkg/regi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,8 @@ from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, c
 from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.objects import LabelSelector
 from scheduler.validation.field_errors import FieldError, Json, invalid, not_supported, required
+
+DAEMON_SET_STATUS: Final = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
 
 
 def _default_template(spec: Object) -> None:
@@ -37,10 +40,40 @@ def _validate_template(spec: Mapping[str, Json]) -> list[FieldError]:
     return errors + validate_pod_spec(spec["template"]["spec"], "spec.template.spec")
 
 
-class ReplicaSetStrategy(Strategy):
-    """apps/v1 ReplicaSet."""
+def _default_rolling(spec: Object, field: str, **defaults: Json) -> None:
+    strategy = spec.setdefault(field, {})
+    set_default(strategy, "type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        strategy["rollingUpdate"] = defaults | (strategy.get("rollingUpdate") or {})
+
+
+class _AppsStrategy(Strategy):
+    """What the kinds of apps/v1 have in common."""
 
     bumps_generation = True
+
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
+        return _validate_template(obj["spec"])
+
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
+        return self.validate_create(new, cluster) + check_immutable(new, old, "spec.selector")
+
+
+class DaemonSetStrategy(_AppsStrategy):
+    """apps/v1 DaemonSet."""
+
+    def default(self, obj: Object, cluster: StrategyView) -> None:
+        spec = obj.setdefault("spec", {})
+        _default_template(spec)
+        _default_rolling(spec, "updateStrategy", maxUnavailable=1, maxSurge=0)
+        set_default(spec, "revisionHistoryLimit", 10)
+
+    def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
+        obj["status"] = dict.fromkeys(DAEMON_SET_STATUS, 0)
+
+
+class ReplicaSetStrategy(_AppsStrategy):
+    """apps/v1 ReplicaSet."""
 
     def default(self, obj: Object, cluster: StrategyView) -> None:
         spec = obj.setdefault("spec", {})
@@ -52,13 +85,10 @@ class ReplicaSetStrategy(Strategy):
 
     def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         spec = obj["spec"]
-        errors = _validate_template(spec)
+        errors = super().validate_create(obj, cluster)
         if spec["replicas"] < 0:
             errors.append(invalid("spec.replicas", spec["replicas"], "must be greater than or equal to 0"))
         return errors
-
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
-        return self.validate_create(new, cluster) + check_immutable(new, old, "spec.selector")
 
 
 class DeploymentStrategy(ReplicaSetStrategy):
@@ -67,13 +97,7 @@ class DeploymentStrategy(ReplicaSetStrategy):
     def default(self, obj: Object, cluster: StrategyView) -> None:
         super().default(obj, cluster)
         spec = obj["spec"]
-        strategy = spec.setdefault("strategy", {})
-        set_default(strategy, "type", "RollingUpdate")
-        if strategy["type"] == "RollingUpdate":
-            rolling = strategy.get("rollingUpdate") or {}
-            rolling.setdefault("maxUnavailable", "25%")
-            rolling.setdefault("maxSurge", "25%")
-            strategy["rollingUpdate"] = rolling
+        _default_rolling(spec, "strategy", maxUnavailable="25%", maxSurge="25%")
         set_default(spec, "revisionHistoryLimit", 10)
         set_default(spec, "progressDeadlineSeconds", 600)
 
@@ -88,43 +112,11 @@ class StatefulSetStrategy(ReplicaSetStrategy):
         super().default(obj, cluster)
         spec = obj["spec"]
         set_default(spec, "podManagementPolicy", "OrderedReady")
-        strategy = spec.setdefault("updateStrategy", {})
-        set_default(strategy, "type", "RollingUpdate")
-        if strategy["type"] == "RollingUpdate":
-            strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+        _default_rolling(spec, "updateStrategy", partition=0)
         set_default(spec, "revisionHistoryLimit", 10)
         retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
         set_default(retention, "whenDeleted", "Retain")
         set_default(retention, "whenScaled", "Retain")
-
-
-class DaemonSetStrategy(Strategy):
-    """apps/v1 DaemonSet."""
-
-    bumps_generation = True
-
-    def default(self, obj: Object, cluster: StrategyView) -> None:
-        spec = obj.setdefault("spec", {})
-        _default_template(spec)
-        strategy = spec.setdefault("updateStrategy", {})
-        set_default(strategy, "type", "RollingUpdate")
-        if strategy["type"] == "RollingUpdate":
-            rolling = strategy.get("rollingUpdate") or {}
-            rolling.setdefault("maxUnavailable", 1)
-            rolling.setdefault("maxSurge", 0)
-            strategy["rollingUpdate"] = rolling
-        set_default(spec, "revisionHistoryLimit", 10)
-
-    def prepare_create(self, obj: Object, cluster: StrategyView) -> None:
-        obj["status"] = dict.fromkeys(
-            ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
-        )
-
-    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
-        return _validate_template(obj["spec"])
-
-    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
-        return self.validate_create(new, cluster) + check_immutable(new, old, "spec.selector")
 
 
 class JobStrategy(Strategy):
