@@ -41,6 +41,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from tests.controlplane.audit import POLICY
 from tests.controlplane.build import build
 
 # Below Linux' ephemeral range, so that no outgoing connection takes a port between the check and its use.
@@ -104,12 +105,14 @@ class ControlPlane:
         controllers: kube-controller-manager's `--controllers`; empty starts none.
         feature_gates: more gates for every component, beside DRADeviceTaintRules.
         runtime_config: more API versions to serve, beside those of resource.k8s.io.
+        audits: whether the API server writes down who changes what (`audit`), and when.
         url: of the API server, from `start` on.
     """
 
     controllers: Sequence[str] = CONTROLLERS
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     runtime_config: Sequence[str] = ()
+    audits: bool = False
     url: str = ""
     admin_token: str = ""
     folder: Path = Path()
@@ -349,8 +352,22 @@ class ControlPlane:
             "--runtime-config=" + ",".join(f"{one}=true" for one in (*_RUNTIME_CONFIG, *self.runtime_config)),
             # The default of 1 min makes a killed server's endpoint linger; nothing here looks at it.
             "--endpoint-reconciler-type=none",
+            *(
+                (f"--audit-policy-file={self._audit_policy()}", f"--audit-log-path={self.audit_log}")
+                if self.audits
+                else ()
+            ),
             *self._gates(),
         ]
+
+    @property
+    def audit_log(self) -> Path:
+        return self.folder / "audit.log"
+
+    def _audit_policy(self) -> Path:
+        path = self.folder / "audit-policy.json"
+        path.write_text(json.dumps(POLICY))
+        return path
 
     def _start_controller_manager(self) -> None:
         for attempt in range(_TRIES):

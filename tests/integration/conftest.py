@@ -12,7 +12,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,6 +46,7 @@ class RealCluster:
     control_plane: ControlPlane
     service_account: tuple[str, str]
     kind: str = "controlplane"
+    _kubeconfigs: dict[str, Path] = field(default_factory=dict)
 
     @property
     def lease_namespace(self) -> str:
@@ -55,7 +56,13 @@ class RealCluster:
         await asyncio.to_thread(self.control_plane.restart_apiserver)
 
     def scheduler_kubeconfig(self, server: str) -> Path:
-        return self.control_plane.service_account_kubeconfig(*self.service_account, server=server)
+        """Each time with a new token; `kubeconfig_of` says where the last one is."""
+        path = self.control_plane.service_account_kubeconfig(*self.service_account, server=server)
+        self._kubeconfigs[server] = path
+        return path
+
+    def kubeconfig_of(self, server: str) -> Path:
+        return self._kubeconfigs[server]
 
     def signal_claim_controllers(self, number: signal.Signals) -> None:
         self.control_plane.component("kube-controller-manager").process.send_signal(number)
