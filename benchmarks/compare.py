@@ -5,7 +5,8 @@
     python -m benchmarks.compare --workload one-device --rounds 5 -o json
     python -m benchmarks.compare --steady 20 --full 0.5    # pods arrive at 20/s: time from creation to binding
     python -m benchmarks.compare --table goals --out results/goals        # a whole table (tables.yaml)
-    python -m benchmarks.compare --table scheduler-perf --estimate        # how long it would take
+    python -m benchmarks.compare --table scheduler-perf --estimate        # how long it would take, row by row
+    python -m benchmarks.compare --table plugins --rows plain,affinity-zone --out results/plugins --resume
 
 What is measured
     The pods and their claims exist before the contender starts; its start-up and cache filling are not counted.
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import difflib
 import os
 import platform
 import signal
@@ -56,7 +58,8 @@ def entries_of(arguments: argparse.Namespace) -> list[Entry]:
         found = [
             entry
             for entry in table(arguments.table)
-            if not arguments.workload or entry.fleet.workload.name in arguments.workload
+            if (not arguments.workload or entry.fleet.workload.name in arguments.workload)
+            and (not arguments.rows or entry.name in arguments.rows)
         ]
         return [entry.quick() for entry in found] if arguments.quick else found
     known = workloads()
@@ -102,6 +105,20 @@ def planned(arguments: argparse.Namespace) -> list[tuple[int, Entry, str]]:
     return [one for one in every if one[2] in chosen]
 
 
+def row_names(name: str, given: Sequence[str]) -> list[str]:
+    """The rows of a table that are meant; names may have commas of their own. Raises ValueError for one it has not."""
+    known = [entry.name for entry in table(name)]
+    found: list[str] = []
+    for text in given:
+        for one in [text] if text in known else [part.strip() for part in text.split(",")]:
+            if one not in known:
+                near = difflib.get_close_matches(one, known, 1)
+                meant = f", did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"--rows: table {name} has no row {one!r}{meant} (--estimate prints their names)")
+            found.append(one)
+    return found
+
+
 def _say(text: str) -> None:
     print(text.rstrip(), file=sys.stderr, flush=True)
 
@@ -127,6 +144,13 @@ def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--kube-pods", type=int, metavar="N", help="kube-scheduler gets at most N pods")
     parser.add_argument("--minutes", type=float, help="begin no run that would end later than that")
     parser.add_argument("--workload", action="append", choices=list(workloads()), help="repeatable; default: all")
+    parser.add_argument(
+        "--rows",
+        metavar="NAMES",
+        action="append",
+        default=[],
+        help="of the table, only these rows, separated by commas (repeatable); --estimate prints their names",
+    )
     parser.add_argument("--contenders", default="kube,ours,bare", help="of kube, ours, bare; default: %(default)s")
     parser.add_argument("--steady", type=float, metavar="RATE", help="pods/s that arrive, instead of a backlog")
     parser.add_argument("--seconds", type=float, default=30, help="how long they arrive, with --steady")
@@ -142,6 +166,12 @@ def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
     arguments = parser.parse_args(given)
     if arguments.quick:
         arguments.nodes, arguments.pods, arguments.rounds = 20, 40, 1
+    if arguments.rows and arguments.table is None:
+        parser.error("--rows are those of a --table")
+    try:
+        arguments.rows = row_names(arguments.table, arguments.rows) if arguments.rows else []
+    except ValueError as error:
+        parser.error(str(error))
     for short in arguments.contenders.split(","):
         if short not in _NAMES:
             parser.error(f"contender {short!r}: want kube, ours or bare")

@@ -45,7 +45,7 @@ ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
 OF_TOPOLOGY = (
     *("spread-zone", "spread-zone-soft", "spread-host", "spread-default"),
-    *("anti-affinity-host", "affinity-zone"),
+    *("anti-affinity-host", "affinity-zone", "preferred-node-affinity"),
 )
 REPLICAS = 100
 """Pods that keep away from each other; then come the next."""
@@ -76,6 +76,15 @@ def of_topology(workload: str, number: int, groups: int) -> dict:
             spec = {}
         case "anti-affinity-host":
             spec = {"affinity": {"podAntiAffinity": {required: [{"topologyKey": HOST, **selector}]}}}
+        case "preferred-node-affinity":
+            preferred = [
+                {
+                    "weight": weight,
+                    "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]},
+                }
+                for zone, weight in (("zone-1", 10), ("zone-2", 5))
+            ]
+            spec = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
         case "affinity-zone":
             spec = {"affinity": {"podAffinity": {required: [{"topologyKey": ZONE, **selector}]}}}
         case _:

@@ -17,6 +17,7 @@ TABLES: Final = Path(__file__).with_name("tables.yaml")
 
 # For estimates alone, as measured on 2 cores: pods/s of ours and of bare writes, and what a stage costs.
 _DRA_SPEED, _PLAIN_SPEED = 170.0, 400.0
+_VOLUME_SPEED = 70.0  # the volume controller's, whoever schedules
 _START_S, _CREATED_PER_S, _CLAIMS_PER_S = 5.0, 450.0, 180.0
 
 
@@ -57,6 +58,8 @@ class Entry:
         speed = _DRA_SPEED if has_devices else _PLAIN_SPEED
         if contender == "kube":
             speed = self.expect or 40.0
+        if self.fleet.workload.volume:
+            speed = min(speed, _VOLUME_SPEED)
         return stage + pods / speed + 2
 
     def with_pods(self, pods: int) -> Entry:

@@ -179,6 +179,31 @@ def test_an_entry_says_how_many_pods_kube_scheduler_gets() -> None:
     assert sizes == {"kube": 10, "ours": 1000, "bare": 1000}
 
 
+def test_rows_are_named_and_may_have_commas_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ["--rows", "one-device at 20/s, half full", "--rows", "one-device at 50/s, half full"]
+    chosen = planned(parse(["--table", "steady", *rows, "--rounds", "1"]))
+    assert {entry.name for _, entry, _ in chosen} == {rows[1], rows[3]}
+
+    chosen = planned(parse(["--table", "plugins", "--rows", "plain, spread-zone 5000 nodes", "--rounds", "1"]))
+    assert {entry.name for _, entry, _ in chosen} == {"plain", "spread-zone 5000 nodes"}
+
+    with pytest.raises(SystemExit):
+        parse(["--table", "plugins", "--rows", "plain,spread-zones"])
+    assert "table plugins has no row 'spread-zones', did you mean 'spread-zone'?" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        parse(["--rows", "plain"])
+
+
+def test_the_table_of_plugins_has_each_row_alone_and_with_a_device_in_both_sizes() -> None:
+    names = {entry.name for entry in table("plugins")}
+    alone = {name.removesuffix(" 5000 nodes") for name in names}
+    with_device = {"one-device"} | {f"{name}-device" for name in alone if f"{name}-device" in alone}
+    rows = alone - with_device
+    assert with_device == {"one-device" if name == "plain" else f"{name}-device" for name in rows}
+    assert names == {f"{name}{size}" for name in (*rows, *with_device) for size in ("", " 5000 nodes")}
+    assert {entry.fleet.size.pods for entry in table("plugins") if "volume" in entry.name} == {1000}
+
+
 def test_an_estimate_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--table", "steady", "--estimate", "--rounds", "1"]) == 0
     assert "in all, 1 round(s)" in capsys.readouterr().out
