@@ -29,7 +29,7 @@ from allocator.decode_node_selector import decode_node_selector
 from allocator.encode import encode_allocation, encode_node_selector
 from allocator.features import ALL_SHORTCUTS, Features, Shortcuts
 from allocator.in_use import InUse, Ledger
-from allocator.inventory import Inventory, affected_nodes
+from allocator.inventory import Inventory
 from allocator.meter import STEP, PausedError
 from allocator.model import (
     RESULTS_MAX,
@@ -105,7 +105,6 @@ __all__ = [
     "Toleration",
     "Unfinished",
     "Unsatisfiable",
-    "affected_nodes",
     "allocate",
     "allocate_in_parts",
     "candidate_nodes",

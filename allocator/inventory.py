@@ -451,11 +451,3 @@ def _matches(selector: NodeSelector, node: NodeView) -> bool:
 
 def _union(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
     return None if left is None or right is None else left | right
-
-
-def affected_nodes(*changes: frozenset[str] | None) -> frozenset[str] | None:
-    """The union of what several changes returned; None (any node) wins."""
-    result: frozenset[str] | None = frozenset()
-    for change in changes:
-        result = _union(result, change)
-    return result

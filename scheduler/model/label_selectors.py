@@ -100,7 +100,6 @@ class Selector:
 
 
 NOTHING: Final = Selector(None)
-EVERYTHING: Final = Selector(())
 
 
 def compile_label_selector(selector: LabelSelector | None) -> Selector:

@@ -26,7 +26,6 @@ from allocator import (
     PoolId,
     Question,
     Stage,
-    affected_nodes,
     candidate_nodes,
     check_node_selector,
     decode_allocation,
@@ -450,8 +449,6 @@ def test_a_nodes_own_slice_affects_the_nodes_of_its_pool_only() -> None:
     assert inventory.remove_slice("s3") is None
     assert inventory.remove_slice("s2") == {"n1", "n2"}
     assert inventory.remove_slice("s2") == frozenset()
-    assert affected_nodes({"a"}, {"b"}) == {"a", "b"}
-    assert affected_nodes(frozenset({"a"}), None) is None
 
 
 def test_revisions_grow_with_every_change() -> None:

@@ -14,13 +14,14 @@ from scheduler.core import pod_counts as pod_counts_module
 from scheduler.core.store import Store
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName, PodUid
-from scheduler.model.label_selectors import EVERYTHING, compile_label_selector
+from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.likeness import likeness_of
 from scheduler.model.objects import Affinity, LabelSelector, Namespace, PodAffinity, PodAffinityTerm
 from scheduler.model.pod_terms import pod_terms
 from tests import builders
 
 WEB = compile_label_selector(LabelSelector({"app": "web"}))
+EVERYTHING = compile_label_selector(LabelSelector())
 QUESTIONS = [
     PodQuestion((), "zone"),
     PodQuestion(((None, WEB),), "zone"),
