@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from scheduler.config.fields import UPSTREAM, FieldsError, Section, suggestion
+from scheduler.config.fields import UPSTREAM, FieldsError, Section, suggestion, without_nulls
 from scheduler.config.findings import may_follow, without
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, PluginArgs
 from scheduler.config.profiles import PluginConfig
@@ -170,7 +170,7 @@ class _File:
                 lines.append((finding.place.line, finding.place.column, text))
                 if lines is self._problems:
                     self._told.add(finding.field)
-        obj = _without_nulls(view.obj)
+        obj = without_nulls(view.obj)
         for key in [key for key in obj if key not in (*_HEAD, *UPSTREAM_FIELDS)]:
             del obj[key]
             if document.api_version == UPSTREAM_API_VERSION:
@@ -222,12 +222,6 @@ def _unknown_upstream(key: str) -> str:
     if key in ours:
         return f"is no field of kube-scheduler's: put it into a second document (---), of kind {KIND}"
     return f"unknown field{suggestion(key, UPSTREAM_FIELDS)}"
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
-    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 def _location(one: ErrorDetails) -> _Path:

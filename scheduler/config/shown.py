@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import yaml
 
+from scheduler.config.fields import without_nulls
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, with_defaults
 from scheduler.config.plugin_sets import MULTI_POINT, POINTS, Enabled, PluginSet
 from scheduler.config.profiles import ProfileConfig
@@ -28,7 +29,7 @@ def shown(config: Config) -> str:
         theirs["clientConnection"] = {"kubeconfig": kubeconfig}
     theirs["profiles"] = [_profile(profile) for profile in config.profiles]
     documents = (
-        {"apiVersion": UPSTREAM_API_VERSION, "kind": UPSTREAM_KIND, **_without_nulls(theirs)},
+        {"apiVersion": UPSTREAM_API_VERSION, "kind": UPSTREAM_KIND, **without_nulls(theirs)},
         {"apiVersion": API_VERSION, "kind": KIND, **values},
     )
     return "---\n".join(yaml.safe_dump(one, sort_keys=False, allow_unicode=True) for one in documents)
@@ -56,9 +57,3 @@ def _set(one: PluginSet) -> dict[str, Any]:
 
 def _entry(entry: Enabled) -> dict[str, Any]:
     return {"name": entry.name, **({"weight": entry.weight} if entry.weight else {})}
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
-    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
