@@ -46,7 +46,8 @@ from scheduler.validation.names import (
 from scheduler.validation.selector_check import check_selector
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_NODE_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_NODE_OPERATORS: Final = (*_LABEL_OPERATORS, "Gt", "Lt")
 
 Check = Callable[[Json, str], list[FieldError]]
 
@@ -273,23 +274,34 @@ def check_node_selector(selector: Mapping[str, Json], path: str) -> list[FieldEr
     for index, term in enumerate(terms):
         where = f"{path}.nodeSelectorTerms[{index}]"
         for at, requirement in enumerate(term.get("matchExpressions") or ()):
-            errors += _check_node_requirement(requirement, f"{where}.matchExpressions[{at}]")
+            errors += _check_requirement(requirement, f"{where}.matchExpressions[{at}]", _NODE_OPERATORS)
         for at, requirement in enumerate(term.get("matchFields") or ()):
             errors += _check_node_field(requirement, f"{where}.matchFields[{at}]")
     return errors
 
 
-def _check_node_requirement(requirement: Mapping[str, Json], path: str) -> list[FieldError]:
+def check_label_selector(selector: Mapping[str, Json], path: str) -> list[FieldError]:
+    """metav1 ValidateLabelSelector."""
+    errors: list[FieldError] = []
+    for key, value in sorted((selector.get("matchLabels") or {}).items()):
+        errors += check_text(label_key, key, f"{path}.matchLabels")
+        errors += check_text(label_value, value, f"{path}.matchLabels")
+    for at, requirement in enumerate(selector.get("matchExpressions") or ()):
+        errors += _check_requirement(requirement, f"{path}.matchExpressions[{at}]", _LABEL_OPERATORS)
+    return errors
+
+
+def _check_requirement(requirement: Mapping[str, Json], path: str, operators: Sequence[str]) -> list[FieldError]:
     operator, values = requirement.get("operator") or "", requirement.get("values") or []
     errors: list[FieldError] = []
-    if operator in ("In", "NotIn") and not values:
+    if operator not in operators:
+        errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    elif operator in ("In", "NotIn") and not values:
         errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist") and values:
         errors.append(forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
     elif operator in ("Gt", "Lt") and len(values) != 1:
         errors.append(required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
-    elif operator not in _NODE_OPERATORS:
-        errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     errors += check_text(label_key, requirement.get("key") or "", f"{path}.key")
     for index, value in enumerate(values):
         errors += check_text(label_value, value, f"{path}.values[{index}]")
