@@ -16,9 +16,9 @@ a change of its version, when somebody asks.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from scheduler.core.newest_objects import UNCHANGED, Unchanged
 from scheduler.core.versions import Versions
@@ -40,6 +40,7 @@ from scheduler.model.storage import (
     volume_claims,
 )
 
+_T = TypeVar("_T")
 _NO_VOLUMES: Final = VolumesOfClass()
 _NO_CAPACITIES: Final = CapacitiesOfClass()
 STORAGE_KINDS: Final[dict[str, type]] = {
@@ -76,7 +77,6 @@ class StorageObjects:
         self._classes: Final[dict[ObjectKey, StorageClass]] = {}
         self._csi_nodes: Final[dict[ObjectKey, CSINode]] = {}
         self._csi_drivers: Final[dict[ObjectKey, CSIDriver]] = {}
-        self._capacities: Final[dict[ObjectKey, CSIStorageCapacity]] = {}
         self._attachments: Final[dict[ObjectKey, VolumeAttachment]] = {}
         self._objects: Final[dict[type, dict[ObjectKey, Any]]] = {
             PersistentVolume: self._volumes,
@@ -84,7 +84,7 @@ class StorageObjects:
             StorageClass: self._classes,
             CSINode: self._csi_nodes,
             CSIDriver: self._csi_drivers,
-            CSIStorageCapacity: self._capacities,
+            CSIStorageCapacity: {},
             VolumeAttachment: self._attachments,
         }
         self._versions: Final[Versions[tuple[type, ObjectKey]]] = Versions(may_return=True)
@@ -103,13 +103,7 @@ class StorageObjects:
         return self._volumes.get(ObjectKey("", name))
 
     def persistent_volumes_of_class(self, class_name: str) -> VolumesOfClass:
-        group = self._groups.get((PersistentVolume, class_name))
-        if group is None:
-            return _NO_VOLUMES
-        if group.listed is None:
-            group.listed = VolumesOfClass(group.version, tuple([self._volumes[key] for key in group.keys]))
-        listed: VolumesOfClass = group.listed
-        return listed
+        return self._of_class(PersistentVolume, class_name, VolumesOfClass, _NO_VOLUMES)
 
     def persistent_volumes_claimed_for(self, claim: ObjectKey) -> Sequence[PersistentVolume]:
         names = self._claimed.get(claim)
@@ -158,13 +152,7 @@ class StorageObjects:
         return self._csi_drivers.get(ObjectKey("", name))
 
     def csi_storage_capacities(self, class_name: str) -> CapacitiesOfClass:
-        group = self._groups.get((CSIStorageCapacity, class_name))
-        if group is None:
-            return _NO_CAPACITIES
-        if group.listed is None:
-            group.listed = CapacitiesOfClass(group.version, tuple([self._capacities[key] for key in group.keys]))
-        listed: CapacitiesOfClass = group.listed
-        return listed
+        return self._of_class(CSIStorageCapacity, class_name, CapacitiesOfClass, _NO_CAPACITIES)
 
     def volume_attachments(self, node: NodeName) -> Sequence[VolumeAttachment]:
         keys = self._attached.get(node)
@@ -252,6 +240,16 @@ class StorageObjects:
                 reference = one.spec.claim_ref
                 users.update(self._users.get(ObjectKey(reference.namespace, reference.name), {}))
         return tuple(users)
+
+    def _of_class(self, kind: type, class_name: str, listed: Callable[[int, tuple[Any, ...]], _T], empty: _T) -> _T:
+        group = self._groups.get((kind, class_name))
+        if group is None:
+            return empty
+        if group.listed is None:
+            objects = self._objects[kind]
+            group.listed = listed(group.version, tuple([objects[key] for key in group.keys]))
+        found: _T = group.listed
+        return found
 
     def _nodes_of_users(self, claim: ObjectKey) -> Collection[str]:
         users = self._users.get(claim, ())

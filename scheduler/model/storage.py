@@ -297,6 +297,12 @@ def volume_claims(pod: Pod) -> tuple[ObjectKey, ...]:
     return tuple([ObjectKey(pod.metadata.namespace, name) for name in dict.fromkeys(names) if name])
 
 
+def named_claims(pod: Pod) -> tuple[ObjectKey, ...]:
+    """Claims that the pod names; not those generated for it, which no other pod uses."""
+    named = [volume.persistent_volume_claim for volume in pod.spec.volumes or ()]
+    return tuple([ObjectKey(pod.metadata.namespace, one.claim_name) for one in named if one is not None])
+
+
 def _storage_nano(amounts: dict[str, Amount] | None) -> int | None:
     amount = (amounts or {}).get(_STORAGE)
     return parse_nano(amount) if amount is not None else None

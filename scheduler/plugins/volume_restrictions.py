@@ -30,7 +30,7 @@ from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import GcePersistentDisk, IscsiVolume, Pod, RbdVolume, Volume
-from scheduler.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim, volume_claims
+from scheduler.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim, named_claims, volume_claims
 
 NAME: Final = "VolumeRestrictions"
 REASON_DISK: Final = "node(s) had no available disk"
@@ -70,7 +70,7 @@ class VolumeRestrictions:
         if not volumes:
             return PRE_FILTER_SKIPPED
         storage, in_use, uses = view.storage, dict[ObjectKey, None](), 0
-        for key in dict.fromkeys(_named_claims(cycle.pod)):
+        for key in dict.fromkeys(named_claims(cycle.pod)):
             claim = storage.persistent_volume_claim(*key)
             if claim is None:
                 return PreFilterResult(Status.unresolvable(f'persistentvolumeclaim "{key.name}" not found'))
@@ -99,12 +99,12 @@ class VolumeRestrictions:
         """Wake `pod` when a node or one of its claims appears, or a pod leaves that had its disk or claim."""
         match change.new or change.old:
             case PersistentVolumeClaim() as claim:
-                return Hint.QUEUE if claim.key in _named_claims(pod) else Hint.SKIP
+                return Hint.QUEUE if claim.key in named_claims(pod) else Hint.SKIP
             case Pod() as left:
                 disks = tuple(volume for volume in pod.spec.volumes or () if _is_disk(volume))
                 if left.metadata.namespace != pod.metadata.namespace:
                     return Hint.SKIP
-                shared = set(_named_claims(pod)).intersection(_named_claims(left))
+                shared = set(named_claims(pod)).intersection(named_claims(left))
                 return Hint.QUEUE if shared or _conflicts(disks, left) else Hint.SKIP
             case _:
                 return Hint.QUEUE
@@ -118,12 +118,6 @@ class VolumeRestrictions:
                 return [uid for key in volume_claims(left) for uid in view.storage.users_of(key)]
             case _:
                 return None
-
-
-def _named_claims(pod: Pod) -> Iterable[ObjectKey]:
-    """Claims that the pod names; not those generated for it, which no other pod uses."""
-    named = [volume.persistent_volume_claim for volume in pod.spec.volumes or ()]
-    return [ObjectKey(pod.metadata.namespace, one.claim_name) for one in named if one is not None]
 
 
 def _is_disk(volume: Volume) -> bool:

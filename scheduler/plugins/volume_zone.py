@@ -26,7 +26,7 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONES_DELIMITER
-from scheduler.model.keys import ObjectKey, PodUid
+from scheduler.model.keys import PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.storage import (
@@ -34,6 +34,7 @@ from scheduler.model.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    named_claims,
 )
 
 NAME: Final = "VolumeZone"
@@ -98,7 +99,7 @@ class VolumeZone:
             case StorageClass(volume_binding_mode=mode):
                 return Hint.QUEUE if mode == WAIT_FOR_FIRST_CONSUMER else Hint.SKIP
             case PersistentVolumeClaim() as claim:
-                return Hint.QUEUE if claim.key in _named_claims(pod) else Hint.SKIP
+                return Hint.QUEUE if claim.key in named_claims(pod) else Hint.SKIP
             case PersistentVolume() as volume:
                 old = change.old
                 is_same = isinstance(old, PersistentVolume) and _topologies(old) == _topologies(volume)
@@ -109,11 +110,6 @@ class VolumeZone:
     def concerned(self, change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
         """A claim concerns its users alone."""
         return view.storage.users_of(change.new.key) if isinstance(change.new, PersistentVolumeClaim) else None
-
-
-def _named_claims(pod: Pod) -> Iterable[ObjectKey]:
-    named = [volume.persistent_volume_claim for volume in pod.spec.volumes or ()]
-    return [ObjectKey(pod.metadata.namespace, one.claim_name) for one in named if one is not None]
 
 
 def _volume_of(pod: Pod, claim_name: str, view: ClusterView) -> PersistentVolume | str | None:
