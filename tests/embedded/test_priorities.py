@@ -131,9 +131,13 @@ def budgets(api: RestClient) -> str:
             {"selector": {"matchExpressions": [{"key": "app", "operator": "Near"}]}},
             {("FieldValueInvalid", "spec.selector.matchExpressions[0].operator")},
         ),
+        (
+            {"selector": {"matchExpressions": [{"key": "app", "operator": "Gt", "values": ["1"]}]}},
+            {("FieldValueInvalid", "spec.selector.matchExpressions[0].operator")},
+        ),
         ({"unhealthyPodEvictionPolicy": "Perhaps"}, {("FieldValueNotSupported", "spec.unhealthyPodEvictionPolicy")}),
     ],
-    ids=["both", "negative", "no-percentage", "too-much", "no-values", "operator", "policy"],
+    ids=["both", "negative", "no-percentage", "too-much", "no-values", "operator", "operator-of-nodes", "policy"],
 )
 async def test_budgets_that_are_refused(api: RestClient, spec: dict[str, Any], causes: set[tuple[str, str]]) -> None:
     answer = await api.post(budgets(api), budget(**spec))
