@@ -150,15 +150,22 @@ class Feasibility:
             cycle.steps_left = UNLIMITED_STEPS
             asked.filter_calls_max = len(self._store.node_infos)
         steps_left = cycle.steps_left
-        verdicts = FactVerdicts(asked.runner, cycle, plan, self._view)
         try:
             self._read_changes(asked, record)
+            verdicts = FactVerdicts(asked.runner, cycle, plan, self._view, record)
             record.nominated_for = cycle.pod.priority
             if asked.possible_nodes is not None and asked.node_names is not None:
                 asked.possible_nodes = asked.node_names & asked.possible_nodes
+            is_judged = verdicts.judge()
+            verdicts.charge()
+            if not is_judged:
+                verdicts.keep(is_complete=False)
+                return Unfinished(dict(record.rejected.reasons))
             self._look(asked, record, verdicts)
-            passing = verdicts.passing(record)
+            passing = verdicts.passing()
+            verdicts.charge()
         except PluginFailedError as failed:
+            record.judging = None
             return failed.status
         finally:
             taken = steps_left - cycle.steps_left
@@ -168,27 +175,44 @@ class Feasibility:
                 self._records[plan.shape] = record
                 self.verdicts += record.size - size
                 self._bound()
-        return self._conclude(asked, record, verdicts, passing)
+        allowed = cycle.steps_left
+        found = self._conclude(asked, record, verdicts, passing)
+        taken = allowed - cycle.steps_left
+        self.steps += taken
+        cycle.steps_left = max(1, cycle.steps_left)
+        return found
 
     def _conclude(
         self, asked: Question, record: ShapeRecord, verdicts: FactVerdicts, passing: list[Group]
     ) -> Chosen | NoneFits | Unfinished | Status:
         plan, preferred = asked.plan, asked.preferred
         fit = record.fits.get(preferred) if preferred else None
-        takes_preferred = fit is not None and verdicts.of(fit.facts) is SUCCESS
+        takes_preferred = fit is not None and verdicts.of(fit.facts) is SUCCESS and verdicts.hold(fit.facts)
         fits = sum(group.fits for group in passing)
         if not takes_preferred and not self._is_enough(asked, record, verdicts, fits):
+            verdicts.keep(is_complete=False)
             return Unfinished(NodeVerdicts(record, verdicts).reasons())
         if self._settings.is_paranoid:
             self._compare(asked, record)
         if takes_preferred:
+            verdicts.drop()
             return Chosen(preferred, 0)
         if not passing:
             why = NodeVerdicts(record, verdicts)
+            if verdicts.is_stale:
+                verdicts.drop()
+                return Unfinished(why.reasons())
+            verdicts.keep(is_complete=True)
             return NoneFits(why, why.reasons(), why.rejecters(), plan.shape is not None)
         is_paranoid = self._settings.is_paranoid
         best = best_node(asked.runner, asked.cycle, plan, record, passing, view=self._view, is_paranoid=is_paranoid)
-        return Chosen(best.node, best.score) if isinstance(best, Best) else best
+        if not isinstance(best, Best):
+            return best
+        if not verdicts.hold(record.fits[best.node].facts):
+            verdicts.keep(is_complete=False)
+            return Unfinished(NodeVerdicts(record, verdicts).reasons())
+        verdicts.drop()
+        return Chosen(best.node, best.score)
 
     # Keeping a record current
 
@@ -235,8 +259,8 @@ class Feasibility:
         if fits >= self._enough(asked):
             return True
         if not record.has_unknown:
-            return not verdicts.reopened(record)
-        return fits > 0 and not self._may_fit(asked, record) and not verdicts.reopened(record)
+            return not verdicts.reopened()
+        return fits > 0 and not self._may_fit(asked, record) and not verdicts.reopened()
 
     def _may_fit(self, asked: Question, record: ShapeRecord, found: Container[NodeName] = ()) -> bool:
         """Whether an unknown node may fit, other than those found now; where it is known which, one of them is next."""
@@ -261,13 +285,13 @@ class Feasibility:
             if not record.is_known(asked.preferred):
                 record.look_first((asked.preferred,))
         enough, last = self._enough(asked), self.filter_calls + asked.filter_calls_max
-        known = sum(group.fits for group in verdicts.passing(record))
+        known = sum(group.fits for group in verdicts.passing())
         found: dict[NodeName, tuple[NodeInfo, Facts]] = {}
-        unknown = record.unknown(verdicts.reopened(record))
+        unknown = record.unknown(verdicts.reopened())
         status = SUCCESS
         while self.filter_calls < last and cycle.steps_left > 0 and status.code not in _ENDS_LOOKING:
             fits = known + len(found)
-            if fits >= enough or (not self._may_fit(asked, record, found) and fits and not verdicts.reopened(record)):
+            if fits >= enough or (not self._may_fit(asked, record, found) and fits and not verdicts.reopened()):
                 break
             name = next(unknown, None)
             if name is None:

@@ -18,6 +18,7 @@ Cost: O(state). Not here: comparing remembered verdicts with fresh ones (`feasib
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Final
 
@@ -29,12 +30,13 @@ from scheduler.core.double_allocations import held_devices
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility
 from scheduler.core.ground import Ground
-from scheduler.core.pod_counts import PodCount, TermCount
+from scheduler.core.pod_counts import PodCount
 from scheduler.core.preemptions import Preemptions
 from scheduler.core.queued_pod import Place
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.shape_record import ShapeRecord
 from scheduler.core.store import Store, claims_of
+from scheduler.core.term_counts import TermCount
 from scheduler.model.device_taint_rules import with_rule_taints
 from scheduler.model.keys import ClaimUid
 from scheduler.model.node_info import NodeInfo
@@ -121,7 +123,8 @@ class Invariants:
         store = self._store
         answers: tuple[PodCount | TermCount, ...] = (*store.pod_counts.answers(), store.pod_counts.terms())
         for answer in answers:
-            fresh = PodCount(answer.question) if isinstance(answer, PodCount) else TermCount()
+            versions = itertools.count()
+            fresh = PodCount(answer.question, versions) if isinstance(answer, PodCount) else TermCount(versions)
             for name, info in store.node_infos.items():
                 fresh.recount(name, info)
             if fresh.counted != answer.counted:

@@ -16,6 +16,7 @@ about 200 bytes for each node of a question, 300 where it is asked which nodes a
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
@@ -24,7 +25,10 @@ from weakref import WeakValueDictionary
 
 from scheduler.core.change_log import ChangeLog
 from scheduler.core.newest_objects import NewestObjects
-from scheduler.framework.pod_counts_view import NODES_PER_STEP, QUESTIONS_MAX, PodQuestion, values_of
+from scheduler.core.term_counts import MatchingTerms, TermCount, TermsSummedUp
+from scheduler.framework.cycle import UNLIMITED_STEPS
+from scheduler.framework.pod_counts_view import NODES_PER_STEP, QUESTIONS_MAX, PodQuestion, TermSums, values_of
+from scheduler.framework.pod_counts_view import MatchingTerms as Terms
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
 from scheduler.model.likeness import Likeness
@@ -38,13 +42,18 @@ _LIKENESSES_MAX: Final = 50_000
 _MEANT_MAX: Final = 20_000
 _NAMESPACE_SELECTORS_MAX: Final = 1_000
 _NO_LABELS: Final[Mapping[str, str]] = {}
+_SUMS_KEPT: Final = 64
+_SUMMED_PER_STEP: Final = 8
+"""Terms of a value that are summed up in the time in which a node is counted."""
 
 
 class PodCount:
     """The answer to one question; satisfies `framework.pod_counts_view.PodCount`."""
 
-    def __init__(self, question: PodQuestion) -> None:
+    def __init__(self, question: PodQuestion, versions: Iterator[int]) -> None:
         self.question: Final = question
+        self._versions: Final = versions
+        self.version = next(versions)
         self.position = -1
         self.total = 0
         self.by_node: dict[NodeName, tuple[str, int]] = {}
@@ -91,6 +100,7 @@ class PodCount:
         return number
 
     def start_over(self) -> None:
+        self.version = next(self._versions)
         self.total = 0
         self.by_node, self._pods, self._nodes, self._values = {}, {}, {}, {}
         self._inhabited, self._names = {}, None
@@ -104,6 +114,7 @@ class PodCount:
             self.by_node[name] = new
         if old == new:
             return
+        self.version = next(self._versions)
         if old is not None:
             self._add(old[0], -old[1], -1)
         if new is not None:
@@ -178,70 +189,6 @@ class _NearNodes(Set[NodeName]):
         return sum(len(self._names[value]) for value in self._inhabited)
 
 
-class TermCount:
-    """How many pods have each term, by value of its topology key."""
-
-    def __init__(self) -> None:
-        self.position = -1
-        self.by_node: dict[NodeName, tuple[tuple[PodTerm, str, int], ...]] = {}
-        self.counts: dict[PodTerm, dict[str, int]] = {}
-        self.came: list[PodTerm] = []
-        """Terms in the order in which they came; those of `counts`, and some that have gone."""
-        self.era = 0
-        self.went = 0
-        """Grows when a term goes."""
-
-    @property
-    def counted(self) -> object:
-        """All that was counted, for `invariants`."""
-        return self.counts
-
-    def start_over(self) -> None:
-        self.by_node, self.counts, self.came = {}, {}, []
-        self.era += 1
-
-    def recount(self, name: NodeName, info: NodeInfo | None) -> None:
-        old = self.by_node.pop(name, ())
-        new: tuple[tuple[PodTerm, str, int], ...] = ()
-        if info is not None and info.pod_terms:
-            labels = info.node.labels
-            new = tuple(
-                (term, value, pods)
-                for term, pods in info.pod_terms.items()
-                if (value := labels.get(term.topology_key)) is not None
-            )
-            if new:
-                self.by_node[name] = new
-        if old == new:
-            return
-        for term, value, pods in new:
-            values = self.counts.get(term)
-            if values is None:
-                values = self.counts[term] = {}
-                self.came.append(term)
-            values[value] = values.get(value, 0) + pods
-        for term, value, pods in old:
-            values = self.counts[term]
-            values[value] -= pods
-            if not values[value]:
-                del values[value]
-                if not values:
-                    del self.counts[term]
-                    self.went += 1
-        if len(self.came) > 2 * len(self.counts) + 1_000:
-            self.came = list(self.counts)
-            self.era += 1
-
-
-class MatchingTerms:
-    """Terms that mean a pod; one object for equal sets."""
-
-    __slots__ = ("__weakref__", "terms")
-
-    def __init__(self, terms: tuple[PodTerm, ...]) -> None:
-        self.terms: Final = terms
-
-
 class _Meant:
     """Which terms mean pods of some labels, as far as the terms have been read."""
 
@@ -270,16 +217,18 @@ class PodCounts:
         self._node_infos: Final = node_infos
         self._population: Final = population
         self._namespaces: Final = namespaces
+        self._versions: Final = itertools.count()
         self._answers: Final[OrderedDict[PodQuestion, PodCount]] = OrderedDict()
         self._kept = 0
-        self._terms: Final = TermCount()
+        self._terms: Final = TermCount(self._versions)
+        self._sums: Final[OrderedDict[tuple[Terms, tuple[str, ...]], TermsSummedUp]] = OrderedDict()
         self._meant: Final[OrderedDict[tuple[object, ...], _Meant]] = OrderedDict()
         self._none: Final = MatchingTerms(())
         self._sets: Final[WeakValueDictionary[tuple[PodTerm, ...], MatchingTerms]] = WeakValueDictionary()
         self._namespaces_by_selector: Final[dict[Selector, frozenset[str]]] = {}
         self._namespaces_read = -1
         self._instead: NodeInfo | None = None
-        self._supposing: Final[list[PodCount | TermCount]] = []
+        self._supposing: Final[list[tuple[PodCount | TermCount, int]]] = []
         self.steps = 0
 
     @contextmanager
@@ -290,15 +239,16 @@ class PodCounts:
             yield
         finally:
             self._instead = None
-            for answer in self._supposing:
+            for answer, version in self._supposing:
                 answer.recount(node.name, self._node_infos.get(node.name))
+                answer.version = version  # it is what it was
             self._supposing.clear()
 
     def _suppose(self, answer: PodCount | TermCount) -> None:
-        if self._instead is not None and not any(one is answer for one in self._supposing):
+        if self._instead is not None and not any(one is answer for one, _ in self._supposing):
+            self._supposing.append((answer, answer.version))
             answer.recount(self._instead.name, self._instead)
             self.steps += 1
-            self._supposing.append(answer)
 
     def answers(self) -> tuple[PodCount, ...]:
         """For `invariants`: every answer, up to date."""
@@ -307,7 +257,7 @@ class PodCounts:
     def count(self, question: PodQuestion) -> PodCount:
         found = self._answers.get(question)
         if found is None:
-            found = self._answers[question] = PodCount(question)
+            found = self._answers[question] = PodCount(question, self._versions)
         elif found.position == self._population.position:
             if self._instead is not None:
                 self._suppose(found)
@@ -347,8 +297,21 @@ class PodCounts:
         values = self.count(values_of(key))
         return values.domains == len(values.by_node)
 
-    def having_term(self, term: PodTerm, value: str) -> int:
-        return self.terms().counts.get(term, {}).get(value, 0)
+    def sums(self, meaning: Terms, keys: tuple[str, ...]) -> TermSums:
+        counts, version = self.terms().counts, self._terms.version
+        known = self._sums.get((meaning, keys))
+        if known is None:
+            while len(self._sums) >= _SUMS_KEPT:
+                self._sums.popitem(last=False)
+            wanted = tuple([term for term in meaning.terms if term.topology_key in keys])
+            self.steps += len(meaning.terms) // _SUMMED_PER_STEP
+            known = self._sums[meaning, keys] = TermsSummedUp(wanted)
+        else:
+            self._sums.move_to_end((meaning, keys))
+        if known.version != version:
+            self.steps += known.sum_up(counts) // _SUMMED_PER_STEP
+            known.version = version
+        return known.sums
 
     def terms(self) -> TermCount:
         """All terms, up to date."""
@@ -357,7 +320,13 @@ class PodCounts:
         self._suppose(self._terms)
         return self._terms
 
-    def terms_meaning(self, namespace: str, labels: Mapping[str, str]) -> MatchingTerms:
+    @property
+    def terms_version(self) -> int:
+        return self.terms().version
+
+    def terms_meaning(
+        self, namespace: str, labels: Mapping[str, str], steps_left: int = UNLIMITED_STEPS
+    ) -> MatchingTerms | None:
         terms = self.terms()
         if not terms.counts:
             return self._none
@@ -373,11 +342,15 @@ class PodCounts:
             return meant.terms
         if meant.era != terms.era:
             meant.era, meant.read, meant.found = terms.era, 0, []
-        new = terms.came[meant.read :]
+        new = terms.came[meant.read : meant.read + max(1, NODES_PER_STEP * steps_left)]
         self.steps += len(new)
+        meant.read += len(new)
         meant.found += [term for term in new if term.matches(namespace, labels, of_namespace)]
+        if meant.read < len(terms.came):
+            return None
         meant.found = list(dict.fromkeys(term for term in meant.found if term in terms.counts))
-        meant.read, meant.went = len(terms.came), terms.went
+        self.steps += len(meant.found) // _SUMMED_PER_STEP
+        meant.went = terms.went
         meant.terms = self._set(tuple(meant.found))
         return meant.terms
 

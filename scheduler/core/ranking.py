@@ -5,6 +5,8 @@ Rules of this module
   2. Nodes of equal facts and score vector are equally good, so only distinct ones are compared.
   3. Of equally good nodes the one wins whose last change is longest ago.
   4. Totals of a group are kept while its vectors and the normalization stay as they are.
+  5. Where scoring all facts took more than `_SCORED_MAX` lookups, the choice is among a part of the groups, another one
+     each time. Upstream scores a part of the nodes that fit, too.
 
 Cost: O(groups that pass + vectors of groups that changed); O(vectors) when the raw scores that are normalized changed.
 
@@ -14,7 +16,7 @@ Source: RunScorePlugins and selectHost of pkg/scheduler (framework/runtime/frame
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from scheduler.core.shape_record import Group, RawScores, ShapeRecord
 from scheduler.framework.cluster_view import ClusterView
@@ -23,6 +25,11 @@ from scheduler.framework.plan import Plan
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName
+
+_SCORED_MAX: Final = 20_000
+"""About 5 ms."""
+_FEW: Final = 64
+"""Groups that take no time worth counting, whatever they are scored by."""
 
 
 class RememberedVerdictError(AssertionError):
@@ -49,6 +56,8 @@ def best_node(
     Args:
         passing: Groups of `record` with at least one node that fits, at least one group.
     """
+    if len(passing) > _FEW and plan.fact_scorers:
+        passing = _part(runner, cycle, plan, record, passing)
     failure = _normalize(runner, cycle, plan, record, passing, is_paranoid=is_paranoid)
     if failure is not None:
         return failure
@@ -68,6 +77,17 @@ def best_node(
     heads = [next(iter(group.buckets[vector])) for group in tops for vector in group.best]
     node = heads[0] if len(heads) == 1 else min(heads, key=lambda name: record.fits[name].stamp)
     return Best(node, best)
+
+
+def _part(runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord, passing: Sequence[Group]) -> Sequence[Group]:
+    """The groups to choose from."""
+    size = sum([runner.lookups(plugin, cycle) for _, plugin in plan.fact_scorers])
+    if size * len(passing) > _SCORED_MAX:
+        most = max(1, _SCORED_MAX // size)
+        begin = record.rounds * most % len(passing)
+        passing = [*passing[begin:], *passing[:begin]][:most]
+    cycle.charge(size * len(passing))
+    return passing
 
 
 def _score_facts(

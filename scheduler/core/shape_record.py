@@ -14,15 +14,15 @@ Cost: O(1) for each verdict.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Hashable, Iterable, Iterator, Set
 from operator import is_
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from scheduler.framework.plan import Facts
 from scheduler.framework.preemption import Preemption
-from scheduler.framework.status import Status
+from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName, PodUid
 
 ScoreVector: TypeAlias = tuple[int, ...]
@@ -77,10 +77,11 @@ class Group:
         aside: Nodes whose facts did not pass, so that the later filters were not asked about them.
         rejected: By a later filter.
         raws: What there is in `buckets`, None while that is not known.
+        judged, status: The round of judging that gave the verdict on the facts, and the verdict.
         ranking: The ranking (its number) by which `top` is the largest total of a vector, and `best` are its vectors.
     """
 
-    __slots__ = ("aside", "best", "buckets", "facts", "fits", "ranking", "raws", "rejected", "top")
+    __slots__ = ("aside", "best", "buckets", "facts", "fits", "judged", "ranking", "raws", "rejected", "status", "top")
 
     def __init__(self, facts: Facts) -> None:
         self.facts: Final = facts
@@ -88,6 +89,8 @@ class Group:
         self.fits = 0
         self.aside: Final[dict[NodeName, None]] = {}
         self.rejected: Final = Rejections()
+        self.judged = 0
+        self.status = SUCCESS
         self.raws: RawScores | None = None
         self.ranking = -1
         self.top = 0
@@ -121,6 +124,14 @@ class Group:
             self.raws = None
 
 
+class Judging(NamedTuple):
+    """A round of judging facts: `moment` is what the verdicts depend on, as it was when the round began."""
+
+    round: int
+    moment: Hashable
+    is_complete: bool
+
+
 class ShapeRecord:
     """What is known about one shape.
 
@@ -139,6 +150,7 @@ class ShapeRecord:
         raws, normalized: For each plugin that normalizes the weighted normalized score by raw score, of these raw
             scores.
         ranking: The number of times that `normalized` has changed.
+        rounds, judging: The number of rounds of judging facts, and what was kept of the last one.
     """
 
     __slots__ = (
@@ -148,6 +160,7 @@ class ShapeRecord:
         "cursor",
         "fits",
         "groups",
+        "judging",
         "left",
         "nominated",
         "nominated_for",
@@ -157,9 +170,11 @@ class ShapeRecord:
         "ranking",
         "raws",
         "rejected",
+        "rounds",
     )
 
     def __init__(self) -> None:
+        self.rounds = 0
         self.beside: tuple[Preemption, ...] = ()
         self._clear()
 
@@ -172,6 +187,7 @@ class ShapeRecord:
         self.rejected = Rejections()
         self.fits: dict[NodeName, Fit] = {}
         self.groups: dict[Facts, Group] = {}
+        self.judging: Judging | None = None
         self.behind: dict[NodeName, Facts] = {}
         self.nominated: dict[NodeName, PodUid | None] = {}
         self.nominated_for = 0

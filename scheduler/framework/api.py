@@ -291,6 +291,10 @@ class FactPlugin(ShapedPlugin, Protocol):
         """All that the second step reads of `node`: equal facts, equal answers. Of shape and this node only."""
         ...
 
+    def lookups(self, cycle: Cycle) -> int:
+        """How many counts the second step looks up for a fact, at most: what it takes, as of `Cycle.charge`."""
+        ...
+
 
 @runtime_checkable
 class FactFilterPlugin(FactPlugin, Protocol):
@@ -302,6 +306,10 @@ class FactFilterPlugin(FactPlugin, Protocol):
 
     def filter_fact(self, cycle: Cycle, fact: Hashable, view: ClusterView) -> Status:
         """The verdict on each node of this fact, as the cluster is now. Not UNFINISHED."""
+        ...
+
+    def moment(self, cycle: Cycle, view: ClusterView) -> Hashable:
+        """While this is equal, so are the verdicts on all facts; found out without a look at them."""
         ...
 
 

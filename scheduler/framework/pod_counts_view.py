@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from scheduler.framework.cycle import UNLIMITED_STEPS
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
 from scheduler.model.likeness import Likeness
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.node_selectors import RequiredNodeAffinity
 from scheduler.model.objects import Node, Toleration
-from scheduler.model.pod_terms import PodTerm
+from scheduler.model.pod_terms import PodTerm, Role
 from scheduler.model.taints import REPELLING_EFFECTS, is_tolerated
 
 PodClause: TypeAlias = tuple[frozenset[str] | None, Selector]
@@ -98,6 +99,11 @@ class PodCount(Protocol):
     """The answer to a `PodQuestion`."""
 
     @property
+    def version(self) -> int:
+        """Another, and greater than that of all other answers, whenever a count changes."""
+        ...
+
+    @property
     def total(self) -> int:
         """On all nodes that count."""
         ...
@@ -127,6 +133,25 @@ class MatchingTerms(Protocol):
 
     @property
     def terms(self) -> Sequence[PodTerm]: ...
+    @property
+    def keys(self) -> Mapping[Role, frozenset[str]]:
+        """The topology keys of the terms that there are of each role."""
+        ...
+
+    def __contains__(self, term: PodTerm) -> bool: ...
+
+
+class TermSums(NamedTuple):
+    """Of the terms that mean a pod, by topology key and value; without keys and values that no pod with a term is on.
+
+    Args:
+        refusing, drawing: Pods with terms of required anti-affinity, and of required affinity, each term counted.
+        preferred: The weights of preferred terms, summed up over pods.
+    """
+
+    refusing: dict[str, dict[str, int]]
+    drawing: dict[str, dict[str, int]]
+    preferred: dict[str, dict[str, int]]
 
 
 QUESTIONS_MAX: Final = 64
@@ -146,12 +171,22 @@ class PodCountsView(Protocol):
         """
         ...
 
-    def terms_meaning(self, namespace: str, labels: Mapping[str, str]) -> MatchingTerms:
-        """The distinct terms of pods on nodes with the term's topology key that mean pods of these labels."""
+    def terms_meaning(
+        self, namespace: str, labels: Mapping[str, str], steps_left: int = UNLIMITED_STEPS
+    ) -> MatchingTerms | None:
+        """The distinct terms of pods on nodes with the term's topology key that mean pods of these labels.
+
+        None: `steps_left` did not suffice, ask again and it goes on.
+        """
         ...
 
-    def having_term(self, term: PodTerm, value: str) -> int:
-        """How many pods have this term, on the nodes of a value of its topology key."""
+    @property
+    def terms_version(self) -> int:
+        """As `PodCount.version`, of all terms together."""
+        ...
+
+    def sums(self, meaning: MatchingTerms, keys: tuple[str, ...]) -> TermSums:
+        """What pods with these terms are on the values of these topology keys; kept while no pod's terms change."""
         ...
 
     def is_unique(self, key: str) -> bool:

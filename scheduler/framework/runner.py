@@ -211,6 +211,22 @@ class Runner:
             status = _prefixed(status, f'running "{plugin.name}" filter plugin')
         return status.by(plugin.name)
 
+    def lookups(self, plugin: FactFilterPlugin | FactScorePlugin, cycle: Cycle) -> int:
+        """What the plugin takes for a fact; 0 where it breaks, as it then does for facts, too."""
+        try:
+            return plugin.lookups(cycle)
+        except Exception as error:
+            self._broken(plugin, "Filter", error)
+            return 0
+
+    def moment(self, plugin: FactFilterPlugin, cycle: Cycle, view: ClusterView) -> Hashable:
+        """What the plugin's verdicts on facts depend on; another each time where it breaks."""
+        try:
+            return plugin.moment(cycle, view)
+        except Exception as error:
+            self._broken(plugin, "Filter", error)
+            return object()
+
     def verdict(self, plan: Plan, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         """What the first in order of the plan's plugins that filter says against `node` now; nothing is remembered."""
         status = self.filter(plan.filters, cycle, node, view)

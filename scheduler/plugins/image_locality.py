@@ -61,6 +61,9 @@ class ImageLocality:
                 here.append(name)
         return tuple(here)
 
+    def lookups(self, cycle: Cycle) -> int:
+        return len(_asked(cycle).names)
+
     def score_facts(self, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView) -> Mapping[Hashable, int]:
         largest, nodes_count = _asked(cycle).threshold_max, len(view.node_infos)
         scores: dict[Hashable, int] = {}

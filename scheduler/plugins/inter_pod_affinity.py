@@ -29,8 +29,8 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.pod_counts_view import PodClause, PodCountsView, PodQuestion
-from scheduler.framework.status import SUCCESS, Status
+from scheduler.framework.pod_counts_view import MatchingTerms, PodClause, PodCount, PodCountsView, PodQuestion
+from scheduler.framework.status import SUCCESS, UNFINISHED, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
@@ -71,8 +71,8 @@ class AffinitySlot:
         affinity: Required; each question counts pods that all of these terms mean.
         is_first: Whether the pod matches all of `affinity` itself.
         anti, preferred: The pod's other terms.
-        existing_anti, existing_scored: Terms of pods on nodes that mean this pod: required anti-affinity; and what
-            gives a score, with its weight.
+        existing: Terms of pods on nodes that mean this pod.
+        is_scored_by_them: Whether those of them that are not required anti-affinity give a score.
         unique: Those of all their labels of which no two nodes share a value.
         shared: The other labels.
     """
@@ -81,10 +81,30 @@ class AffinitySlot:
     is_first: bool
     anti: tuple[OwnTerm, ...]
     preferred: tuple[OwnTerm, ...]
-    existing_anti: tuple[PodTerm, ...]
-    existing_scored: tuple[tuple[PodTerm, int], ...]
+    existing: MatchingTerms
+    is_scored_by_them: bool
     unique: frozenset[str]
     shared: tuple[str, ...]
+
+
+class Asked(NamedTuple):
+    """What one cycle asks of facts: places are those of labels in `Fact.values`.
+
+    Args:
+        near: Counts of required affinity, by place; `is_let_in`: there is none of them anywhere, and it is the first.
+        far, preferred: Counts of the pod's other terms; those with their weight.
+        refusing: By place the values where pods keep the pod away.
+        adding: By place and value what pods there add to the score.
+        others: Further counts that this depends on.
+    """
+
+    near: Sequence[tuple[int, int, PodCount]]
+    is_let_in: bool
+    far: Sequence[tuple[int, int, PodCount]]
+    preferred: Sequence[tuple[int, int, PodCount]]
+    refusing: Sequence[tuple[int, Mapping[str, int]]]
+    adding: Sequence[tuple[int, int, Mapping[str, int]]]
+    others: Sequence[PodCount]
 
 
 class Fact(NamedTuple):
@@ -130,21 +150,28 @@ class InterPodAffinity:
         counts, pod = view.pod_counts, cycle.pod
         before = counts.steps
         meta = pod.metadata
-        meaning = counts.terms_meaning(meta.namespace, meta.labels or _NO_LABELS).terms
+        meaning = counts.terms_meaning(meta.namespace, meta.labels or _NO_LABELS, cycle.steps_left)
+        if meaning is None:
+            charge(cycle, counts, before)
+            return PreFilterResult(UNFINISHED)
         own = pod_terms(pod)
-        if not own and not meaning:
+        if not own and not meaning.terms:
             return PRE_FILTER_SKIPPED
         terms = _own_terms(own, view)
         charge(cycle, counts, before)
         questions = [one.question for one in (*terms.affinity, *terms.anti, *terms.preferred)]
-        others = (one.topology_key for one in meaning)
+        others = frozenset[str]().union(*meaning.keys.values()) if meaning.terms else ()
         unanswered = ask_ahead(cycle, counts, questions, what=TERMS, other_keys=others)
         if unanswered is not None:
             return unanswered
         slot = self._slot(pod, terms, meaning, view)
-        if not (own or slot.existing_anti or slot.existing_scored):
+        if not (own or slot.is_scored_by_them or Role.REQUIRED_ANTI_AFFINITY in meaning.keys):
             return PRE_FILTER_SKIPPED
         cycle.put(slot)
+        before = counts.steps
+        cycle.put(self._asked(slot, counts))
+        if counts.steps != before:
+            charge(cycle, counts, before)
         possible = _possible_nodes(slot, counts)
         return PRE_FILTERED if possible is None else PreFilterResult(SUCCESS, possible_nodes=possible)
 
@@ -167,58 +194,49 @@ class InterPodAffinity:
             return term.topology_key in unique and term.topology_key in labels
 
         near = [here(one) > 0 for one in slot.affinity if one.question.key in unique]
-        with_terms = node.pod_terms if unique and node.pod_terms else {}
+        there = node.pod_terms
+        with_terms = [(one, there[one]) for one in there if one in slot.existing and is_alone(one)] if there else []
+        cycle.charge(len(there) + len(slot.affinity) + len(slot.anti) + len(slot.preferred))
         return Fact(
             tuple(labels.get(key) for key in slot.shared),
             all(one.question.key in labels for one in slot.affinity),
             all(near) if near else None,
             any(here(one) for one in slot.anti),
-            any(
-                one.topology_key in unique and one.topology_key in labels
-                for one in slot.existing_anti
-                if one in with_terms
-            ),
+            any(one.role is Role.REQUIRED_ANTI_AFFINITY for one, _ in with_terms),
             sum(one.weight * here(one) for one in slot.preferred)
-            + sum(
-                weight * with_terms[one] for one, weight in slot.existing_scored if one in with_terms and is_alone(one)
-            ),
+            + (sum(self._weight(one) * pods for one, pods in with_terms) if slot.is_scored_by_them else 0),
         )
 
     def filter_fact(self, cycle: Cycle, fact: Hashable, view: ClusterView) -> Status:
         assert isinstance(fact, Fact)
-        slot, counts = cycle.get(AffinitySlot), view.pod_counts
-        values = dict(zip(slot.shared, fact.values, strict=True))
-
-        def are_there(term: OwnTerm) -> bool:
-            value = values.get(term.question.key)
-            return value is not None and counts.count(term.question).of_value(value) > 0
-
+        slot, asked, values = cycle.get(AffinitySlot), cycle.get(Asked), fact.values
         if slot.affinity:
             if not fact.has_labels:
                 return Status.unresolvable(REASON_AFFINITY)
-            is_near = fact.has_near is not False and all(
-                are_there(one) for one in slot.affinity if one.question.key not in slot.unique
-            )
-            # The first of a series that wants to be together is let in where there is none of them anywhere.
-            if not is_near and not (
-                slot.is_first and not any(counts.count(one.question).total for one in slot.affinity)
-            ):
+            if not asked.is_let_in and not (fact.has_near is not False and _are_all_there(asked.near, values)):
                 return Status.unresolvable(REASON_AFFINITY)
-        if fact.has_far or any(are_there(one) for one in slot.anti if one.question.key in values):
+        if fact.has_far or (asked.far and _is_one_there(asked.far, values)):
             return Status.unschedulable(REASON_ANTI_AFFINITY)
-        if fact.has_refusing or any(
-            counts.having_term(one, value)
-            for one in slot.existing_anti
-            if (value := values.get(one.topology_key)) is not None
-        ):
+        if fact.has_refusing or any(values[place] in there for place, there in asked.refusing):
             return Status.unschedulable(REASON_EXISTING)
         return SUCCESS
 
+    def moment(self, cycle: Cycle, view: ClusterView) -> Hashable:
+        asked = cycle.get(Asked)
+        counted = [count.version for _, _, count in (*asked.near, *asked.far)]
+        return max([*counted, *(count.version for count in asked.others), view.pod_counts.terms_version])
+
+    def lookups(self, cycle: Cycle) -> int:
+        asked = cycle.get(Asked)
+        filtering = len(asked.near) + len(asked.far) + len(asked.refusing)
+        return max(filtering, len(asked.preferred) + len(asked.adding))
+
     def score_facts(self, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView) -> Mapping[Hashable, int]:
         slot = cycle.get(AffinitySlot)
-        if not slot.preferred and not slot.existing_scored:
+        if not slot.preferred and not slot.is_scored_by_them:
             return {}
-        raw = {fact: fact.score + _shared_score(slot, fact, view) for fact in facts if isinstance(fact, Fact)}
+        asked = cycle.get(Asked)
+        raw = {fact: fact.score + _shared_score(asked, fact) for fact in facts if isinstance(fact, Fact)}
         smallest, largest = min(raw.values()), max(raw.values())
         if smallest == largest:
             return {}
@@ -238,13 +256,12 @@ class InterPodAffinity:
             is_helped = _pod_helps(pod, *required, change, view)
         return Hint.QUEUE if is_helped else Hint.SKIP
 
-    def _slot(self, pod: Pod, own: OwnTerms, meaning: Sequence[PodTerm], view: ClusterView) -> AffinitySlot:
-        existing_anti = terms_of(meaning, Role.REQUIRED_ANTI_AFFINITY)
-        scored: tuple[tuple[PodTerm, int], ...] = ()
-        if own.preferred or not self.ignore_preferred_terms_of_existing_pods:
-            scored = tuple((one, weight) for one in meaning if (weight := self._weight(one)))
+    def _slot(self, pod: Pod, own: OwnTerms, existing: MatchingTerms, view: ClusterView) -> AffinitySlot:
+        is_scored = bool(own.preferred) or not self.ignore_preferred_terms_of_existing_pods
+        scored = [Role.PREFERRED, *([Role.REQUIRED_AFFINITY] if self.hard_pod_affinity_weight else ())]
+        roles = [Role.REQUIRED_ANTI_AFFINITY, *(scored if is_scored else ())]
         keys = {one.question.key for one in (*own.affinity, *own.anti, *own.preferred)}
-        keys.update(one.topology_key for one in (*existing_anti, *(one for one, _ in scored)))
+        keys.update(*(existing.keys.get(role, ()) for role in roles))
         unique = frozenset(key for key in keys if view.pod_counts.is_unique(key))
         labels = pod.metadata.labels or _NO_LABELS
         return AffinitySlot(
@@ -254,10 +271,41 @@ class InterPodAffinity:
             and all(_means(clause, pod.metadata.namespace, labels) for clause in own.affinity[0].question.clauses),
             anti=own.anti,
             preferred=own.preferred,
-            existing_anti=existing_anti,
-            existing_scored=scored,
+            existing=existing,
+            is_scored_by_them=is_scored and any(role in existing.keys for role in scored),
             unique=unique,
             shared=tuple(sorted(keys - unique)),
+        )
+
+    def _asked(self, slot: AffinitySlot, counts: PodCountsView) -> Asked:
+        places = {key: place for place, key in enumerate(slot.shared)}
+
+        def of_shared(terms: Sequence[OwnTerm]) -> Sequence[tuple[int, int, PodCount]]:
+            if not terms or not places:
+                return ()
+            shared = [one for one in terms if one.question.key in places]
+            return [(places[one.question.key], one.weight, counts.count(one.question)) for one in shared]
+
+        affinity = [counts.count(one.question) for one in slot.affinity] if slot.is_first else ()
+        refusing: list[tuple[int, Mapping[str, int]]] = []
+        adding: list[tuple[int, int, Mapping[str, int]]] = []
+        if places and slot.existing.terms:
+            sums = counts.sums(slot.existing, slot.shared)
+            refusing = [(places[key], of_key) for key, of_key in sums.refusing.items()]
+            if slot.is_scored_by_them:
+                adding = [(places[key], 1, of_key) for key, of_key in sums.preferred.items()]
+                if self.hard_pod_affinity_weight:
+                    weight = self.hard_pod_affinity_weight
+                    adding += [(places[key], weight, of_key) for key, of_key in sums.drawing.items()]
+        return Asked(
+            near=of_shared(slot.affinity),
+            # The first of a series that wants to be together is let in where there is none of them anywhere.
+            is_let_in=slot.is_first and not any(count.total for count in affinity),
+            far=of_shared(slot.anti),
+            preferred=of_shared(slot.preferred),
+            refusing=refusing,
+            adding=adding,
+            others=affinity,
         )
 
     def _weight(self, term: PodTerm) -> int:
@@ -304,18 +352,32 @@ def _means(clause: PodClause, namespace: str, labels: Mapping[str, str]) -> bool
     return (namespaces is None or namespace in namespaces) and selector.matches(labels)
 
 
-def _shared_score(slot: AffinitySlot, fact: Fact, view: ClusterView) -> int:
-    counts = view.pod_counts
-    values = dict(zip(slot.shared, fact.values, strict=True))
-    score = 0
-    for own in slot.preferred:
-        value = values.get(own.question.key)
+def _are_all_there(counts: Sequence[tuple[int, int, PodCount]], values: Sequence[str | None]) -> bool:
+    for place, _, count in counts:
+        value = values[place]
+        if value is None or not count.of_value(value):
+            return False
+    return True
+
+
+def _is_one_there(counts: Sequence[tuple[int, int, PodCount]], values: Sequence[str | None]) -> bool:
+    for place, _, count in counts:
+        value = values[place]
+        if value is not None and count.of_value(value):
+            return True
+    return False
+
+
+def _shared_score(asked: Asked, fact: Fact) -> int:
+    values, score = fact.values, 0
+    for place, weight, count in asked.preferred:
+        value = values[place]
         if value is not None:
-            score += own.weight * counts.count(own.question).of_value(value)
-    for term, weight in slot.existing_scored:
-        value = values.get(term.topology_key)
+            score += weight * count.of_value(value)
+    for place, weight, sums in asked.adding:
+        value = values[place]
         if value is not None:
-            score += weight * counts.having_term(term, value)
+            score += weight * sums.get(value, 0)
     return score
 
 
@@ -358,11 +420,13 @@ def _node_helps(
     old, new = change.old, change.new
     if not isinstance(new, Node):
         return False
-    meaning = view.pod_counts.terms_meaning(pod.metadata.namespace, pod.metadata.labels or _NO_LABELS).terms
+    meaning = view.pod_counts.terms_meaning(pod.metadata.namespace, pod.metadata.labels or _NO_LABELS, 0)
+    if meaning is None:
+        return True  # it takes long to say, and PreFilter does it in parts
     info = view.node_infos.get(new.name)
     # A term whose label is gone from all nodes is still that of the pods on this one.
     on_node = [term for term in info.pod_terms if _means_pod(term, pod, view)] if info is not None else []
-    refusing = terms_of((*meaning, *on_node), Role.REQUIRED_ANTI_AFFINITY)
+    refusing = terms_of((*meaning.terms, *on_node), Role.REQUIRED_ANTI_AFFINITY)
     keeping_away = {term.topology_key for term in (*far, *refusing)}
     if not isinstance(old, Node):
         return any(term.topology_key in new.labels for term in near) or not near or bool(far)

@@ -131,6 +131,12 @@ class Zoned:
         self.facts.append(node.name)
         return node.node.labels.get("zone", len(node.pods))
 
+    def lookups(self, cycle):
+        return 1
+
+    def moment(self, cycle, view):
+        return object()  # never the same
+
     def filter_fact(self, cycle, fact, view):
         self.calls.append(fact)
         if isinstance(fact, str):
@@ -155,6 +161,9 @@ class Emptier:
 
     def fact(self, cycle, node, view):
         return node.node.labels.get("zone", "")
+
+    def lookups(self, cycle):
+        return 1
 
     def score_facts(self, cycle, facts, view):
         self.seen.append(dict(facts))

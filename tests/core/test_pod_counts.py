@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from allocator import Features
 from scheduler.core import pod_counts as pod_counts_module
 from scheduler.core.store import Store
+from scheduler.core.term_counts import MatchingTerms
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.likeness import likeness_of
 from scheduler.model.objects import Affinity, LabelSelector, Namespace, PodAffinity, PodAffinityTerm
-from scheduler.model.pod_terms import pod_terms
+from scheduler.model.pod_terms import PodTerm, Role, pod_terms
 from tests import builders
 
 WEB = compile_label_selector(LabelSelector({"app": "web"}))
@@ -82,7 +83,7 @@ def check(store: Store, question: PodQuestion) -> None:
 
 
 def check_terms(store: Store) -> None:
-    having: Counter[object] = Counter()
+    having: Counter[tuple[PodTerm, str]] = Counter()
     present = set()
     for info in store.node_infos.values():
         for pod in info.pods.values():
@@ -91,8 +92,6 @@ def check_terms(store: Store) -> None:
                 if value is not None:
                     having[term, value] += 1
                     present.add(term)
-    for term, value in itertools.product(present, ("a", "b", "")):
-        assert store.pod_counts.having_term(term, value) == having[term, value]
     for namespace, app in itertools.product(("default", "other"), ("web", "db")):
         known = store.namespaces.get(namespace)
         of_namespace = known.metadata.labels or {} if known is not None else {}
@@ -100,6 +99,18 @@ def check_terms(store: Store) -> None:
         assert set(meaning.terms) == {t for t in present if t.matches(namespace, {"app": app}, of_namespace)}
         assert len(meaning.terms) == len(set(meaning.terms))
         assert store.pod_counts.terms_meaning(namespace, {"app": app}) is meaning
+        check_sums(store, meaning, having)
+
+
+def check_sums(store: Store, meaning: MatchingTerms, having: Counter[tuple[PodTerm, str]]) -> None:
+    wanted: tuple[Counter, Counter, Counter] = (Counter(), Counter(), Counter())
+    for (term, value), pods in having.items():
+        if term in meaning and term.topology_key == "zone":
+            place = (Role.REQUIRED_ANTI_AFFINITY, Role.REQUIRED_AFFINITY, Role.PREFERRED).index(term.role)
+            wanted[place][value] += pods * (term.weight or 1)
+    found = store.pod_counts.sums(meaning, ("zone",))
+    assert [dict(of_key.get("zone", {})) for of_key in found] == [dict(one) for one in wanted]
+    assert all(of_key.keys() <= {"zone"} for of_key in found)
 
 
 @settings(deadline=None, max_examples=150)

@@ -66,6 +66,8 @@ def test_a_pod_elsewhere_changes_the_verdict_on_the_same_fact():
         Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     }
     made.put_pods(pod("p", node="b"))
+    cycle, again = facts(made, pod(app="db", affinity=near(term())))
+    assert again == found
     assert PLUGIN.filter_fact(cycle, found["a"], made).is_success
     assert not PLUGIN.filter_fact(cycle, found["c"], made).is_success
 

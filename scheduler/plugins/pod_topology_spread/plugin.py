@@ -121,6 +121,7 @@ class PodTopologySpread:
 
     def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:
         slot = cycle.get(SpreadSlot)
+        cycle.charge(len(slot.are_unique))
         hard, soft, labels = slot.constraints.hard, slot.constraints.soft, node.node.labels
         unique_hard, unique_soft = slot.are_unique[: len(hard)], slot.are_unique[len(hard) :]
         is_ignored = slot.constraints.requires_all and any(one.key not in labels for one in soft)
@@ -137,6 +138,13 @@ class PodTopologySpread:
             if (place if isinstance(place, int) else count.of_value(place)) > most:
                 return Status.unschedulable(REASON)
         return SUCCESS
+
+    def lookups(self, cycle: Cycle) -> int:
+        constraints = cycle.get(SpreadSlot).constraints
+        return max(len(constraints.hard), 2 * len(constraints.soft))  # a score is a little arithmetic, too
+
+    def moment(self, cycle: Cycle, view: ClusterView) -> Hashable:
+        return max((count.version for count, _ in cycle.get(Limits).hard), default=0)
 
     def score_facts(self, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView) -> Mapping[Hashable, int]:
         """The fewer pods of the soft constraints' domains, the better; rare domains weigh less than frequent ones."""
