@@ -6,8 +6,8 @@ What the last stage of manifests/Dockerfile says (ENV, USER, ENTRYPOINT, CMD) is
 and read-only, with /proc and /dev, in mount names of its own; the environment is the image's alone; no privilege can be
 gained. Different from a container: network, processes and limits are this machine's.
 
-As root the program is the image's user. Without, a user namespace is made, in which it is the caller under another
-number. Where the machine allows neither, `command` says so.
+As root the program is the image's user. Without, a user namespace is made, in which it is the caller, under the number
+0. Where the machine allows neither, `command` says so.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ def command(
     if os.geteuid() != 0:
         become += ["--user", "--map-root-user"]
         user = []
-    tried = subprocess.run([*become, "mount", "--bind", "/", "/"], capture_output=True, text=True, check=False)
+    tried = subprocess.run(
+        [*become, "mount", "--bind", str(root), str(root)], capture_output=True, text=True, check=False
+    )
     if tried.returncode != 0:
         raise CannotRunError(f"{shlex.join(become)}: {tried.stderr.strip()}")
     more = [f"mount -t tmpfs -o mode=1777 none {shlex.quote(f'{root}/tmp')}"] if tmp else []  # noqa: S108

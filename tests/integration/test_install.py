@@ -97,6 +97,8 @@ async def test_a_release_schedules_and_its_upgrade_keeps_every_allocation(
             allocated = await allocations(world, before)
             assert await world.violations() == []
 
+            await helm_test_is_scheduled(control_plane, world)
+
             release(control_plane, "upgrade", "--set", "config.writesInFlight=8")
             await world.stop_scheduler()  # SIGTERM, as a rollout does
             await start(control_plane, world)
@@ -131,6 +133,25 @@ async def start(cluster: RealCluster, world: World) -> None:
     stored = kubectl(cluster, "get", "configmap", "r-dra-scheduler", "-n", "released", "-o", "json")
     path.write_text(json.loads(stored)["data"]["config.yaml"])
     await world.start_scheduler(f"--config={path}")
+
+
+async def helm_test_is_scheduled(cluster: RealCluster, world: World) -> None:
+    """`helm test` would make this pod and wait for its end, for which a kubelet is needed; here it gets its node."""
+    arguments = [f"--kubeconfig={cluster.control_plane.kubeconfig('admin')}", "--namespace", "released"]
+    hooks = helm("get", "hooks", "r", *arguments)
+    assert hooks.returncode == 0, hooks.stderr
+    (pod,) = objects(hooks.stdout)
+    # In this namespace no less would be admitted.
+    kubectl(cluster, "label", "namespace", "released", "--overwrite", "pod-security.kubernetes.io/enforce=restricted")
+    kubectl(cluster, "create", "--validate=strict", "-f", "-", given=json.dumps(pod))
+    name = pod["metadata"]["name"]
+    await world.api.wait_for(
+        "pods",
+        lambda pods: bool(pods.get(name, {}).get("spec", {}).get("nodeName")),
+        "released",
+        what="helm's test bound",
+    )
+    await world.api.delete("pods", name, "released")
 
 
 async def allocations(world: World, pods: list[str]) -> dict[str, list[tuple[str, str]]]:

@@ -192,6 +192,17 @@ def test_the_image_runs_as_nobody_on_a_read_only_root(released: Path, tree: Path
     assert "NOT run" not in (released / "said").read_text()
 
 
+def test_without_roots_rights_the_image_runs_in_a_user_namespace(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    probe = started(tree, "-c", PROBE, entrypoint="/usr/local/bin/python3")
+    assert "--map-root-user" in probe
+    done = subprocess.run(probe, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["user"][0], said["written"], said["gains"]) == (0, "[Errno 30] Read-only file system", "1")
+
+
 async def test_the_image_schedules_with_the_shipped_configuration(tree: Path, tmp_path: Path) -> None:
     """`run` as the Deployment runs it, without /tmp; against a cluster in this process."""
     config = named(objects(overlay_text("high-availability")), "ConfigMap", "dra-scheduler")["data"]["config.yaml"]
