@@ -23,6 +23,7 @@ from msgspec import structs
 from scheduler.framework.api import (
     PERMITTED,
     PRE_BIND_DONE,
+    PRE_FILTER_SKIPPED,
     PRE_FILTERED,
     ClusterEvent,
     FactFilterPlugin,
@@ -132,8 +133,11 @@ class Runner:
         for plugin in self._pre_filter:
             try:
                 result = plugin.pre_filter(cycle, view)
+                if result is PRE_FILTER_SKIPPED:
+                    skipped.append(plugin.name)
+                    continue  # most of them
                 if result is PRE_FILTERED:
-                    continue  # nearly all of them
+                    continue
                 status, names, hope = result.status, result.node_names, result.possible_nodes
                 if status is not SUCCESS and status.code is Code.ERROR:
                     status = _prefixed(status, f'running PreFilter plugin "{plugin.name}"')
