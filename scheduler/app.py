@@ -17,9 +17,10 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Self
 
 import orjson
@@ -27,7 +28,7 @@ import orjson
 from scheduler import garbage_collector
 from scheduler.config import Config, ProfileConfig
 from scheduler.core.machine import Machine, kinds_read
-from scheduler.framework.decisions import Decision
+from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection, Credentials
@@ -38,6 +39,7 @@ from scheduler.kube.freshness import Freshness, because
 from scheduler.kube.health import HealthServer
 from scheduler.kube.lease import Election, Lease, LeaseLostError, LeaseTimes
 from scheduler.kube.metrics import CONTENT_TYPE, Metrics, Observed
+from scheduler.kube.namesakes import Namesakes, QuietReporter
 from scheduler.kube.permissions import permissions_for
 from scheduler.kube.preflight import Preflight, PreflightError, check
 from scheduler.kube.profiling import DECIDING, Stages, unobserved
@@ -107,6 +109,7 @@ class SchedulerApp:
         self._stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
         self._election: Election | None = None
+        self._namesakes: Namesakes | None = None  # without election
         self._catching_up: dict[str, Reflector] = {}  # by kind
         self._filled = asyncio.Event()
         self._synced = asyncio.Event()
@@ -190,6 +193,10 @@ class SchedulerApp:
         codec = Codec(config.slice_selector, reads=reads, observe=observe)
         if lease_namespace is not None:
             self._election = await self._elect(credentials, lease_namespace)
+        else:
+            leases = await self._leases(credentials, self._lease_namespace(), LeaseTimes(), QuietReporter())
+            namesakes = Namesakes(leases, on_noticed=self._on_namesake)
+            self._namesakes = await self._stack.enter_async_context(namesakes)
         executor = await self._stack.enter_async_context(
             Executor(
                 client,
@@ -212,23 +219,36 @@ class SchedulerApp:
         return self.config.leader_election.resource_namespace or self._connection.own_namespace() or _LEASE_NAMESPACE
 
     async def _elect(self, credentials: Credentials, namespace: str) -> Election:
-        """Begin to hold our leases, over a connection of their own: writes and watches do not delay renewals."""
+        """Begin to hold our leases."""
         settings = self.config.leader_election
         times = LeaseTimes(int(settings.lease_duration), settings.renew_deadline, settings.retry_period)
+        leases = [make() for make in await self._leases(credentials, namespace, times, self.reports)]
+        # Entered before the executor: on leaving it is kept until what was written is settled.
+        return await self._stack.enter_async_context(
+            Election(leases, on_lost=self._on_lease_lost, may_release=self._is_drained)
+        )
+
+    async def _leases(
+        self, credentials: Credentials, namespace: str, times: LeaseTimes, reports: Reporter
+    ) -> list[Callable[[], Lease]]:
+        """What makes each, over a connection of their own: writes and watches do not delay renewals."""
         client = await self._stack.enter_async_context(
             # `Lease` gives each request less.
             ApiClient(credentials, timeouts=Timeouts(connect_s=times.request_s, total_s=times.renew_deadline_s))
         )
         self._clients.append(client)
         identity = f"{os.uname().nodename}_{uuid.uuid4()}"
-        leases = [
-            Lease(client, self.reports, namespace=namespace, name=name, identity=identity, times=times)
+        return [
+            partial(Lease, client, reports, namespace=namespace, name=name, identity=identity, times=times)
             for name in self.config.lease_names
         ]
-        # Entered before the executor: on leaving it is kept until what was written is settled.
-        return await self._stack.enter_async_context(
-            Election(leases, on_lost=self._on_lease_lost, may_release=self._is_drained)
-        )
+
+    def _on_namesake(self, lease: Lease, text: str) -> None:
+        """A second process of our name is at work: an event on the lease that it renews."""
+        namespace, _, name = lease.name.partition("/")
+        event = RecordEvent("Lease", namespace, name, lease.uid, "Warning", "SecondScheduler", "Scheduling", text)
+        if self.running is not None:
+            self.running.executor.submit((event,))
 
     def _is_drained(self) -> bool:
         return self.running is None or self.running.executor.is_drained
@@ -375,7 +395,8 @@ class SchedulerApp:
         if self.running is None:
             return ()
         waiting = self._election.waiting() if self._election is not None else ()
-        return [*waiting, *self.running.machine.troubles.texts(is_everywhere=False)]
+        others = self._namesakes.texts() if self._namesakes is not None else ()
+        return [*waiting, *others, *self.running.machine.troubles.texts(is_everywhere=False)]
 
     def _problems_alive(self) -> list[str]:
         if (error := self._failure) is not None:

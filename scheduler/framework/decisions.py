@@ -267,7 +267,7 @@ class BindingWait:
 class RecordEvent(Struct, frozen=True):
     """Create (or aggregate into) an events.k8s.io Event about a pod or claim. Best effort, never answered."""
 
-    kind: str  # "Pod" or "ResourceClaim"
+    kind: str  # "Pod" or "ResourceClaim"; of the shell also "Lease"
     namespace: str
     name: str
     uid: str

@@ -30,7 +30,7 @@ from scheduler.model.api_rules import cut_note
 
 SERIES_WINDOW_MS: Final = 6 * 60_000
 _INSTANCE_LENGTH_MAX: Final = 128
-_API_VERSION_BY_KIND: Final = {"Pod": "v1", "ResourceClaim": "resource.k8s.io/v1"}
+_API_VERSION_BY_KIND: Final = {"Pod": "v1", "ResourceClaim": "resource.k8s.io/v1", "Lease": "coordination.k8s.io/v1"}
 
 
 class EventRequest(NamedTuple):

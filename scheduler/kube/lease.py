@@ -113,6 +113,7 @@ class Lease:
         self._jitter = jitter
         self._stored: _Object | None = None  # the object as the server last answered; what a PUT is based on
         self._record: _Object | None = None  # its spec when it last changed
+        self.changes_seen = 0  # of that, the first reading included
         self._changed_s = 0.0  # when we saw that, by the loop's clock
         self._renewed_at: Moment | None = None  # when the last renewal that was stored was sent; None: never held
         self._lost: str | None = None
@@ -121,6 +122,11 @@ class Lease:
     def holder(self) -> str:
         """Who holds it as far as we have seen; empty when nobody does."""
         return _text(self._record or {}, "holderIdentity")
+
+    @property
+    def uid(self) -> str:
+        """Of the object; empty before it was read."""
+        return _text((self._stored or {}).get("metadata") or {}, "uid")
 
     @property
     def lost(self) -> str | None:
@@ -155,17 +161,24 @@ class Lease:
             return f"waiting for the lease {self.name}: {self.failure}"
         return f"waiting for the lease {self.name}" + (f", held by {self.holder}" if self.holder else "")
 
-    async def acquire(self) -> None:
-        """Wait until it is ours."""
+    async def acquire(self, on_refused: Callable[[Lease], None] | None = None) -> None:
+        """Wait until it is ours.
+
+        Args:
+            on_refused: Called after each attempt that failed, in place of the log.
+        """
         said: str | None = None
         while not await self._hold():
             self.has_tried.set()
-            if (problem := self.problem()) != said:
+            if on_refused is not None:
+                on_refused(self)
+            elif (problem := self.problem()) != said:
                 said = problem
                 log.log(logging.WARNING if self.failure else logging.INFO, "%s", problem)
             await asyncio.sleep(self._wait_s())
         self.has_tried.set()
-        log.info("holding the lease %s as %s", self.name, self._identity)
+        if on_refused is None:
+            log.info("holding the lease %s as %s", self.name, self._identity)
 
     async def keep(self) -> None:
         """Renew it for as long as it is ours; only to be called after `acquire`.
@@ -281,6 +294,7 @@ class Lease:
         self._stored = stored
         if spec != self._record:
             self._record, self._changed_s = spec, asyncio.get_running_loop().time()
+            self.changes_seen += 1
         return True
 
     async def _send(self, verb: str, method: str, path: str, body: bytes | None = None) -> Outcome:

@@ -155,11 +155,58 @@ async def test_different_names_do_not_wait_for_each_other():
             assert (await lease(cluster, "other"))["holderIdentity"]
 
 
-async def test_without_election_there_is_no_lease():
+async def test_without_election_the_lease_keeps_nobody_waiting():
+    """It is a sign of life, and given up in the end."""
     async with cluster_with(devices=1) as cluster:
         async with running(cluster, election={"leader_elect": False}) as app:
             await app.synced()
-        assert (await request(cluster, "GET", LEASES))["items"] == []
+            await cluster.apply(work("a"))
+            await bound(cluster, 1)
+            assert app.problems() == []
+        assert not (await lease(cluster)).get("holderIdentity")
+
+
+@pytest.mark.parametrize("first_elects", [True, False])
+async def test_without_election_a_second_process_is_noticed_and_named(log, first_elects):
+    quick = {"retry_period": 0.2}
+    async with (
+        cluster_with(devices=1) as cluster,
+        running(cluster, election=quick | {"leader_elect": first_elects}) as one,
+    ):
+        await one.synced()
+        while not (holder := (await leases(cluster)).get("dra-scheduler", {}).get("holderIdentity")):
+            pass
+        async with running(cluster, health_port=0, election={"leader_elect": False}) as two:
+            await two.synced()
+            text = await log.until("another process schedules under our name: ")
+            assert f": {holder} renews the lease kube-system/dra-scheduler; " in text
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"http://127.0.0.1:{two.health.port}/readyz") as response,
+            ):
+                assert (response.status, await response.text()) == (200, f"ok\n{text}\n")
+            (event,) = await wait_for(cluster, "/apis/events.k8s.io/v1/events", lambda events: len(events) == 1)
+            assert (event["reason"], event["regarding"]["kind"]) == ("SecondScheduler", "Lease")
+            assert event["note"] == text
+            assert one._namesakes is None or one._namesakes.texts() == []
+
+
+async def leases(cluster) -> dict[str, dict]:
+    return {one["metadata"]["name"]: one["spec"] for one in (await request(cluster, "GET", LEASES))["items"]}
+
+
+async def test_without_election_no_right_to_leases_is_needed(log):
+    async with proxied_cluster_with(devices=1) as (_, proxy):
+        message = 'leases.coordination.k8s.io is forbidden: User "u" cannot get resource "leases"'
+        refused = proxy.add(
+            Fault("answer", "*", "/leases", times=-1, status=403, body=api_failure(403, "Forbidden", message))
+        )
+        async with running(proxy, election={"leader_elect": False}) as app:
+            await app.synced()
+            async with asyncio.timeout(20):
+                await refused.happened.wait()
+            assert app.problems() == []
+            assert not [line for line in log.lines if "lease" in line]
 
 
 async def test_who_loses_its_lease_ends_and_writes_nothing_more():
