@@ -43,7 +43,13 @@ def volume_conflicts_settle_unseen(patch):
 
 
 def unknown_volume_writes_are_forgotten(patch):
-    patch.setattr(volume_writes.VolumeWrites, "_later", lambda *_, **__: None)
+    original = volume_writes.VolumeWrites.__init__
+
+    def init(self, *args):
+        original(self, *args)
+        self._retry = lambda *_, **__: None
+
+    patch.setattr(volume_writes.VolumeWrites, "__init__", init)
 
 
 def given_up_pods_keep_their_volumes(patch):
