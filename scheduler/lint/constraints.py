@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from scheduler.lint.context import Context
-from scheduler.lint.findings import NEVER_VALID, FieldPath
+from scheduler.lint.findings import FieldPath
 from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.view import View, claim_specs, mapping, request_parts, sequence, text
 
@@ -77,13 +77,12 @@ class _Constraints:
         others = sorted(set(constraint) - {"requests", name})
         full = [self.full_name(each, constraint) for each in names if isinstance(each, str)]
         can_split = not others and bool(names) and len(full) == len(names) and None not in full
-        self.view.error(
+        self.view.never_valid(
             "constraint-attribute-list",
             (*path, name),
             f"a constraint has one {single}, a text with its domain"
             + ("" if can_split or others else self.why_no_domain(names)),
             f"one constraint for each: {{requests: [...], {single}: <domain>/<name>}}",
-            served=NEVER_VALID,
             converted=f"{single}: {', '.join(str(each) for each in full)}" if can_split else "",
             key=True,
         )
@@ -101,12 +100,11 @@ class _Constraints:
             if not isinstance(name, str) or "/" in name:
                 continue
             full = self.full_name(name, constraint)
-            self.view.error(
+            self.view.never_valid(
                 "unqualified-constraint",
                 (*path, single),
                 f"{single} needs the attribute with its domain" + ("" if full else self.why_no_domain([name])),
                 f"{single}: {full or f'<domain>/{legal_id(name)}'}",
-                served=NEVER_VALID,
                 converted=f"{single}: {full}" if full else "",
             )
             if full:
@@ -120,13 +118,12 @@ class _Constraints:
         parts = self.parts(constraint)
         can_convert = bool(expressions) and not others and bool(parts)
         shown = " && ".join(expressions) if expressions else 'device.attributes["<domain>"].<name> == ...'
-        self.view.error(
+        self.view.never_valid(
             "constraint-as-selector",
             (*path, name),
             f"a constraint has no {name}; a test that each device must pass is a selector of the request"
             + ("" if expressions or name != "attributes" else self.why_no_domain(list(mapping(constraint[name])))),
             f"spec.devices.requests[].exactly.selectors: [{{cel: {{expression: {shown}}}}}]",
-            served=NEVER_VALID,
             converted=f"selectors of the requests: {shown}" if can_convert else "",
             key=True,
         )

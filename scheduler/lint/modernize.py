@@ -74,12 +74,11 @@ def restore_metadata(view: View) -> None:
     head: dict[str, Any] = {name: obj[name] for name in ("apiVersion", "kind") if name in obj}
     obj.clear()
     obj |= head | {"metadata": metadata} | rest
-    view.error(
+    view.never_valid(
         "metadata-missing",
         (found[0],),
         f"{', '.join(found)} stand{'s' if len(found) == 1 else ''} in metadata, not beside kind",
         f"metadata: {{{found[0]}: {metadata[found[0]]}, ...}}",
-        served=NEVER_VALID,
         converted=f"moved into metadata: {', '.join(found)}",
         written=True,
         key=True,
@@ -92,12 +91,11 @@ def _group(view: View) -> None:
     """DRA kinds without their group, kinds and versions that never were."""
     if view.document.api_version == "v1" and view.kind in _DRA_KINDS:
         view.obj["apiVersion"] = V1
-        view.error(
+        view.never_valid(
             "wrong-api-version",
             ("apiVersion",),
             f"{view.kind} is not in the core group",
             f"apiVersion: {V1}",
-            served=NEVER_VALID,
             converted=f"apiVersion: {V1}",
         )
     elif view.is_dra and view.version not in (*_SERVED, "v1"):
@@ -164,7 +162,7 @@ def _claim_spec(view: View, path: FieldPath, spec: dict[str, Any]) -> None:
     if "allocationMode" in spec:
         mode = spec.pop("allocationMode")
         known = mode in _CLAIM_MODES
-        view.error(
+        view.never_valid(
             "claim-allocation-mode",
             (*path, "allocationMode"),
             f"a claim has no allocationMode beside devices ({mode!r} is classic DRA's, where it said when to allocate)"
@@ -173,7 +171,6 @@ def _claim_spec(view: View, path: FieldPath, spec: dict[str, Any]) -> None:
             "leave it out: allocation always waits for a pod"
             if known
             else "put it into the request: spec.devices.requests[].exactly.allocationMode",
-            served=NEVER_VALID,
             converted="left out" if known else "",
             key=True,
         )
@@ -191,12 +188,11 @@ def _request(view: View, path: FieldPath, request: dict[str, Any]) -> None:
         return
     if "exactly" in request or "firstAvailable" in request:
         beside = "exactly" if "exactly" in request else "firstAvailable"
-        view.error(
+        view.never_valid(
             "flat-request",
             (*path, flat[0]),
             f"{flat[0]} stands beside {beside}; in v1 it belongs into it",
             f"move it: {beside}: {{{flat[0]}: ...}}",
-            served=NEVER_VALID,
             key=True,
         )
         return
@@ -241,12 +237,11 @@ def _lift_constraints(view: View, path: FieldPath, devices: dict[str, Any]) -> N
                 and (target is None or isinstance(target, list))
             )
             written = view.origin((*at_path, "constraints"))
-            view.error(
+            view.never_valid(
                 "constraint-in-request",
                 (*at_path, "constraints"),
                 "a request has no constraints; they stand beside the requests, and may bind several of them together",
                 f"spec.devices.constraints: [{{requests: [{name or '...'}], matchAttribute: <domain>/<name>}}]",
-                served=NEVER_VALID,
                 converted="moved to spec.devices.constraints" if can_move else "",
                 key=True,
             )
@@ -328,12 +323,11 @@ def _legal_names(view: View, path: FieldPath, names: dict[str, Any]) -> None:
         if is_id(short) or not short:
             continue
         can = legal not in names
-        view.error(
+        view.never_valid(
             "illegal-attribute-name",
             (*path, written),
             f'nothing can be called "{short}": names are C identifiers of at most 32 characters',
             f"{legal}: ...",
-            served=NEVER_VALID,
             converted=f"{legal}, and so in expressions" if can else "",
             key=True,
         )
@@ -413,12 +407,11 @@ def _lift_source(view: View, path: FieldPath, entry: dict[str, Any]) -> None:
     source = entry.get("source")
     if not isinstance(source, dict):
         if "source" in entry:
-            view.error(
+            view.never_valid(
                 "pod-claim-source",
                 (*path, "source"),
                 "the claim's source is a field of its own, and no text",
                 "resourceClaimTemplateName: ... or resourceClaimName: ...",
-                served=NEVER_VALID,
                 key=True,
             )
         return

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scheduler.lint.findings import NEVER_VALID, FieldPath
+from scheduler.lint.findings import FieldPath
 from scheduler.lint.view import View, mapping, mappings, text
 from scheduler.model.gone_plugins import INSTEAD_OF
 
@@ -196,13 +196,12 @@ def _plugin_config(view: View, path: FieldPath, profile: dict[str, Any]) -> None
         args = mapping(entry.get("args"))
         for name in [name for name in args if name not in _UPSTREAM_ARGS]:
             del args[name]
-            view.error(
+            view.never_valid(
                 "plugin-args",
                 (*path, "pluginConfig", number, "args", name),
                 f"kube-scheduler's DynamicResources plugin never had {name}; it refuses the configuration",
                 "leave it out: upstream's are filterTimeout and bindingTimeout; this scheduler's own are "
                 "bindingTimeout and searchSteps, in a DraSchedulerConfiguration (apiVersion: dra-scheduler/v1alpha1)",
-                served=NEVER_VALID,
                 converted="left out",
                 key=True,
             )

@@ -71,12 +71,11 @@ def _with_quotes(view: View, path: FieldPath, expression: str) -> str:
     if plain == expression or parses(expression) or not parses(plain):
         return expression
     at = next(index for index, char in enumerate(expression) if ord(char) in _QUOTES)
-    view.error(
+    view.never_valid(
         "full-width-punctuation",
         path,
         f"{expression[at]!r} is no quote of CEL's, as pages and chats put it in",
         plain,
-        served=NEVER_VALID,
         converted=f"the expression is now: {' '.join(plain.split())}",
         offset=at,
     )

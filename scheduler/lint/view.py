@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypedDict, Unpack
 
 from scheduler.lint.documents import Document
-from scheduler.lint.findings import FieldPath, Finding, Severity, field_text
+from scheduler.lint.findings import NEVER_VALID, FieldPath, Finding, Severity, field_text
 
 GROUP: Final = "resource.k8s.io"
 V1: Final = f"{GROUP}/v1"
@@ -98,6 +98,11 @@ class View:
     def error(self, code: str, path: FieldPath, message: str, fix: str = "", **more: Unpack[More]) -> None:
         """Add an error; see `report`."""
         self.report(code, Severity.ERROR, path, message, fix, **more)
+
+    def never_valid(self, code: str, path: FieldPath, message: str, fix: str = "", **more: Unpack[More]) -> None:
+        """Add an error about what no release has ever served; see `report`."""
+        more["served"] = NEVER_VALID
+        self.error(code, path, message, fix, **more)
 
     def warning(self, code: str, path: FieldPath, message: str, fix: str = "", **more: Unpack[More]) -> None:
         """Add a warning; see `report`."""

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from scheduler.lint.api_fields import kinds_in, versions_of
-from scheduler.lint.findings import NEVER_VALID, FieldPath
+from scheduler.lint.findings import FieldPath
 from scheduler.lint.modernize import modernize_structure
 from scheduler.lint.view import V1, View, copy_plain, mapping, mappings, pod_specs, text
 
@@ -128,13 +128,12 @@ def _template(view: View, name: str, inner: Any, names: set[tuple[str, str]]) ->
 def _report_inline(view: View, path: FieldPath, message: str, *made: View | None) -> None:
     done = [one.object_name for one in made if one is not None]
     can = bool(done) and len(done) == len(made)
-    view.error(
+    view.never_valid(
         "inline-template",
         path,
         message,
         "kind: ResourceClaimTemplate with spec.spec.devices; in the pod resourceClaims: [{name: ..., "
         "resourceClaimTemplateName: ...}]",
-        served=NEVER_VALID,
         converted=f"ResourceClaimTemplate {', '.join(done)}, named in resourceClaims" if can else "",
         key=True,
     )
@@ -226,13 +225,12 @@ def _field_refs(view: View, path: FieldPath, container: dict[str, Any]) -> None:
         is_set = text(entry.get("name")).endswith(_SET_BY_DRIVERS) and str(resource).startswith("claims.")
         if not is_set:
             kept.append(entry)
-        view.error(
+        view.never_valid(
             "resource-field-ref",
             (*here, "valueFrom", "resourceFieldRef", "resource"),
             f"there is no {resource}: resourceFieldRef knows {', '.join(_FIELD_REFS[:3])} and the same of requests"
             + ("; drivers put their devices and their variables into containers themselves" if is_set else ""),
             f"leave {entry.get('name')} out" if is_set else "resource: limits.memory",
-            served=NEVER_VALID,
             converted=f"{entry.get('name')} is left out" if is_set else "",
         )
     if len(kept) != len(list(mappings(container.get("env")))):
