@@ -24,9 +24,8 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import aiohttp
 import msgspec
@@ -215,6 +214,15 @@ class Timeouts:
 DEFAULT_TIMEOUTS: Final = Timeouts()
 
 
+class _Request(NamedTuple):
+    method: str
+    path: str
+    timeout: aiohttp.ClientTimeout
+    body: bytes | None = None
+    content_type: str = JSON
+    accept: str = JSON
+
+
 class ApiClient:
     """One HTTP session with one API server. An async context manager; all methods are for one event loop.
 
@@ -276,17 +284,15 @@ class ApiClient:
 
         `accept` is the form of the reply; refusals may come in that form as well.
         """
-        sending = self._send(method, path, body, content_type, accept)
+        sending = self._send(_Request(method, path, self._write_timeout, body, content_type, accept))
         return await (sending if self._observe is None else self._observe(sending))
 
-    async def _send(self, method: str, path: str, body: bytes | None, content_type: str, accept: str) -> Outcome:
+    async def _send(self, request: _Request) -> Outcome:
         for attempt in range(_THROTTLED_RETRIES_MAX + 1):
-            if method != "GET" and not self._may_write():
+            if request.method != "GET" and not self._may_write():
                 return _NOT_SENT
             try:
-                async with self._request(
-                    method, path, body, content_type, self._write_timeout, accept=accept
-                ) as response:
+                async with self._request(request) as response:
                     code, reply = response.status, await response.read()
                     retry_after = response.headers.get("Retry-After")
             except (
@@ -304,7 +310,7 @@ class ApiClient:
                 return Rejected(0, "InvalidURL", describe(error), is_configuration=True)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 return Unknown(describe(error))
-            outcome = classify(code, reply, is_deletion=method == "DELETE")
+            outcome = classify(code, reply, is_deletion=request.method == "DELETE")
             if isinstance(outcome, Accepted):
                 self.accepted_s = asyncio.get_running_loop().time()
             is_throttled = isinstance(outcome, Rejected) and outcome.code == HTTPStatus.TOO_MANY_REQUESTS
@@ -321,65 +327,46 @@ class ApiClient:
             aiohttp.ClientError, TimeoutError, CredentialsError: No connection, or it was lost.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect_s, sock_read=inactivity_s)
-        async with self._request("GET", path, None, JSON, timeout) as response:
+        async with self._request(_Request("GET", path, timeout)) as response:
             yield response
 
     @asynccontextmanager
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        content_type: str,
-        timeout: aiohttp.ClientTimeout,
-        *,
-        accept: str = JSON,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _request(self, request: _Request) -> AsyncIterator[aiohttp.ClientResponse]:
         await self._credentials.keep_current()
         generation = self._credentials.generation
-        send = partial(self._open, method, path, body, content_type, timeout, accept=accept)
         try:
-            response = await send()
+            response = await self._open(request)
         except aiohttp.ClientConnectorCertificateError:
             if not await self._credentials.refresh_if_changed(generation):
                 raise
             generation = self._credentials.generation
-            response = await send()
+            response = await self._open(request)
         try:
             if response.status == HTTPStatus.UNAUTHORIZED and await self._credentials.refresh(generation):
                 response.release()
-                response = await send()
+                response = await self._open(request)
             yield response
         finally:
             # Gives the connection back when the reply was read to its end, closes it otherwise.
             response.release()
 
-    async def _open(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        content_type: str,
-        timeout: aiohttp.ClientTimeout,
-        *,
-        accept: str,
-    ) -> aiohttp.ClientResponse:
+    async def _open(self, request: _Request) -> aiohttp.ClientResponse:
         assert self._session is not None, "use `async with ApiClient(...)`"
         credentials = self._credentials
         headers = CIMultiDict(self._headers)
-        headers["Accept"] = accept
+        headers["Accept"] = request.accept
         if (authorization := credentials.authorization()) is not None:
             headers["Authorization"] = authorization
-        if body is not None:
-            headers["Content-Type"] = content_type
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
         for name, value in credentials.impersonation:
             headers.add(name, value)
         return await self._session.request(
-            method,
-            URL(credentials.url + path, encoded=True),
-            data=body,
+            request.method,
+            URL(credentials.url + request.path, encoded=True),
+            data=request.body,
             headers=headers,
-            timeout=timeout,
+            timeout=request.timeout,
             ssl=credentials.tls,
             server_hostname=credentials.server_hostname,
             proxy=credentials.proxy,
