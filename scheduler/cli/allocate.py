@@ -155,14 +155,9 @@ def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> 
     gates: Mapping[str, bool] = {}
     written = [Given(str(document.place()), document.obj) for document in open_manifests(files)]
     if kubeconfig is not None:
-        from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
+        from scheduler.cli.cluster_objects import read_cluster
 
-        try:
-            listed, gates, unlisted = read_cluster(kubeconfig, context, is_whole=True)
-        except ClusterReadError as error:
-            raise click.ClickException(str(error)) from None
-        for text in unlisted:
-            click.echo(f"warning: {text}", err=True)
+        listed, gates = read_cluster(kubeconfig, context, is_whole=True)
         if any(_waits(one.obj) for one in written):
             # Asked are the pods of the files; those that wait in the cluster would take their devices first.
             listed = [obj for obj in listed if not (obj["kind"] == "Pod" and is_waiting(obj))]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+import click
 import msgspec
 
 from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
@@ -46,8 +47,8 @@ _COSTS: Final[Mapping[str, str]] = {
 _PAGE: Final = 500
 
 
-class ClusterReadError(Exception):
-    """The cluster could not be read; the text says what failed."""
+class ClusterReadError(click.ClickException):
+    """The cluster could not be read; the text says what failed. Ends a command."""
 
 
 class _UnlistedError(ClusterReadError):
@@ -59,12 +60,10 @@ class ClusterObjects(NamedTuple):
 
     Attributes:
         gates: The API server's feature gates, empty where it does not show them.
-        unlisted: Kinds that could not be listed: why, and what an answer lacks without them.
     """
 
     objects: list[dict[str, Any]]
     gates: Mapping[str, bool]
-    unlisted: tuple[str, ...]
 
 
 def read_cluster(kubeconfig: str, context: str | None, *, is_whole: bool = False) -> ClusterObjects:
@@ -72,15 +71,18 @@ def read_cluster(kubeconfig: str, context: str | None, *, is_whole: bool = False
 
     Args:
         is_whole: All that the scheduler looks at: pods, namespaces, volumes, what selects or owns pods, …. Kinds that
-            only some pods need may be missing then.
+            only some pods need may be missing then; a warning says why, and what an answer lacks without them.
 
     Raises:
         ClusterReadError: No connection, or a list was refused.
     """
-    return asyncio.run(_read(kubeconfig, context, is_whole=is_whole))
+    read, unlisted = asyncio.run(_read(kubeconfig, context, is_whole=is_whole))
+    for text in unlisted:
+        click.echo(f"warning: {text}", err=True)
+    return read
 
 
-async def _read(kubeconfig: str, context: str | None, *, is_whole: bool) -> ClusterObjects:
+async def _read(kubeconfig: str, context: str | None, *, is_whole: bool) -> tuple[ClusterObjects, Iterable[str]]:
     try:
         credentials = await Connection.from_kubeconfig(kubeconfig, context).open()
     except CredentialsError as error:
@@ -99,7 +101,7 @@ async def _read(kubeconfig: str, context: str | None, *, is_whole: bool) -> Clus
     if any(_COSTS[kind] == _NO_DEVICES for kind in unlisted):
         # A device whose claim or taint is not seen would be given out twice, or where it must not.
         by_kind.pop("ResourceSlice", None)
-    return ClusterObjects([obj for objects in by_kind.values() for obj in objects], gates, tuple(unlisted.values()))
+    return ClusterObjects([obj for objects in by_kind.values() for obj in objects], gates), unlisted.values()
 
 
 def _wanted(*, is_whole: bool) -> Mapping[str, str | ServedAs]:

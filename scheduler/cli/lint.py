@@ -165,12 +165,9 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
         except ManifestError as error:
             raise click.UsageError(f"--against: {error}") from None
     if kubeconfig is not None:
-        from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
+        from scheduler.cli.cluster_objects import read_cluster
 
-        try:
-            listed, gates, _ = read_cluster(kubeconfig, context)
-        except ClusterReadError as error:
-            raise click.ClickException(str(error)) from None
+        listed, gates = read_cluster(kubeconfig, context)
         objects += listed
     published = read_published(objects)
     published.gates = gates

@@ -117,15 +117,10 @@ def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> 
 
     given = [Given(str(one.place()), one.obj) for one in open_manifests([*_in_folders(files)])]
     if kubeconfig is not None:
-        from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
+        from scheduler.cli.cluster_objects import read_cluster
 
-        try:
-            read = read_cluster(kubeconfig, context, is_whole=True)
-        except ClusterReadError as error:
-            raise click.ClickException(str(error)) from None
-        for text in read.unlisted:
-            click.echo(f"warning: {text}", err=True)
-        given = [*(Given(kubeconfig, obj) for obj in read.objects), *given]
+        objects, _ = read_cluster(kubeconfig, context, is_whole=True)
+        given = [*(Given(kubeconfig, obj) for obj in objects), *given]
     return given
 
 
