@@ -159,6 +159,17 @@ def test_a_lost_write_is_sent_again_until_its_outcome_is_known(rig, has_landed):
     assert is_bound(rig)
 
 
+def test_a_lost_write_that_is_refused_for_good_is_sent_again_once_a_minute(rig):
+    rig.tell(WriteOutcomeUnknown(rig.take(BindPersistentVolume).id))
+    rig.tick(200)
+    again = rig.take(BindPersistentVolume)
+    rig.tell(WriteRejected(again.id, 403, "Forbidden", "no", is_configuration=True))
+    rig.tick(59_000)
+    assert not any(isinstance(one, BindPersistentVolume) for one in rig.pending)
+    rig.tick(2_000)
+    assert any(isinstance(one, BindPersistentVolume) for one in rig.pending)
+
+
 def test_what_is_doubtful_stays_promised_when_the_pod_is_gone(rig):
     lost = rig.take(BindPersistentVolume)
     rig.execute()

@@ -11,7 +11,8 @@ import pytest
 from scheduler.embedded import EmbeddedCluster
 from scheduler.embedded.controllers.reactors import Reactors
 from scheduler.embedded.controllers.workloads import Workloads
-from scheduler.embedded.kinds.catalog import DAEMON_SET, NODE, POD, STATEFUL_SET
+from scheduler.embedded.kinds.catalog import DAEMON_SET, DEPLOYMENT, NODE, POD, STATEFUL_SET
+from scheduler.embedded.server.served_kinds import ServedKind
 
 SPEC = {"containers": [{"name": "a", "image": "i"}]}
 
@@ -101,6 +102,27 @@ async def test_a_parallel_stateful_set_has_all_at_once_and_shrinks_from_the_end(
     await until(cluster, lambda: len(pods(cluster)) == 1)
 
     assert names(cluster) == ["set-0"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "rolling"),
+    [
+        (DEPLOYMENT, "strategy", {"maxUnavailable": "25%", "maxSurge": "25%"}),
+        (STATEFUL_SET, "updateStrategy", {"partition": 0}),
+        (DAEMON_SET, "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}),
+    ],
+    ids=["deployment", "stateful-set", "daemon-set"],
+)
+async def test_a_rolling_update_has_defaults(
+    cluster: EmbeddedCluster, kind: ServedKind, field: str, rolling: dict[str, Any]
+) -> None:
+    given, one = next(iter(rolling)), 5
+    for name, strategy in {"none": {}, "null": {"rollingUpdate": None}, "one": {"rollingUpdate": {given: one}}}.items():
+        cluster.api.create(kind, "default", workload(kind.kind, name, **{field: strategy}))
+    wanted = {"none": rolling, "null": rolling, "one": {**rolling, given: one}}
+    for name, update in wanted.items():
+        stored = cluster.api.get(kind, "default", name).obj["spec"][field]
+        assert stored == {"type": "RollingUpdate", "rollingUpdate": update}
 
 
 async def test_a_daemon_set_has_a_pod_for_each_node_that_it_may_use(cluster: EmbeddedCluster) -> None:
