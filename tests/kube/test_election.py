@@ -235,6 +235,32 @@ async def test_who_loses_its_lease_ends_and_writes_nothing_more():
     assert held.holder == held._identity  # what was lost is not released
 
 
+async def test_what_an_input_decides_that_took_longer_than_the_lease_is_not_sent():
+    """No renewal is possible while the machine has the thread: the fence is asked when its decisions are sent."""
+    async with proxied_cluster_with(devices=1) as (cluster, proxy), running(proxy) as app:
+        await app.synced()
+        (held,) = app._election.leases
+        before, spent_s, handle, clocks = writes(proxy), 0.0, app.running.turns._handle, held._clocks
+
+        def long(given, *, now_ms):
+            nonlocal spent_s
+            decisions = handle(given, now_ms=now_ms)
+            spent_s = 10.0 if decisions else spent_s
+            return decisions
+
+        held._clocks = lambda: tuple(one + spent_s for one in clocks())
+        app.running.turns._handle = long
+        await cluster.apply(work("a"))
+        with pytest.raises(LeaseLostError, match=r"not renewed for 1\d\.\d s"):
+            await app.run_until(asyncio.Event())
+        assert app.decided
+        assert writes(proxy) == before
+
+
+def writes(proxy) -> int:
+    return sum(count for (method, path), count in proxy.seen.items() if method != "GET" and "/leases" not in path)
+
+
 async def test_who_is_robbed_of_its_lease_ends(log):
     async with cluster_with(devices=1) as cluster, running(cluster) as app:
         await app.synced()
