@@ -77,6 +77,7 @@ def _build(root: Path, wheel: Path | None) -> None:
             str(HERE / "requirements.txt"),
         )
         _uv(*install, "--link-mode=copy", "--offline", str(own))
+    (packages / ".lock").unlink(missing_ok=True)  # uv's own, which everybody may write
     next(packages.glob("dra_scheduler-*.dist-info/direct_url.json")).unlink()  # the path of a wheel that is gone
     _move_commands(packages / "bin", root / "usr/local/bin")
     _copy_libraries(root)
