@@ -237,10 +237,11 @@ async def test_the_image_schedules_with_the_shipped_configuration(tree: Path, tm
                     log += line.decode()
             process.terminate()
             log += (await process.stderr.read()).decode()
+            await process.wait()  # before the next line: `kill` may take an exit code away that is not read yet
         finally:
             if process.returncode is None:
                 process.kill()
-            await process.wait()
+                await process.wait()
     assert process.returncode == 0, log
     assert "ERROR" not in log
 
