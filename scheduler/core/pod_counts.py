@@ -24,6 +24,7 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from scheduler.core.change_log import ChangeLog
+from scheduler.core.matching_namespaces import MatchingNamespaces
 from scheduler.core.newest_objects import NewestObjects
 from scheduler.core.term_counts import MatchingTerms, TermCount, TermsSummedUp
 from scheduler.framework.cycle import UNLIMITED_STEPS
@@ -40,7 +41,6 @@ _NODES_KEPT_MAX: Final = 1_000_000
 _ANSWERS_KEPT: Final = 4 * QUESTIONS_MAX  # so that no pod's own questions push each other out
 _LIKENESSES_MAX: Final = 50_000
 _MEANT_MAX: Final = 20_000
-_NAMESPACE_SELECTORS_MAX: Final = 1_000
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _SUMS_KEPT: Final = 64
 _SUMMED_PER_STEP: Final = 8
@@ -225,8 +225,7 @@ class PodCounts:
         self._meant: Final[OrderedDict[tuple[object, ...], _Meant]] = OrderedDict()
         self._none: Final = MatchingTerms(())
         self._sets: Final[WeakValueDictionary[tuple[PodTerm, ...], MatchingTerms]] = WeakValueDictionary()
-        self._namespaces_by_selector: Final[dict[Selector, frozenset[str]]] = {}
-        self._namespaces_read = -1
+        self._matching: Final = MatchingNamespaces(namespaces)
         self._instead: NodeInfo | None = None
         self._supposing: Final[list[tuple[PodCount | TermCount, int]]] = []
         self.steps = 0
@@ -362,20 +361,14 @@ class PodCounts:
             found = self._sets[terms] = MatchingTerms(terms)
         return found
 
-    def namespaces_matching(self, selector: Selector) -> frozenset[str]:
-        if self._namespaces_read != self._namespaces.changes:
-            self._namespaces_read = self._namespaces.changes
-            self._namespaces_by_selector.clear()
-        names = self._namespaces_by_selector.get(selector)
-        if names is None:
-            if len(self._namespaces_by_selector) >= _NAMESPACE_SELECTORS_MAX:
-                self._namespaces_by_selector.clear()
-            self.steps += len(self._namespaces)
-            names = frozenset(
-                name for name, one in self._namespaces.items() if selector.matches(one.metadata.labels or _NO_LABELS)
-            )
-            self._namespaces_by_selector[selector] = names
+    def namespaces_matching(self, selector: Selector, named: frozenset[str] = frozenset()) -> frozenset[str]:
+        before = self._matching.asked
+        names = self._matching.names(selector, named)
+        self.steps += self._matching.asked - before
         return names
+
+    def knows_namespaces(self, selector: Selector, named: frozenset[str]) -> bool:
+        return self._matching.is_known(selector, named)
 
     def _bring(self, answer: PodCount | TermCount) -> None:
         """Read what changed since the answer was used last."""

@@ -18,7 +18,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.node_selectors import RequiredNodeAffinity
 from scheduler.model.objects import Node, Toleration
 from scheduler.model.pod_terms import PodTerm, Role
-from scheduler.model.taints import REPELLING_EFFECTS, is_tolerated
+from scheduler.model.taints import REPELLING_EFFECTS, Tolerance
 
 PodClause: TypeAlias = tuple[frozenset[str] | None, Selector]
 """Namespaces, None for all, and a selector."""
@@ -45,11 +45,13 @@ class PodQuestion:
     counts_keyless: bool = False
     _parts: tuple[object, ...] = field(init=False)
     _hash: int = field(init=False)
+    _tolerance: Tolerance | None = field(init=False)
 
     def __post_init__(self) -> None:
         parts = (self.clauses, self.key, self.skips_terminating, self.needed_keys, self.affinity, self.tolerations)
         object.__setattr__(self, "_parts", (*parts, self.counts_keyless))
         object.__setattr__(self, "_hash", hash(self._parts))
+        object.__setattr__(self, "_tolerance", Tolerance(self.tolerations) if self.tolerations is not None else None)
 
     def __hash__(self) -> int:
         return self._hash
@@ -81,11 +83,10 @@ class PodQuestion:
                 return None
         if self.affinity is not None and not self.affinity.matches(node):
             return None
-        if self.tolerations is not None and any(
-            taint.effect in REPELLING_EFFECTS and not is_tolerated(taint, self.tolerations)
-            for taint in node.spec.taints or ()
-        ):
-            return None
+        if self._tolerance is not None:
+            for taint in node.spec.taints or ():
+                if taint.effect in REPELLING_EFFECTS and not self._tolerance.covers(taint):
+                    return None
         return value
 
 
@@ -193,8 +194,12 @@ class PodCountsView(Protocol):
         """Whether no two nodes have the same value of the label `key`: then a value stands for a node."""
         ...
 
-    def namespaces_matching(self, selector: Selector) -> frozenset[str]:
-        """Names of the known namespaces whose labels match."""
+    def namespaces_matching(self, selector: Selector, named: frozenset[str] = frozenset()) -> frozenset[str]:
+        """Names of the known namespaces whose labels match, and those `named`; one object while they are the same."""
+        ...
+
+    def knows_namespaces(self, selector: Selector, named: frozenset[str]) -> bool:
+        """Whether `namespaces_matching` takes no longer than what has changed since it was asked last."""
         ...
 
     @property

@@ -38,6 +38,11 @@ class PreferredTerms:
     weighted: tuple[tuple[int, CompiledTerm], ...]
     problems: tuple[str, ...]
 
+    @property
+    def size(self) -> int:
+        """How many requirements there are."""
+        return sum([len(term.requirements) for _, term in self.weighted]) if self.weighted else 0
+
     def score(self, node: Node) -> int:
         """The sum of the weights of the terms that match `node`."""
         name, labels = node.name, node.labels
@@ -54,6 +59,11 @@ class RequiredNodeAffinity:
 
     labels: tuple[tuple[str, str], ...]
     terms: tuple[CompiledTerm, ...] | None
+
+    @property
+    def size(self) -> int:
+        """How many requirements there are."""
+        return len(self.labels) + (sum([len(term.requirements) for term in self.terms]) if self.terms else 0)
 
     def matches(self, node: Node) -> bool:
         labels = node.labels

@@ -29,7 +29,14 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.pod_counts_view import MatchingTerms, PodClause, PodCount, PodCountsView, PodQuestion
+from scheduler.framework.pod_counts_view import (
+    NODES_PER_STEP,
+    MatchingTerms,
+    PodClause,
+    PodCount,
+    PodCountsView,
+    PodQuestion,
+)
 from scheduler.framework.status import SUCCESS, UNFINISHED, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -157,6 +164,9 @@ class InterPodAffinity:
         own = pod_terms(pod)
         if not own and not meaning.terms:
             return PRE_FILTER_SKIPPED
+        if not _know_namespaces(own, counts, before + NODES_PER_STEP * cycle.steps_left):
+            charge(cycle, counts, before)
+            return PreFilterResult(UNFINISHED)
         terms = _own_terms(own, view)
         charge(cycle, counts, before)
         questions = [one.question for one in (*terms.affinity, *terms.anti, *terms.preferred)]
@@ -322,6 +332,19 @@ def _possible_nodes(slot: AffinitySlot, counts: PodCountsView) -> Set[NodeName] 
     return counts.count(narrowest.question).near()
 
 
+def _know_namespaces(own: Sequence[PodTerm], counts: PodCountsView, last: int) -> bool:
+    """Have the namespaces found that the terms mean, one selector at least; False: `last` steps came before the end."""
+    has_asked = False
+    for term in own:
+        selector = term.namespace_selector
+        if selector.requirements and not counts.knows_namespaces(selector, term.namespaces):
+            if has_asked and counts.steps >= last:
+                return False
+            counts.namespaces_matching(selector, term.namespaces)
+            has_asked = True
+    return True
+
+
 def _own_terms(own: Sequence[PodTerm], view: ClusterView) -> OwnTerms:
     near = terms_of(own, Role.REQUIRED_AFFINITY)
     together = tuple(_clause(term, view) for term in near)
@@ -344,7 +367,7 @@ def _clause(term: PodTerm, view: ClusterView) -> PodClause:
         return None, term.selector
     if selector.requirements is None:
         return term.namespaces, term.selector
-    return term.namespaces | view.pod_counts.namespaces_matching(selector), term.selector
+    return view.pod_counts.namespaces_matching(selector, term.namespaces), term.selector
 
 
 def _means(clause: PodClause, namespace: str, labels: Mapping[str, str]) -> bool:

@@ -89,6 +89,7 @@ class NodeAffinity:
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         slot = cycle.get(NodeAffinitySlot)
+        cycle.charge(slot.required.size + slot.preferred.size)  # nodes that pass are scored in the same turn
         if not slot.added.matches(node.node):
             return Status.unresolvable(REASON_ADDED)
         # A term that cannot be read matches nothing and is no error here: upstream ignores it too, for old objects.

@@ -45,6 +45,8 @@ from scheduler.plugins.served_devices import served_devices
 from scheduler.validation.field_errors import FieldError, invalid
 from scheduler.validation.names import check_text, label_key
 
+_FEW: Final = 16
+"""Resources that take no time worth counting."""
 NAME: Final = "NodeResourcesFit"
 
 
@@ -88,7 +90,10 @@ class NodeResourcesFit:
         is_unresolvable = False
         if len(node.pods) + 1 > allocatable.get(PODS, 0):
             reasons.append("Too many pods")
-        for name, amount in self._looked_at(cycle.get(PodAmounts)):
+        amounts = cycle.get(PodAmounts)
+        if len(amounts.needed) > _FEW:
+            cycle.charge(2 * len(amounts.needed))
+        for name, amount in self._looked_at(amounts):
             total = allocatable.get(name, 0)
             if amount > total - requested.get(name, 0):
                 if not total and is_served_by_devices(name, view):

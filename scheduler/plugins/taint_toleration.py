@@ -18,7 +18,7 @@ from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
-from scheduler.model.taints import PREFER_NO_SCHEDULE, find_untolerated, is_tolerated
+from scheduler.model.taints import FEW_TOLERATIONS, PREFER_NO_SCHEDULE, Tolerance, find_untolerated, is_tolerated
 from scheduler.plugins.normalize import normalize
 
 NAME: Final = "TaintToleration"
@@ -42,7 +42,8 @@ class TaintToleration:
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         if not node.node.spec.taints:
             return SUCCESS
-        return SUCCESS if find_untolerated(node.node, cycle.pod) is None else Status.unresolvable(REASON)
+        untolerated = find_untolerated(node.node, cycle.pod, _tolerance(cycle))
+        return SUCCESS if untolerated is None else Status.unresolvable(REASON)
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
         return SUCCESS  # upstream's never skips: without soft taints every node has 100, which its totals contain
@@ -52,6 +53,9 @@ class TaintToleration:
         taints = node.node.spec.taints
         if not taints:
             return 0
+        tolerance = _tolerance(cycle)
+        if tolerance is not None:
+            return sum(taint.effect == PREFER_NO_SCHEDULE and not tolerance.covers(taint) for taint in taints)
         tolerations = cycle.pod.spec.tolerations or ()
         return sum(taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations) for taint in taints)
 
@@ -68,3 +72,15 @@ class TaintToleration:
                 return Hint.QUEUE if changed.uid == pod.uid else Hint.SKIP
             case _:
                 return Hint.SKIP
+
+
+def _tolerance(cycle: Cycle) -> Tolerance | None:
+    """That of the pod, where it has many tolerations."""
+    tolerations = cycle.pod.spec.tolerations
+    if not tolerations or len(tolerations) <= FEW_TOLERATIONS:
+        return None
+    known = cycle.find(Tolerance)
+    if known is None:
+        known = Tolerance(tolerations)
+        cycle.put(known)
+    return known

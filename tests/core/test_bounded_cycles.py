@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core import pod_counts
-from scheduler.core.inputs import WriteRejected
+from scheduler.core.inputs import NamespaceObserved, WriteRejected
 from scheduler.framework.cycle import LOOKUPS_PER_STEP
 from scheduler.framework.decisions import BindPod
 from scheduler.model.keys import PodKey
@@ -428,6 +428,53 @@ def test_finding_the_terms_that_mean_a_pod_is_paused():
     assert rig.node_of("p") is not None
     assert sum(counted) >= 600
     assert max(counted) <= 3 * 60 + 200, "what may be counted in a turn, then they are summed up"
+
+
+def test_resolving_many_namespace_selectors_is_paused():
+    rig = racks(3, **FEW)
+    for index in range(400):
+        rig.tell(NamespaceObserved(builders.namespace(f"ns-{index}", labels={"n": str(index)})))
+    terms = [
+        {
+            "topologyKey": RACK,
+            "namespaceSelector": {"matchExpressions": [{"key": "n", "operator": "In", "values": [str(index)]}]},
+            "labelSelector": {"matchLabels": {"app": "none"}},
+        }
+        for index in range(20)
+    ]
+    rig.add_pod("p", affinity={"podAntiAffinity": {REQUIRED: terms}})
+    rig.watch()
+    counted = counted_by_tick(rig)
+    assert rig.node_of("p") is not None
+    assert sum(counted) >= 20 * 400
+    assert max(counted) <= 3 * 60 + 2 * 400, "what may be counted in a turn, and one selector more"
+
+
+def long_affinity() -> dict:
+    values = [{"key": "zone", "operator": "NotIn", "values": [f"v{index}"]} for index in range(100)]
+    terms = [{"matchExpressions": [*values, {"key": "zone", "operator": "In", "values": ["none"]}]}] * 10
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
+
+
+def many_resources() -> dict:
+    requests = {f"example.com/r{index}": "1" for index in range(300)}
+    return {"requests": requests}
+
+
+@pytest.mark.parametrize("demands", [long_affinity, many_resources])
+def test_nodes_that_cost_much_to_look_at_are_few_in_a_turn(demands):
+    rig = racks(50, **FEW)
+    rig.add_pod("p", **demands())
+    rig.watch()
+    asked = []
+    for _ in range(200):
+        before = rig.machine.feasibility.filter_calls
+        rig.tick(20)
+        rig.execute()
+        asked.append(rig.machine.feasibility.filter_calls - before)
+    assert sum(asked) >= 100
+    assert max(asked) <= 2
+    assert rig.condition_of("p")[1].startswith("0/100 nodes are available: 100 ")
 
 
 def test_what_changes_while_a_search_is_under_way_is_seen_by_it():
