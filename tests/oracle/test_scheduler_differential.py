@@ -2,27 +2,57 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from tests.oracle.client import Oracle
 from tests.oracle.fixture import oracle  # noqa: F401 - a fixture
 from tests.plugins.differential import run
-from tests.plugins.recorded_cases import expected, recorded, without_post_filter
+from tests.plugins.recorded_cases import expected, recorded
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(1800)]  # the first to run builds
 
 
-def differing(oracle: Oracle, seed: int, cases: int) -> list[tuple[str, str, object, object]]:  # noqa: F811
-    """Name, part, theirs and ours of each case that is not equal."""
-    return [
-        (case["name"], verdict, theirs.get(verdict, theirs), ours.get(verdict))
-        for verdict, case, theirs, ours in run(oracle, seed, cases)
-        if verdict != "equal"
-    ]
+Difference = tuple[str, str, object, object]
+
+
+def differing(oracle: Oracle, seed: int, cases: int, met: Counter[str] | None = None) -> list[Difference]:  # noqa: F811
+    """Name, part, theirs and ours of each case that is not equal; and, in `met`, what preemption did in the others."""
+    found: list[Difference] = []
+    for verdict, case, theirs, ours in run(oracle, seed, cases):
+        if verdict != "equal":
+            found.append((case["name"], verdict, theirs.get(verdict, theirs), ours.get(verdict)))
+        elif met is not None:
+            met.update(_met(theirs["preemption"]))
+    return found
+
+
+def _met(preemption: tuple[str, str, Any] | None) -> Iterator[str]:
+    if preemption is None:
+        return
+    code, _, nominated = preemption
+    if code != "Success":
+        yield "nobody can be removed"
+        return
+    yield "nominated"
+    if len(nominated) > 1:
+        yield "several nodes would do"
+    if any(one["pdbViolations"] for one in nominated.values()):
+        yield "a budget is violated"
 
 
 def test_random_pods_get_kube_schedulers_answers(oracle: Oracle) -> None:  # noqa: F811
-    assert differing(oracle, 1_000_000, 1_000) == []
+    met: Counter[str] = Counter()
+    differ = differing(oracle, 1_000_000, 1_000, met)
+    assert differ == []
+    # They met 142, 5, 14 and 468 when this was written.
+    assert met["nominated"] >= 100
+    assert met["several nodes would do"] >= 3
+    assert met["a budget is violated"] >= 5
+    assert met["nobody can be removed"] >= 300
 
 
 def test_the_oracle_says_what_was_recorded(oracle: Oracle) -> None:  # noqa: F811
@@ -30,7 +60,7 @@ def test_the_oracle_says_what_was_recorded(oracle: Oracle) -> None:  # noqa: F81
     cases = [case for rows in recorded().values() for case in rows[:5]]
     answers = oracle.ask({"kind": "scheduler-verdicts", "cases": cases})["answers"]
 
-    assert [expected(answer) for answer in answers] == [without_post_filter(expected(case["answer"])) for case in cases]
+    assert [expected(answer) for answer in answers] == [expected(case["answer"]) for case in cases]
 
 
 @pytest.mark.nightly

@@ -1,4 +1,4 @@
-"""Random cases, answered by us and by the released kube-scheduler, compared part by part, but for PostFilter.
+"""Random cases, answered by us and by the released kube-scheduler, compared part by part.
 
 python -m tests.plugins.differential --cases 50000 --seed 1     # a long run; prints what differs
 """
@@ -15,7 +15,7 @@ from typing import Any, Final
 from scheduler.offline.cases import Cases
 from tests.oracle.client import Oracle
 from tests.plugins.random_cases import Generator
-from tests.plugins.recorded_cases import PARTS, expected, is_equal, ours, without_post_filter
+from tests.plugins.recorded_cases import PARTS, expected, is_equal, ours
 
 BATCH: Final = 200
 Found = tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]
@@ -36,7 +36,7 @@ def run(oracle: Oracle, seed: int, cases: int) -> Iterator[Found]:
             if answer.get("error"):
                 yield "refused", case, answer, {}
                 continue
-            theirs, mine = expected(answer), without_post_filter(ours(reader, case))
+            theirs, mine = expected(answer), ours(reader, case)
             yield compare(theirs, mine), case, theirs, mine
 
 

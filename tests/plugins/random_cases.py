@@ -105,6 +105,8 @@ class Generator:
         if draw.random() < 0.08:
             pod["status"]["nominatedNodeName"] = draw.choice(names)
         cluster["pods"] = running
+        if draw.random() < 0.4:
+            _crowd(draw, cluster, pod)
         config = draw.choice(words.configs) if draw.random() < 0.3 else None
         return {"name": f"random-{number}", "cluster": cluster, "pod": pod, "config": config}
 
@@ -160,6 +162,41 @@ def _running(draw: random.Random, words: Vocabulary, index: int, places: Sequenc
     elif "nominatedNodeName" in pod["status"]:
         pod["status"]["nominatedNodeName"] = draw.choice(places)
     return pod
+
+
+def _crowd(draw: random.Random, cluster: Obj, pod: Obj) -> None:
+    """Fill the nodes with pods of which some are less important, and protect some of these; often all look alike."""
+    priorities, minutes = ((0,), (0,)) if draw.random() < 0.5 else ((-10, 0, 0, 10, 50, 100), (0, 0, 1, 2))
+    allowed = draw.choice((0, 0, 1, 2))
+    pod["spec"]["priority"] = draw.choice((50, 100, 1000))
+    if draw.random() < 0.9:
+        pod["spec"].pop("preemptionPolicy", None)
+    for node in cluster["nodes"]:
+        node["status"]["allocatable"] = {**node["status"].get("allocatable", {}), "pods": str(draw.randint(1, 3))}
+        for index in range(draw.randint(1, 3)):
+            name = f"crowd-{node['metadata']['name']}-{index}"
+            cpu = draw.choice(("100m", "500m", "1", "2"))
+            other: Obj = {
+                "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": {}},
+                "spec": {
+                    "nodeName": node["metadata"]["name"],
+                    "priority": draw.choice(priorities),
+                    "containers": [{"name": "c", "image": "img", "resources": {"requests": {"cpu": cpu}}}],
+                },
+                "status": {"phase": "Running", "startTime": f"2026-01-01T00:0{draw.choice(minutes)}:00Z"},
+            }
+            other["metadata"]["labels"] = {"app": draw.choice(("a", "b", "c"))}
+            if draw.random() < 0.1:
+                other["metadata"] |= {"deletionTimestamp": "2026-01-01T01:00:00Z", "finalizers": ["example.com/wait"]}
+            cluster["pods"].append(other)
+    cluster["podDisruptionBudgets"] = [
+        {
+            "metadata": {"name": f"budget-{app}", "namespace": "default", "uid": f"uid-budget-{app}"},
+            "spec": {"selector": draw.choice(({"matchLabels": {"app": app}}, {"matchLabels": {"app": app}}, {}))},
+            "status": {"disruptionsAllowed": allowed},
+        }
+        for app in draw.sample(("a", "b", "c"), draw.choice((0, 1, 3)))
+    ]
 
 
 def _mix(draw: random.Random, words: Vocabulary, pod: Obj) -> None:

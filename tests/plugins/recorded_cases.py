@@ -68,13 +68,6 @@ def _preemption(preemption: Mapping[str, Any] | None) -> Any:
     return preemption["code"], preemption["message"], nominated or preemption["nominatedNode"]
 
 
-def without_post_filter(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts as the live program gives them, which does not run PostFilter."""
-    preemption = parts["preemption"]
-    added = preemption[1] if isinstance(preemption, tuple) else ""
-    return {**parts, "message": parts["message"].removesuffix(added).rstrip(), "preemption": None}
-
-
 def is_equal(part: str, theirs: Any, mine: Any) -> bool:
     """Upstream takes one of several nodes by chance, we one of them."""
     if part != "preemption" or not theirs or not isinstance(theirs[2], dict) or isinstance(mine, str):

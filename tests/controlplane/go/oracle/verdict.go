@@ -91,6 +91,34 @@ func (cluster *verdictCluster) objects() []kruntime.Object {
 	return appendObjects(all, cluster.PriorityClasses)
 }
 
+// order puts each node's pods into the case's order: informers bring them in Go's map order, and preemption tells pods
+// of one priority and start time apart by it.
+func (cluster *verdictCluster) order(snapshot *cache.Snapshot) error {
+	rank := map[string]int{}
+	for index, pod := range cluster.Pods {
+		rank[pod.Namespace+"/"+pod.Name] = index
+	}
+	nodes, err := snapshot.NodeInfos().List()
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		slices.SortFunc(node.GetPods(), func(a, b fwk.PodInfo) int {
+			return cmp.Compare(rank[a.GetPod().Namespace+"/"+a.GetPod().Name], rank[b.GetPod().Namespace+"/"+b.GetPod().Name])
+		})
+	}
+	return nil
+}
+
+// objects also has the pod, if it waits: preemption reads it again.
+func (asked *verdictCase) objects() []kruntime.Object {
+	all := asked.Cluster.objects()
+	if asked.Pod.Spec.NodeName == "" {
+		all = append(all, asked.Pod.DeepCopy())
+	}
+	return all
+}
+
 func appendObjects[T kruntime.Object](all []kruntime.Object, more []T) []kruntime.Object {
 	for _, one := range more {
 		all = append(all, one)
@@ -114,7 +142,7 @@ type nodeScores struct {
 	Total   int64            `json:"total"`
 }
 
-// verdictAnswer is the part of a recorded answer that needs no preemption.
+// verdictAnswer has the recorded answers' form, without their details.
 type verdictAnswer struct {
 	Name       string                `json:"name"`
 	Error      string                `json:"error,omitempty"`
@@ -124,7 +152,7 @@ type verdictAnswer struct {
 	Scores     map[string]nodeScores `json:"scores"`
 	Choices    []string              `json:"choices"`
 	Message    string                `json:"message"`
-	Preemption *struct{}             `json:"preemption"`
+	Preemption *preemptionAnswer     `json:"preemption"`
 }
 
 func answerVerdicts(line []byte) map[string]any {
@@ -206,7 +234,7 @@ func (answer *verdictAnswer) fill(asked *verdictCase) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	client := fake.NewSimpleClientset(asked.Cluster.objects()...)
+	client := fake.NewSimpleClientset(asked.objects()...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	sched, err := scheduler.New(ctx, client, factory, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
@@ -231,10 +259,20 @@ func (answer *verdictAnswer) fill(asked *verdictCase) error {
 	if err := sched.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot); err != nil {
 		return err
 	}
-	return answer.ask(ctx, profile, snapshot, asked.Pod)
+	if err := asked.Cluster.order(snapshot); err != nil {
+		return err
+	}
+	preempts := func(state fwk.CycleState, failure *framework.FitError) error {
+		return answer.preempt(ctx, profile, preemptionArgs(profiles), state, asked.Pod, failure)
+	}
+	return answer.ask(ctx, profile, snapshot, asked.Pod, preempts)
 }
 
-func (answer *verdictAnswer) ask(ctx context.Context, profile framework.Framework, snapshot *cache.Snapshot, pod *corev1.Pod) error {
+// ask calls `preempts` when no node fits.
+func (answer *verdictAnswer) ask(
+	ctx context.Context, profile framework.Framework, snapshot *cache.Snapshot, pod *corev1.Pod,
+	preempts func(fwk.CycleState, *framework.FitError) error,
+) error {
 	for _, plugin := range profile.PreEnqueuePlugins() {
 		if status := plugin.PreEnqueue(ctx, pod); !status.IsSuccess() {
 			status.SetPlugin(plugin.Name())
@@ -262,7 +300,8 @@ func (answer *verdictAnswer) ask(ctx context.Context, profile framework.Framewor
 		answer.Message = status.Message()
 		if status.IsRejected() {
 			failure.Diagnosis.PreFilterMsg = status.Message()
-			answer.Message = failure.Error()
+			failure.Diagnosis.NodeToStatus.SetAbsentNodesStatus(status)
+			return preempts(state, failure)
 		}
 		return nil
 	}
@@ -296,7 +335,7 @@ func (answer *verdictAnswer) ask(ctx context.Context, profile framework.Framewor
 	if failed != nil && !nominated {
 		answer.Message = failed.AsError().Error()
 	} else if len(fit) == 0 {
-		answer.Message = failure.Error()
+		return preempts(state, failure)
 	}
 	if len(fit) == 0 {
 		return nil
