@@ -64,12 +64,15 @@ class TermCount:
             values[value] = values.get(value, 0) + pods
         for term, value, pods in old:
             values = self.counts[term]
-            values[value] -= pods
-            if not values[value]:
+            if values[value] > pods:
+                values[value] -= pods
+            elif len(values) > 1:
                 del values[value]
-                if not values:
-                    del self.counts[term]
-                    self.went += 1
+            else:
+                # What was summed up before may be this very dictionary, and is asked for again if the term was only
+                # supposed to have gone.
+                del self.counts[term]
+                self.went += 1
         if len(self.came) > 2 * len(self.counts) + 1_000:
             self.came = list(self.counts)
             self.era += 1

@@ -52,6 +52,7 @@ pods = st.tuples(
     st.sampled_from(range(len(TERMS))),
 )
 gone = st.tuples(st.sampled_from(["no-node", "no-pod"]), st.integers(0, 5))
+supposed = st.tuples(st.just("suppose"), st.integers(0, 3))
 asked = st.tuples(st.just("ask"), st.integers(0, len(QUESTIONS) - 1))
 
 
@@ -114,7 +115,7 @@ def check_sums(store: Store, meaning: MatchingTerms, having: Counter[tuple[PodTe
 
 
 @settings(deadline=None, max_examples=150)
-@given(st.lists(st.one_of(nodes, pods, gone, asked), max_size=40))
+@given(st.lists(st.one_of(nodes, pods, gone, supposed, asked), max_size=40))
 def test_counts_equal_a_recount_whatever_happened_since(steps):
     store = Store(Features())
     team = msgspec.convert({"metadata": {"name": "other", "labels": {"team": "a"}, "resourceVersion": "1"}}, Namespace)
@@ -143,6 +144,13 @@ def test_counts_equal_a_recount_whatever_happened_since(steps):
             case ("no-pod", number):
                 for uid in [uid for uid, pod in store.pods.items() if pod.metadata.name == f"p{number}"]:
                     store.delete_pod(PodUid(uid), revision)
+            case ("suppose", number):
+                info = store.node_infos.get(NodeName(f"n{number}"))
+                if info is not None:
+                    check_terms(store)
+                    with store.pod_counts.as_if(info.simulated(removed=list(info.pods))):
+                        store.pod_counts.terms_meaning("default", {"app": "web"})
+                    check_terms(store)
             case ("ask", number):
                 check(store, QUESTIONS[number])
                 check_terms(store)
