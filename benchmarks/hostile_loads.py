@@ -240,6 +240,80 @@ def _more_pods(uuid: str) -> Callable[[Field], AbstractAsyncContextManager[None]
     return lasts
 
 
+# -- constraints and terms ------------------------------------------------------------------------------------------
+
+RACK: Final = "hostile.example.com/rack"
+_KEYS: Final = (RACK, *(f"{RACK}-{number}" for number in range(1, 30)))
+"""An API server takes one constraint of a kind for a label; with the labels a pod may have two more."""
+_TERMS: Final = 59
+"""With the label they are about."""
+
+
+async def _racks(field: Field, affinity: Callable[[int], Object]) -> None:
+    """Labels of which two nodes each share a value, and a pod on each rack that is there already."""
+    async with asyncio.TaskGroup() as group:
+        for number in range(field.nodes):
+            labels = dict.fromkeys(_KEYS, f"rack-{number // 2}")
+            group.create_task(field.api.merge_patch("nodes", node_name(number), {"metadata": {"labels": labels}}))
+    pods = []
+    for number in range(0, field.nodes, 2):
+        resource, pod = _pod(field, f"there-{number}", None)
+        pod["metadata"]["labels"] = {"app": "last"}
+        pod["spec"] |= {"nodeName": node_name(number), "affinity": affinity(number)}
+        pods.append((resource, pod))
+    await create_all(field.api, iter(pods))
+
+
+def _apps(number: int, count: int) -> Iterator[Object]:
+    """Selectors, of which only the last one means a pod."""
+    for index in range(count - 1):
+        yield {"matchLabels": {"app": f"app-{number}-{index}"}}
+    yield {"matchLabels": {"app": "last"}}
+
+
+@asynccontextmanager
+async def _spread(field: Field) -> AsyncIterator[None]:
+    """20 pods that fit nowhere by the last of 30 spread constraints, each asked about every rack."""
+    await _racks(field, lambda number: {})
+    one = {"maxSkew": 1, "minDomains": 1_000_000, "whenUnsatisfiable": "DoNotSchedule"}
+    pods = []
+    for number in range(20):
+        resource, pod = _pod(field, f"spread-{number}", None)
+        pod["metadata"]["labels"] = {"app": "last"}
+        pod["spec"]["topologySpreadConstraints"] = [
+            {**one, "topologyKey": key, "labelSelector": selector}
+            for key, selector in zip(_KEYS, _apps(number, len(_KEYS)), strict=True)
+        ]
+        pods.append((resource, pod))
+    await create_all(field.api, iter(pods))
+    await _arrived(field)
+    yield
+
+
+@asynccontextmanager
+async def _apart(field: Field) -> AsyncIterator[None]:
+    """Running pods with ten distinct terms each that mean every pod there is, and 20 that fit nowhere by 59 terms."""
+
+    def everybody(number: int) -> Object:
+        terms = [
+            {"matchExpressions": [{"key": f"no-{number}-{part}", "operator": "DoesNotExist"}]} for part in range(10)
+        ]
+        term = {"topologyKey": RACK, "namespaceSelector": {}}
+        preferred = [{"weight": 1, "podAffinityTerm": {**term, "labelSelector": selector}} for selector in terms]
+        return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+
+    await _racks(field, everybody)
+    pods = []
+    for number in range(20):
+        resource, pod = _pod(field, f"apart-{number}", None)
+        terms = [{"topologyKey": RACK, "labelSelector": selector} for selector in _apps(number, _TERMS)]
+        pod["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        pods.append((resource, pod))
+    await create_all(field.api, iter(pods))
+    await _arrived(field)
+    yield
+
+
 # -- those who never answer -----------------------------------------------------------------------------------------
 
 ATTACHED: Final = "attached.example.com"
@@ -424,6 +498,8 @@ LOADS: Final = {
         HostileLoad("hopeless", "2,000 hopeless pods, slices that change", _hopeless),
         HostileLoad("distinct-selectors", "300 more pods, a selector each", _more_pods("job-{}")),
         HostileLoad("same-selector", "300 more pods, one selector: the pods' own cost", _more_pods("none")),
+        HostileLoad("constraints", "20 pods of 30 spread constraints, 250 values each", _spread),
+        HostileLoad("terms", "anti-affinity: 20 pods of 59 terms, 2,500 terms of running pods", _apart),
         HostileLoad("flood", "/metrics by 8 clients, 3,000 half-open connections", _flood),
     )
 }

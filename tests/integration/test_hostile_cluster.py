@@ -60,6 +60,8 @@ def test_the_loads_are_those_of_the_table() -> None:
         "hopeless",
         "distinct-selectors",
         "same-selector",
+        "constraints",
+        "terms",
         "flood",
     ]
 
