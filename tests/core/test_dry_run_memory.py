@@ -220,6 +220,23 @@ def test_a_candidate_is_looked_at_again_when_another_node_matters_to_it() -> Non
     raise AssertionError("it is never decided")
 
 
+def test_a_remembered_victim_that_has_started_since_is_judged_by_that() -> None:
+    """Its node looks the same to every plugin; but of equal victims those go that started last."""
+    rig = rig_of(**UNBOUNDED)
+    for name in ("n0", "n1", "n2"):
+        add_node(rig, name)
+    for name in ("n0", "n1"):
+        rig.server.put_pod(builders.pod(f"low-{name}", node=name, requests={"cpu": "4"}, priority=0))
+    add_pod(rig, "low-n2", on="n2", cpu=4, minute=5)
+    add_pod(rig, "first", cpu=4, priority=9)
+    to_the_end(rig)
+    assert rig.node_of("first") == "n0", "who has not started counts as started now"
+    add_pod(rig, "low-n1", on="n1", cpu=4, minute=1)
+    add_pod(rig, "second", cpu=4, priority=9)
+    to_the_end(rig)
+    assert rig.node_of("second") == "n2"
+
+
 class Memories:
     """Pods of one shape, and what is remembered of node `n` for each."""
 
@@ -272,10 +289,10 @@ def test_what_was_found_before_a_budget_changed(is_interrupted: bool) -> None:
     if is_interrupted:
         memories.all.interrupted(memory._pod, memory)
     memories.change_budgets()
-    assert memories.of("two").get(NodeName("n")) is None
     memory = memories.of("one")
-    memory.put(NodeName("n"), found, is_alone=True)
-    assert memory.is_current(NodeName("n"))
+    assert memory.get(NodeName("n")) is (found if is_interrupted else None)
+    assert not memory.is_current(NodeName("n"))
+    assert memories.of("two").get(NodeName("n")) is None
 
 
 @pytest.mark.parametrize("is_alone", [False, True])

@@ -17,7 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import is_
 from typing import Final
+
+import msgspec
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, PostFilterResult, Resource
 from scheduler.framework.cluster_view import ClusterView
@@ -87,7 +90,7 @@ class DefaultPreemption:
             if isinstance(outcome, Status):
                 tried[name] = outcome
                 continue
-            found.append(outcome)
+            found.append(_as_they_are(outcome, view))
             if len(found) >= self._enough(len(names)) and any(not one.violations for one in found):
                 break
         if found:
@@ -194,6 +197,15 @@ def _none_found(tried: Mapping[NodeName, Status], nodes: int) -> Status:
         (text,) = NOT_HELPFUL.reasons
         reasons[text] = reasons.get(text, 0) + nodes - len(tried)
     return Status.unschedulable(fit_error(nodes, reasons=reasons))
+
+
+def _as_they_are(found: Preemption, view: ClusterView) -> Preemption:
+    """With the victims as they are now: a remembered one may have started since, which changes nothing of its node."""
+    there = view.node_infos[found.node].pods
+    victims = tuple([there.get(one.uid, one) for one in found.victims])
+    if all(map(is_, victims, found.victims)):
+        return found
+    return msgspec.structs.replace(found, victims=victims)
 
 
 def _told(status: Status, nominated: NodeName | None = None) -> PostFilterResult:
