@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import build as builder
-from tests.controlplane.build import BuildError, RegistryUnreachableError, build, built_or_skip
+from tests.controlplane.build import SETS_KEPT, BuildError, RegistryUnreachableError, build, built_or_skip
 from tests.controlplane.cluster import ControlPlane, ControlPlaneError
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]  # the first to run builds
@@ -223,16 +223,16 @@ def building_go(folder: Path) -> None:
     (folder / "go").chmod(0o755)
 
 
-def test_only_the_two_sets_of_programs_that_were_used_last_are_kept(no_cache: Path) -> None:
+def test_only_the_sets_of_programs_that_were_used_last_are_kept(no_cache: Path) -> None:
     building_go(no_cache)
-    older = [no_cache / "cache" / f"{number:016x}" for number in range(3)]
+    older = [no_cache / "cache" / f"{number:016x}" for number in range(SETS_KEPT + 1)]
     for number, folder in enumerate(older):
         folder.mkdir(parents=True)
         os.utime(folder, (number, number))
 
     built = build("oracle")
 
-    assert {path for path in (no_cache / "cache").iterdir() if path.is_dir()} == {built.parent, older[-1]}
+    assert {path for path in (no_cache / "cache").iterdir() if path.is_dir()} == {built.parent, *older[2:]}
 
 
 def test_a_program_is_built_once_for_each_content_of_its_sources(no_cache: Path) -> None:
