@@ -56,7 +56,7 @@ def class_usage(
     device_class, _, capacity = resource.partition("/")
     if device_class not in inventory.classes:
         return NO_USAGE
-    (slot,) = inventory.plan([_one_device(device_class)], features).slots
+    (slot,) = inventory.plan([one_device(device_class)], features).slots
     pools = inventory.node_pools(node, features)
     matched = pools.candidates_for(slot).fits
     total = used = about = 0
@@ -103,6 +103,7 @@ def _of_capacity(
 
 
 @lru_cache(maxsize=1024)
-def _one_device(device_class: str) -> ClaimSpec:
+def one_device(device_class: str) -> ClaimSpec:
+    """A claim for one device of the class, equal ones for equal classes."""
     exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1}
     return decode_claim_spec({"devices": {"requests": [{"name": "device", "exactly": exactly}]}})

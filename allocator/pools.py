@@ -75,7 +75,7 @@ class PoolView:
         has_binding_conditions: Whether the pool is tried after those without (a present list counts).
         has_per_device_selection: Whether devices carry node selections of their own.
         counting, shareable: Masks of the devices that consume counters, and that several allocations may hold.
-        counters: What each counter of the pool holds, in units of 10^-9, in a fixed order.
+        counters: What each counter of the pool holds, in units of 10^-9, in a fixed order; `counter_ids` names them.
         consumption: Device index -> (counter index, amount) pairs; only devices that consume.
         elsewhere: Device name -> the same, for devices in slices for other nodes.
         masks: The verdicts of slots, by slot key.
@@ -89,6 +89,7 @@ class PoolView:
         "_index",
         "_left",
         "consumption",
+        "counter_ids",
         "counters",
         "counting",
         "devices",
@@ -128,6 +129,7 @@ class PoolView:
         self._index: dict[str, int] | None = None
         known = counters or {}
         self.counters: Final = tuple(known.values())
+        self.counter_ids: Final = tuple(known)
         position = {counter: index for index, counter in enumerate(known)}
         self.consumption: Final[dict[int, tuple[tuple[int, int], ...]]] = {
             index: _consumption(device, position)

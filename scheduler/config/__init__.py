@@ -17,7 +17,7 @@ Our own kind may have the fields of both; no field may be in both documents (ADR
 
 from scheduler.config.file import ConfigError, ConfigFile, load_config, read_config
 from scheduler.config.profiles import ProfileConfig, profile_plugins
-from scheduler.config.sections import LeaderElection
+from scheduler.config.sections import LeaderElection, Serving
 from scheduler.config.settings import Config
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "ConfigFile",
     "LeaderElection",
     "ProfileConfig",
+    "Serving",
     "load_config",
     "profile_plugins",
     "read_config",

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 import msgspec
 from pydantic import Field, model_validator
 
+from allocator.placement.ranks import Strategy
 from scheduler.config.fields import FieldsError, Seconds, Section
 from scheduler.plugins import ROW_BY_NAME
 from scheduler.plugins.scoring_strategies import ScoringStrategy
@@ -152,7 +153,7 @@ class VolumeBindingArgs(PluginArgs):
 
 
 class DynamicResourcesArgs(PluginArgs):
-    """Upstream's, `searchSteps`, `preemptForDevices` and `scoringStrategy`.
+    """Upstream's, `searchSteps`, `preemptForDevices`, `scoringStrategy` and `placement`.
 
     Attributes:
         binding_timeout: How long to wait for binding conditions.
@@ -161,6 +162,7 @@ class DynamicResourcesArgs(PluginArgs):
             gives the same answer on a slow machine.
         preempt_for_devices: Whether pods of lower priority may be preempted for the devices of their claims.
         scoring_strategy: As NodeResourcesFit's, of device classes (`CLASS`) and capacities (`CLASS/CAPACITY`).
+        placement: By which rank devices and nodes are chosen.
     """
 
     binding_timeout: Annotated[Seconds, Field(ge=1)] = 600.0
@@ -168,6 +170,7 @@ class DynamicResourcesArgs(PluginArgs):
     search_steps: Annotated[int, Field(ge=1)] = 200_000
     preempt_for_devices: bool = True
     scoring_strategy: ScoringStrategyArgs | None = None
+    placement: Literal["firstFit", "bestFit", "fgd", "fragmentation", "leastWaste"] = "firstFit"
 
 
 ARGS_BY_PLUGIN: Final[Mapping[str, type[PluginArgs]]] = {
@@ -217,6 +220,7 @@ def plugin_fields(name: str, args: PluginArgs) -> dict[str, Any]:
             "budget_steps": args.search_steps,
             "binding_timeout_ms": int(args.binding_timeout * 1000),
             "preempts_for_devices": args.preempt_for_devices,
+            "placement": Strategy(args.placement),
         }
         if args.scoring_strategy is None:
             return fields

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -31,6 +31,9 @@ from scheduler.model.gone_plugins import INSTEAD_OF, REMOVED
 from scheduler.model.label_selectors import TextSelector
 from scheduler.plugins import build_plugins
 from scheduler.validation.field_errors import FieldError, duplicate, invalid
+
+SPREADING: Final = frozenset({"NodeResourcesFit", "NodeResourcesBalancedAllocation"})
+"""They score nodes by the cpu and memory left: against `placement`, so they do not, unless the profile weighs them."""
 
 
 class PluginEntry(Section):
@@ -151,7 +154,16 @@ class ProfileConfig(Section):
             fields.setdefault(name, {})["weight"] = weight
         plugins = build_plugins(expanded.names, args=fields, nodes=nodes, slices=slices)
         percentage = self.percentage_of_nodes_to_score or 0
-        return Profile(self.scheduler_name, plugins, _order(expanded, plugins), percentage)
+        order = _order(expanded, plugins)
+        if self.dynamic_resources.placement != "firstFit":
+            against = SPREADING - self._weighted()
+            order["Score"] = tuple(name for name in order.get("Score", ()) if name not in against)
+        return Profile(self.scheduler_name, plugins, order, percentage)
+
+    def _weighted(self) -> frozenset[str]:
+        """Plugins to which the profile itself gives a weight."""
+        sets = (self.plugins.multi_point, self.plugins.score) if self.plugins is not None else ()
+        return frozenset(entry.name for one in sets if one is not None for entry in one.enabled if entry.weight)
 
 
 def _order(expanded: Expanded, plugins: Sequence[Plugin]) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Sections that kube-scheduler's configuration has besides profiles: leader election, connection, extenders.
+"""Sections that kube-scheduler's configuration has besides profiles: leader election, connection, extenders, serving.
 
 Source: k8s.io/kube-scheduler v0.36.3 config/v1/types.go; k8s.io/component-base v0.36.3 config.
 """
@@ -6,14 +6,14 @@ Source: k8s.io/kube-scheduler v0.36.3 config/v1/types.go; k8s.io/component-base 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
 from scheduler.config.fields import FieldsError, SchedulerName, Seconds, Section, duration_text
 from scheduler.config.plugin_args import Int32, Int64
 from scheduler.model.resources import is_extended_resource
-from scheduler.validation.field_errors import FieldError, invalid
+from scheduler.validation.field_errors import FieldError, invalid, required
 from scheduler.validation.names import label_key
 
 _JITTER_FACTOR: Final = 1.2  # client-go's
@@ -123,3 +123,47 @@ def extender_errors(extenders: Sequence[Extender]) -> Iterator[FieldError]:
         yield invalid(
             "extenders", f"found {binders} extenders implementing bind", "only one extender can implement bind"
         )
+
+
+class Serving(Section):
+    """How health and metrics are served, under the names of kube-scheduler's options; see `kube.serving`.
+
+    Attributes:
+        security: "secure": with TLS, /metrics and /configz for those whom the API server lets read them. "plain": HTTP,
+            for loopback addresses only. None: plain on loopback, secure elsewhere or where a certificate is named.
+        tls_cert_file, tls_private_key_file: Without them a certificate is made.
+        cert_dir: Where to keep one that was made; empty: in memory.
+        authentication_kubeconfig, authorization_kubeconfig: Whom to ask; empty: the API server that is scheduled for.
+        authorization_always_allow_paths: Answered to everybody; a star at the end stands for any rest.
+    """
+
+    security: Literal["secure", "plain"] | None = None
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+    cert_dir: str = ""
+    authentication_kubeconfig: str = ""
+    authorization_kubeconfig: str = ""
+    authorization_always_allow_paths: Annotated[tuple[str, ...], Field(strict=False)] = (
+        *("/healthz", "/readyz", "/livez"),
+    )
+
+    @property
+    def names_certificate(self) -> bool:
+        return bool(self.tls_cert_file or self.tls_private_key_file or self.cert_dir)
+
+    @model_validator(mode="after")
+    def _check_across_fields(self) -> Serving:
+        if errors := list(self._errors()):
+            raise FieldsError(errors)
+        return self
+
+    def _errors(self) -> Iterator[FieldError]:
+        pair = {"tlsCertFile": self.tls_cert_file, "tlsPrivateKeyFile": self.tls_private_key_file}
+        for (field, path), other in zip(pair.items(), reversed(pair), strict=True):
+            if not path and pair[other]:
+                yield required(field, f"{other} needs it")
+        if self.security == "plain" and self.names_certificate:
+            yield invalid("security", "plain", "a certificate is named, which is not used then")
+        for index, path in enumerate(self.authorization_always_allow_paths):
+            if not path.startswith("/"):
+                yield invalid(f"authorizationAlwaysAllowPaths[{index}]", path, "must begin with /")

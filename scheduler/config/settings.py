@@ -23,7 +23,7 @@ from scheduler.config.fields import (
     suggestion,
 )
 from scheduler.config.profiles import ProfileConfig
-from scheduler.config.sections import ClientConnection, Extender, LeaderElection, extender_errors
+from scheduler.config.sections import ClientConnection, Extender, LeaderElection, Serving, extender_errors
 from scheduler.core.settings import CoreSettings
 from scheduler.model.api_rules import FIELD_BY_GATE
 from scheduler.model.label_selectors import TextSelector, parse_label_selector, parse_slice_selector
@@ -55,6 +55,7 @@ class Config(Section):
         slices: Selector, by `driver` and `pool`, of the ResourceSlices it may allocate from, None for all.
         health_port: Port of /livez, /readyz and /metrics; 0 takes a free one, None serves nothing.
         health_address: None: all addresses in a pod, loopback elsewhere.
+        serving: Certificates, and who may read what is served there.
         writes_in_flight: Requests sent at once, at most three quarters of them for one namespace (upstream's
             `parallelism` has no counterpart: deciding has one thread).
         request_timeout: After it the outcome of a write is unknown.
@@ -84,6 +85,7 @@ class Config(Section):
     slices: SliceSelectorText | None = None
     health_port: Annotated[int, Field(ge=0, le=65535)] | None = 10259
     health_address: str | None = None
+    serving: Serving = Serving()
     writes_in_flight: Annotated[int, Field(ge=1, le=1000)] = 64
     request_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 15.0
     watch_inactivity: Annotated[Seconds, Field(ge=1, le=3600)] = 70.0

@@ -125,7 +125,7 @@ def sets(one: dict[str, Any]) -> dict[str, Any]:
 def plain(args: Any) -> Any:
     """Without kinds, without what is empty, and without what only one of the two has."""
     if isinstance(args, dict):
-        ours = {"searchSteps", "preemptForDevices", "preemptPodsOfOtherSchedulers"}
+        ours = {"searchSteps", "placement", "preemptForDevices", "preemptPodsOfOtherSchedulers"}
         left_out = {"apiVersion", "kind", "filterTimeout", "bindingTimeout"} | ours
         return {
             key: value for key, one in args.items() if key not in left_out and (value := plain(one)) not in ({}, [])

@@ -30,12 +30,13 @@ Differs on purpose
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace
 
 from allocator import Allocation, NodeView
+from allocator.placement.ranks import Strategy
 from scheduler.framework.api import (
     PRE_BIND_DONE,
     PRE_FILTER_SKIPPED,
@@ -73,6 +74,7 @@ from scheduler.plugins.dynamic_resources.node_allocatable import (
     take_of_node,
 )
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch, preference
+from scheduler.plugins.dynamic_resources.placing import PlacementMemory, Placing, begin_placing, normalize_ranks
 from scheduler.plugins.dynamic_resources.pod_claims import (
     PodClaims,
     group_of_claim,
@@ -109,6 +111,8 @@ class DynamicResources:
             without enough devices is no candidate, and no devices are kept for a pod that waits for others to go.
         scoring_strategy: How full nodes of the pod's devices may be; resources are device classes (`CLASS`) and
             capacities of their devices (`CLASS/CAPACITY`). None: nodes are scored by the pod's alternatives alone.
+        placement: How devices and nodes are chosen among those that fit; then `scoring_strategy` is not looked at.
+        memory: What placement remembers; a machine's own.
     """
 
     budget_steps: int = 200_000
@@ -116,9 +120,19 @@ class DynamicResources:
     slices: str = ""
     preempts_for_devices: bool = True
     scoring_strategy: ScoringStrategy | None = None
+    placement: Strategy = Strategy.FIRST_FIT
     weight: int = 2
     name: str = NAME
     wakes_on: tuple[tuple[Resource, Action], ...] = WAKES_ON
+    memory: PlacementMemory | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.ranks and self.memory is None:
+            object.__setattr__(self, "memory", PlacementMemory(self.placement))
+
+    @property
+    def ranks(self) -> bool:
+        return self.placement is not Strategy.FIRST_FIT
 
     def pre_enqueue(self, pod: Pod, view: ClusterView) -> Status:
         problem = walk_claims(pod, view).problem if pod.spec.resource_claims else None
@@ -135,6 +149,10 @@ class DynamicResources:
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
         cycle.put(_ASKED)
         claims = gather_claims(cycle.pod, view, now_ms=cycle.now_ms, binding_timeout_ms=self.binding_timeout_ms)
+        if self.memory is not None and not isinstance(claims, Status):
+            cycle.put(begin_placing(self.memory, self.budget_steps, claims, cycle))
+            if claims is None:
+                return PRE_FILTERED
         if claims is None:
             return PRE_FILTER_SKIPPED
         if isinstance(claims, Status):
@@ -150,7 +168,15 @@ class DynamicResources:
         All else that a verdict depends on belongs to the node. That includes devices that no single node owns: when
         they come into use, every node that sees them changes.
         """
-        pod_claims = cycle.get(PodClaims)
+        placing = cycle.find(Placing)
+        if placing is None:
+            return self._shape_of_claims(cycle.get(PodClaims), cycle, view)
+        found = cycle.find(PodClaims)
+        claims = self._shape_of_claims(found, cycle, view) if found is not None else None
+        return claims, placing.asked, placing.memory.workload.generation
+
+    @staticmethod
+    def _shape_of_claims(pod_claims: PodClaims, cycle: Cycle, view: ClusterView) -> Hashable:
         claims = tuple(
             claim.spec
             if claim.allocation is None
@@ -169,7 +195,10 @@ class DynamicResources:
         return claims if special is None else (claims, special)
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
-        search = cycle.get(NodeSearch)
+        placing = cycle.find(Placing)
+        search = cycle.find(NodeSearch)
+        if search is None:
+            return placing.rank((), node, (), view, cycle) or SUCCESS if placing is not None else SUCCESS
         claims = search.claims
         host = node.host
         wanted = search.wanted_on(node)
@@ -180,7 +209,8 @@ class DynamicResources:
                 is_usable = claim.allocation is not None and is_usable_on(claim.allocation, host)
                 if is_usable and (refusal := refuse_shared(claim.key, node)):
                     return refusal
-        if wanted:
+        is_ranked = placing is not None and bool(wanted) and placing.fits_simply(wanted, node, view, cycle)
+        if wanted and not is_ranked:
             # Also when an allocated claim is unavailable: freeing it must not look helpful where this search fails.
             outcome = search.ask(wanted, host, view, cycle)
             if isinstance(outcome, Status):
@@ -192,6 +222,8 @@ class DynamicResources:
         has_allocated = len(claims.unallocated) < len(claims.claims)
         if has_allocated and any(claims.is_unavailable(index, host) for index in range(len(claims.claims))):
             return Status.unresolvable(REASON_UNAVAILABLE)
+        if placing is not None and not is_ranked:
+            return placing.rank(wanted, node, search.found.get(node.name, ()), view, cycle) or SUCCESS
         return SUCCESS
 
     def post_filter(
@@ -225,6 +257,8 @@ class DynamicResources:
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
         claims = cycle.find(PodClaims)
+        if self.ranks:
+            return SUCCESS
         if claims is None:
             return SKIP
         return SUCCESS if self.scoring_strategy is not None or has_alternatives(claims, view) else SKIP
@@ -234,22 +268,41 @@ class DynamicResources:
 
         With a strategy: its score, 0..100, which decides between nodes whose alternatives are equally good.
         """
+        placing = cycle.find(Placing)
+        if placing is not None:
+            claims_of_pod = cycle.find(PodClaims)
+            leaves_choice = claims_of_pod is not None and has_alternatives(claims_of_pod, view)
+            return placing.score(node.name, self._preferred(cycle, node, view) if leaves_choice else 0)
+        search = cycle.get(NodeSearch)
+        found = search.found_on(node, view)
+        if found is None:
+            return 0
+        preferred = self._preferred(cycle, node, view)
+        if self.scoring_strategy is None:
+            return preferred
+        return preferred * (NODE_SCORE_MAX + 1) + fullness(self.scoring_strategy, node, view, found)
+
+    @staticmethod
+    def _preferred(cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
         search = cycle.get(NodeSearch)
         found = search.found_on(node, view)
         if found is None:
             return 0
         claims = search.claims
         fresh = zip(claims.wanted, found, strict=False)  # the special claim has no alternatives
-        preferred = sum(preference(claim.spec, allocation) for claim, allocation in fresh) + sum(
+        return sum(preference(claim.spec, allocation) for claim, allocation in fresh) + sum(
             preference(claim.spec, claim.allocation)
             for claim in claims.claims
             if claim.allocation is not None and claim.spec is not None
         )
-        if self.scoring_strategy is None:
-            return preferred
-        return preferred * (NODE_SCORE_MAX + 1) + fullness(self.scoring_strategy, node, view, found)
+
+    def rank(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> tuple[int, ...]:
+        return cycle.get(Placing).rank_of(node.name)
 
     def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
+        if self.ranks:
+            normalize_ranks(scores)
+            return
         # The score of a strategy means something by itself, as NodeResourcesFit's.
         if max(scores.values(), default=0) > NODE_SCORE_MAX or self.scoring_strategy is None:
             normalize(scores)
@@ -267,12 +320,16 @@ class DynamicResources:
         if wanted:
             preemption = view.preemption_of(cycle.pod.uid)
             kept = preemption.given if preemption is not None and preemption.node == node.name else ()
-            outcome = search.take(wanted, node.host, view, cycle, kept)
-            if outcome is UNFINISHED:
-                return ReserveResult(UNFINISHED)
-            if isinstance(outcome, Status):
-                return _not_found(outcome)
-            found = outcome.allocations
+            placing = cycle.find(Placing)
+            chosen = placing.take(wanted, node, search, view, cycle) if placing is not None and not kept else None
+            if chosen is None:
+                outcome = search.take(wanted, node.host, view, cycle, kept)
+                if outcome is UNFINISHED:
+                    return ReserveResult(UNFINISHED)
+                if isinstance(outcome, Status):
+                    return _not_found(outcome)
+                chosen = outcome.allocations
+            found = chosen
         held = search.held(found)
         planned = {one.uid: one.allocation for one in held}
         special_planned = found[-1] if len(found) > len(claims.unallocated) else None

@@ -1,0 +1,236 @@
+"""`placement`: which devices and which node, by rank, for one pod in one cycle.
+
+Rules of this module
+  1. Whether a node fits is the allocator's answer. A rank chooses devices where it is known that some fit; what it
+     finds for one request without constraints is itself proof that they do.
+  2. What is remembered (`PlacementMemory`) is a machine's; it follows from its inputs, in their order.
+  3. The workload changes at few moments; its generation is part of the shape, so scores of one workload are compared.
+  4. What claims take of a node's own cpu may depend on the device: where that counts, first fit's devices are kept.
+
+Not here: ranks and devices (`allocator.placement`), which nodes are compared (`core.ranking`).
+
+Source: none upstream; docs/adr/0031-placement.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct, field
+
+from allocator import Allocation, AllocationError, Claim, NodePools, PausedError, Question
+from allocator.placement.choice import Choice, Chooser, Situation, allocate_picks, picks_of
+from allocator.placement.pieces import NodePieces
+from allocator.placement.ranks import SCORE_MAX, Rank, Ranks, Strategy, is_absolute_rank
+from allocator.placement.workload import PodShape, Workload
+from allocator.problem import Problem
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.status import UNFINISHED, Status
+from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.resources import CPU, counted_amounts
+from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.plugins.dynamic_resources.pod_claims import PodClaims
+from scheduler.plugins.normalize import normalize
+
+_SEEN_MAX: Final = 65_536
+_STEPS_OF_WASTE: Final = 25
+_STEPS_OF_RANK: Final = 2
+_SIMPLE_STEPS: Final = 1_000
+"""A search for one request takes a step for each of its 32 devices at most: with this budget it never runs out."""
+_PREFERENCE: Final = 1 << 60
+_ABSOLUTE: Final = 1 << 59
+_ZERO: Final = 1 << 58
+
+
+class PlacementMemory:
+    """The workload as it is learnt, ranks for it, and the pieces of nodes that it tells apart."""
+
+    def __init__(self, strategy: Strategy, *, remembers: bool = True) -> None:
+        """`remembers`: for tests; answers do not depend on it."""
+        self.strategy: Final = strategy
+        self._remembers: Final = remembers
+        self.workload: Final = Workload()
+        self._seen: Final[dict[PodUid, None]] = {}
+        self._chooser: Chooser | None = None
+        self._made_of: tuple[object, ...] = ()
+        self._pieces: WeakKeyDictionary[NodePools, NodePieces] = WeakKeyDictionary()
+
+    def observe(self, uid: PodUid, shape: PodShape) -> None:
+        """Count a pod that is pending, once, for ranks that look ahead."""
+        if uid in self._seen or self.strategy is Strategy.BEST_FIT:
+            return
+        if len(self._seen) >= _SEEN_MAX:
+            del self._seen[next(iter(self._seen))]
+        self._seen[uid] = None
+        self.workload.observe(shape)
+
+    def chooser(self, view: ClusterView) -> Chooser:
+        """For the workload in use. Raises PausedError."""
+        made_of = (self.workload.generation, view.inventory.classes_revision, view.features)
+        if self._chooser is None or self._made_of != made_of:
+            ranks = Ranks(self.strategy, self.workload.in_use, view.inventory, view.features, remembers=self._remembers)
+            self._chooser, self._made_of = Chooser(ranks), made_of
+            self._pieces = WeakKeyDictionary()
+        return self._chooser
+
+    def pieces(self, pools: NodePools, view: ClusterView) -> NodePieces:
+        """Raises PausedError."""
+        chooser = self.chooser(view)
+        pieces = self._pieces.get(pools)
+        if pieces is None:
+            pieces = NodePieces(pools, chooser.ranks.kinds)
+            self._pieces[pools] = pieces
+        return pieces
+
+
+class Placing(Struct):
+    """The ranks of one cycle.
+
+    Attributes:
+        asked: Milli-cpu that the pod asks for.
+        keeps_devices: First fit's devices are kept, and only nodes are ranked.
+        ranked: What was chosen, by node.
+    """
+
+    memory: PlacementMemory
+    asked: int
+    budget_steps: int
+    keeps_devices: bool
+    ranked: dict[NodeName, Choice] = field(default_factory=dict)
+
+    def fits_simply(self, wanted: tuple[Claim, ...], node: NodeInfo, view: ClusterView, cycle: Cycle) -> bool:
+        """Whether devices were found without a search: they are ranked then."""
+        if self.keeps_devices or self.budget_steps < _SIMPLE_STEPS or view.in_use.is_supposed:
+            return False
+        return self._within_steps(wanted, node, None, view, cycle) is None and node.name in self.ranked
+
+    def rank(
+        self,
+        wanted: tuple[Claim, ...],
+        node: NodeInfo,
+        found: Sequence[Allocation],
+        view: ClusterView,
+        cycle: Cycle,
+    ) -> Status | None:
+        """Choose among the devices of a node that fits; UNFINISHED when no steps are left.
+
+        Args:
+            found: First fit's devices, one allocation for each of `wanted`.
+        """
+        if view.in_use.is_supposed:
+            return None
+        return self._within_steps(wanted, node, found, view, cycle)
+
+    def _within_steps(
+        self,
+        wanted: tuple[Claim, ...],
+        node: NodeInfo,
+        found: Sequence[Allocation] | None,
+        view: ClusterView,
+        cycle: Cycle,
+    ) -> Status | None:
+        meter = view.inventory.meter
+        before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
+        try:
+            self._choose(wanted, node, found, view, cycle)
+        except PausedError:
+            return UNFINISHED
+        except AllocationError:
+            return None  # the search says it, with its words
+        finally:
+            cycle.steps_left -= meter.allow_all(before)
+        return None
+
+    def _choose(
+        self,
+        wanted: tuple[Claim, ...],
+        node: NodeInfo,
+        found: Sequence[Allocation] | None,
+        view: ClusterView,
+        cycle: Cycle,
+    ) -> None:
+        chooser = self.memory.chooser(view)
+        pools = view.inventory.node_pools(node.host, view.features)
+        pieces = self.memory.pieces(pools, view)
+        cpu_left = node.allocatable.get(CPU, 0) - node.requested.get(CPU, 0)
+        at = Situation(pieces, pieces.states(pools.use_of(view.in_use)), cpu_left, self.asked)
+        evaluations = chooser.ranks.evaluations
+        choice: Choice | None = None
+        if not wanted:
+            choice = chooser.rank_without_devices(at)
+        else:
+            plan = view.inventory.plan([claim.spec for claim in wanted], view.features)
+            if not self.keeps_devices:
+                choice = chooser.choose_for(plan, at)
+            if choice is None and found is not None:
+                first = picks_of(plan, pools, found)
+                if first is not None and self.keeps_devices:
+                    choice = chooser.rank_picks(first, at)
+                elif first is not None:
+                    choice = chooser.choose(lambda: Problem(wanted, plan, pools, view.in_use), at, first)
+        cycle.steps_left -= _STEPS_OF_RANK + _STEPS_OF_WASTE * (chooser.ranks.evaluations - evaluations)
+        if choice is not None:
+            self.ranked[node.name] = choice
+
+    def take(
+        self, wanted: tuple[Claim, ...], node: NodeInfo, search: NodeSearch, view: ClusterView, cycle: Cycle
+    ) -> tuple[Allocation, ...] | None:
+        """Reserve's question: allocations of the best devices; None where they are first fit's."""
+        if self.keeps_devices:
+            return None
+        if node.name not in self.ranked and not self.fits_simply(wanted, node, view, cycle):
+            found = search.found_on(node, view)
+            if found is None or self.rank(wanted, node, found, view, cycle) is not None:
+                return None
+        choice = self.ranked.get(node.name)
+        if choice is None or choice.picks is None:
+            return None
+        ids = iter(view.new_uid, None)
+        question = Question(wanted, node.host, view.inventory, view.in_use, view.features, self.budget_steps, ids)
+        try:
+            return allocate_picks(question, choice.picks)
+        except AllocationError:
+            return None
+
+    def score(self, node: NodeName, preferred: int) -> int:
+        """The raw score: how much the user prefers the alternatives, then the first element of the rank."""
+        choice = self.ranked.get(node)
+        if choice is None or not choice.rank:
+            return preferred * _PREFERENCE + _ZERO
+        is_absolute = is_absolute_rank(self.memory.strategy, is_counted=choice.is_counted)
+        first = max(-_ZERO, min(_ZERO - 1, -choice.rank[0]))
+        return preferred * _PREFERENCE + is_absolute * _ABSOLUTE + _ZERO + first
+
+    def rank_of(self, node: NodeName) -> Rank:
+        choice = self.ranked.get(node)
+        return choice.rank if choice is not None else ()
+
+
+def normalize_ranks(scores: dict[NodeName, int]) -> None:
+    """Raw scores to 0..100: by the alternatives where they differ, else by the first element of the rank."""
+    preferred = {raw // _PREFERENCE for raw in scores.values()}
+    if len(preferred) > 1:
+        for node, raw in scores.items():
+            scores[node] = raw // _PREFERENCE
+        normalize(scores)
+        return
+    firsts = {node: raw % _ABSOLUTE - _ZERO for node, raw in scores.items()}
+    if all(raw & _ABSOLUTE for raw in scores.values()):
+        for node, first in firsts.items():
+            scores[node] = max(0, min(SCORE_MAX, first))
+        return
+    best, worst = max(firsts.values()), min(firsts.values())
+    for node, first in firsts.items():
+        scores[node] = SCORE_MAX - SCORE_MAX * (best - first) // (best - worst) if best > worst else SCORE_MAX
+
+
+def begin_placing(memory: PlacementMemory, budget_steps: int, claims: PodClaims | None, cycle: Cycle) -> Placing:
+    """Count the pod, and be ready to rank nodes for it."""
+    asked = counted_amounts(cycle.pod).requests.get(CPU, 0)
+    specs = tuple([claim.spec for claim in claims.wanted]) if claims is not None else ()
+    memory.observe(cycle.pod.uid, PodShape(asked, specs))
+    return Placing(memory, asked, budget_steps, claims is not None and claims.takes_of_nodes)

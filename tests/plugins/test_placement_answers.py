@@ -1,0 +1,118 @@
+"""`placement` through the core, with the workload learnt: equal answers however they are found, and no pod refused."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allocator.placement.ranks import Strategy
+from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.plugins.dynamic_resources.placing import PlacementMemory
+from scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from tests import builders
+from tests.core.rig import Rig
+from tests.plugins.test_placement import RANKED, device, profile, rig_with
+
+ROOT = Path(__file__).resolve().parents[2]
+PODS = 70
+"""More than the 50 that are best fit, before a workload is in use."""
+AMOUNTS = (20, 50, 50, 80, 100)
+
+
+def rig_that_remembers(strategy: Strategy, *, remembers: bool) -> Rig:
+    memory = PlacementMemory(strategy, remembers=remembers)
+    return Rig(
+        *[
+            replace(one, memory=memory) if isinstance(one, DynamicResources) else one
+            for one in profile(strategy.value).plugins
+        ],
+        is_paranoid=False,
+    )
+
+
+def fill(rig: Rig, seed: int) -> list[tuple[Any, ...]]:
+    """Five nodes whose GPUs are shared, and pods that ask for more than there is; each with its node and devices."""
+    draw = random.Random(seed)
+    rig.server.put_class(builders.device_class())
+    for number in range(5):
+        name = f"n{number}"
+        rig.add_nodes(name, allocatable={"cpu": str(draw.choice([8, 16, 64])), "memory": "64Gi", "pods": "110"})
+        devices = tuple(device(f"gpu-{index}", is_shared=True) for index in range(draw.choice([4, 8])))
+        rig.server.put_slice(builders.resource_slice(f"s-{name}", node=name, devices=devices))
+    for number in range(PODS):
+        amount = draw.choice(AMOUNTS)
+        exactly = {
+            "deviceClassName": builders.CLASS,
+            "allocationMode": "ExactCount",
+            "count": draw.choice([1, 1, 2, 4]) if amount == 100 else 1,
+            "capacity": {"requests": {"memory": str(amount)}},
+        }
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+        rig.server.put_claim(builders.claim(f"c{number}", spec=spec))
+        rig.add_pod(f"p{number}", claims=(f"c{number}",), requests={"cpu": f"{draw.choice([100, 500, 900])}m"})
+        rig.settle()
+    return [placed(rig, number) for number in range(PODS)]
+
+
+def placed(rig: Rig, number: int) -> tuple[Any, ...]:
+    allocation = rig.server.claims[ClaimKey("default", f"c{number}")].allocation
+    devices = [str(one) for one in allocation.device_ids()] if allocation is not None else []
+    return rig.server.pods[PodKey("default", f"p{number}")].node_name, devices
+
+
+def digest(seed: int) -> str:
+    answers = [fill(rig_with(strategy.value), seed) for strategy in RANKED]
+    return hashlib.sha256(repr(answers).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("strategy", RANKED, ids=lambda one: one.value)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_answers_are_the_same_with_no_rank_remembered(strategy: Strategy, seed: int) -> None:
+    rigs = [rig_that_remembers(strategy, remembers=remembers) for remembers in (True, False)]
+    with_memory, without = [fill(rig, seed) for rig in rigs]
+    assert with_memory == without
+
+
+def test_answers_do_not_depend_on_the_hash_seed() -> None:
+    asked = "from tests.plugins.test_placement_answers import digest; print(digest(3))"
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", asked],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in ("1", "2")
+    ]
+    printed = {one.communicate(timeout=300)[0] for one in running}
+    assert [one.returncode for one in running] == [0, 0]
+    assert len(printed) == 1
+    assert printed != {""}
+
+
+@pytest.mark.parametrize("strategy", RANKED, ids=lambda one: one.value)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_pod_waits_that_first_fit_finds_a_place_for(strategy: Strategy, seed: int) -> None:
+    """First fit observes the cluster that the rank has led to, and tries all that waits."""
+    ranked = rig_with(strategy.value)
+    before = fill(ranked, seed)
+    assert {node is None for node, _ in before} == {True, False}, "some are placed, some wait"
+    again = rig_with("firstFit")
+    again.server = ranked.server
+    again.settle()
+    assert [placed(again, number) for number in range(PODS)] == before
+
+
+def test_ranks_that_look_ahead_use_what_they_learnt() -> None:
+    """Else the tests above would compare best fit with itself."""
+    answers = {repr(fill(rig_with(strategy.value), 1)) for strategy in RANKED}
+    assert len(answers) > 1
