@@ -32,7 +32,7 @@ from scheduler.embedded.server.incoming import Incoming
 from scheduler.embedded.server.rest import Api, WriteOptions
 from scheduler.embedded.server.routes import Routes
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.embedded.server.store import Change, ObjectStore, Stored
+from scheduler.embedded.server.store import Change, ChangeType, ObjectStore, Stored
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
 from scheduler.model.pod_claims import generate_name, owning_pod
 from scheduler.model.pod_selectors import SELECTOR_KINDS, SERVICE
@@ -135,6 +135,21 @@ class OfflineCluster:
 
     def load(self, objects: Iterable[Given]) -> Loaded:
         """Store the objects, and do what controllers would do about them."""
+        self._store_all(objects)
+        self.run_controllers()
+        self.make_claims()
+        return self.loaded
+
+    def add(self, objects: Iterable[Given]) -> None:
+        """The same for objects that come later, at the cost of what comes."""
+        seen = len(self.changes)
+        self._store_all(objects)
+        self.run_controllers()
+        for kind_id, change in self.changes[seen:]:
+            if kind_id == POD.kind_id and change.type is ChangeType.ADDED:
+                self._make_claims_of(change.current, {})
+
+    def _store_all(self, objects: Iterable[Given]) -> None:
         rank = {kind: index for index, kind in enumerate(_FIRST)}
         ordered = sorted(
             objects, key=lambda given: (rank.get(str(given.obj.get("kind")), len(rank)), _revision(given.obj))
@@ -145,9 +160,6 @@ class OfflineCluster:
                 self._store(given, described)
             except ApiError as error:
                 self._refused(given, error)
-        self.run_controllers()
-        self.make_claims()
-        return self.loaded
 
     def _store(self, given: Given, described: set[str]) -> None:
         place, obj = given

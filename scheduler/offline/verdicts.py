@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -115,15 +115,9 @@ def decide(
         A verdict for each pod asked about, in the order of namespace and name; the cluster's objects have changed.
     """
     pods = [pod for pod in cluster.pods() if _is_asked(pod, asked, cluster.loaded.written_pods)]
-    names = {str(pod["spec"].get("schedulerName") or "default-scheduler") for pod in pods}
-    uids = (str(uuid.UUID(int=number)) for number in itertools.count(1))
-    machine = Machine(
-        [Profile(name, default_plugins(budget_steps=budget_steps)) for name in sorted(names or {"dra-scheduler"})],
-        features=features,
-        new_uid=lambda: next(uids),
-        settings=CoreSettings(),
-    )
-    run = _Run(cluster, Answers(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
+    names = map(scheduler_name_of, pods)
+    machine = new_machine(names, lambda name: Profile(name, default_plugins(budget_steps=budget_steps)), features)
+    run = Run(cluster, Answers(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
     run.start()
     run.until(cluster.now_ms + _HORIZON_MS)
     run.answers.verdicts = [run.verdict(pod) for pod in pods]
@@ -141,6 +135,21 @@ def decide(
     return run.answers
 
 
+def new_machine(names: Iterable[str], profile: Callable[[str], Profile], features: Features) -> Machine:
+    """A machine that answers for schedulers of these names."""
+    uids = (str(uuid.UUID(int=number)) for number in itertools.count(1))
+    return Machine(
+        [profile(name) for name in sorted({*names} or {"dra-scheduler"})],
+        features=features,
+        new_uid=lambda: next(uids),
+        settings=CoreSettings(),
+    )
+
+
+def scheduler_name_of(pod: Obj) -> str:
+    return str(pod["spec"].get("schedulerName") or "default-scheduler")
+
+
 def _is_asked(pod: Obj, asked: Collection[tuple[str, str]] | None, written: Collection[tuple[str, str]]) -> bool:
     """Whether a pod waits for a scheduler, or somebody wrote it with a node of its own."""
     metadata, status = pod["metadata"], pod.get("status") or {}
@@ -152,8 +161,8 @@ def _is_asked(pod: Obj, asked: Collection[tuple[str, str]] | None, written: Coll
     return not pod["spec"].get("nodeName") or key in written
 
 
-class _Run:
-    """One machine and its cluster."""
+class Run:
+    """One machine and its cluster: whatever the machine decides is done, and observed."""
 
     def __init__(self, cluster: OfflineCluster, answers: Answers, asked: Collection[str]) -> None:
         self._cluster = cluster
@@ -203,17 +212,21 @@ class _Run:
             request = encode_decision(decision, now_ms=self._cluster.now_ms)
             code, body = self._cluster.send(request.method, request.path, request.body, request.content_type)
             self._cluster.run_controllers()
-            changes, self._cluster.changes = self._cluster.changes, []
-            for kind_id, change in changes:
-                kind = self._kinds.get(kind_id)
-                if kind is None:
-                    continue
-                if change.type is ChangeType.DELETED:
-                    name = ObjectKey(change.current.namespace, change.current.name)
-                    self._inbox.append(kind.deleted(name, change.current.uid, change.revision))
-                else:
-                    self._take(kind, kind.decode_object(change.current.body))
+            self.observe_changes()
             self._inbox.append(answer_of(decision, request, classify(code, body), self._codec))
+
+    def observe_changes(self) -> None:
+        """Let the machine observe what has changed in the cluster."""
+        changes, self._cluster.changes = self._cluster.changes, []
+        for kind_id, change in changes:
+            kind = self._kinds.get(kind_id)
+            if kind is None:
+                continue
+            if change.type is ChangeType.DELETED:
+                name = ObjectKey(change.current.namespace, change.current.name)
+                self._inbox.append(kind.deleted(name, change.current.uid, change.revision))
+            else:
+                self._take(kind, kind.decode_object(change.current.body))
 
     # -- verdicts ----------------------------------------------------------------------------------
 

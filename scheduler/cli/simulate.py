@@ -1,0 +1,295 @@
+"""`dra-scheduler simulate`: which pods would run where, now or through time, from files or a cluster's objects.
+
+Not here: playing (`scheduler.offline.simulation`), what is changed beforehand (`arrivals`).
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from scheduler.cli.gates import gates_option
+from scheduler.cli.input_size import size_option
+from scheduler.cli.options import cluster_options
+from scheduler.cli.tables import device_text, print_document, print_table
+
+if TYPE_CHECKING:
+    from allocator import Features
+    from scheduler.framework.api import Profile
+    from scheduler.offline.cluster import Given
+    from scheduler.offline.simulation import Arrival, Played, Simulated
+
+_BEGIN_MS: Final = 1_800_000_000_000
+"""What the clock shows at the beginning: the same each time, so that equal input gives equal output."""
+_BUDGET_STEPS: Final = 200_000
+_COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node", "devices", "reason")
+
+
+class _WrongInputError(click.ClickException):
+    exit_code = 2
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, allow_dash=True),
+    help="Manifests or dumps, or a folder of them (repeatable; - is stdin).",
+)
+@cluster_options("Read this cluster's objects too.")
+@click.option("--arrivals", metavar="FILE", help="Pods that come later, one arrival a line (JSON lines).")
+@click.option("--once", is_flag=True, help="Offer a pod once: what arrives and does not fit at once is taken away.")
+@click.option(
+    "--add", "added", multiple=True, metavar="[Nx]FILE", help="Objects more, N copies of its pods and claims."
+)
+@click.option(
+    "--remove", "removed", multiple=True, metavar="KIND/NAME", help="Leave an object out: node/NAME, pod/NAME."
+)
+@click.option(
+    "--placement",
+    type=click.Choice(["firstFit", "bestFit", "fgd", "fragmentation", "leastWaste"]),
+    default="firstFit",
+    show_default=True,
+    help="The rank by which devices and nodes are chosen.",
+)
+@click.option("--seed", type=int, help="Let what arrives come in another order, drawn from this; the times stay.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml", "csv"]),
+    default="table",
+    show_default=True,
+    help="Form of the answer; json, yaml and csv are for programs.",
+)
+@gates_option
+@click.option(
+    "--budget-steps",
+    default=_BUDGET_STEPS,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Give up a node's search after so many steps.",
+)
+@size_option
+@click.pass_context
+def simulate(
+    ctx: click.Context,
+    *,
+    files: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    arrivals: str | None,
+    once: bool,
+    added: tuple[str, ...],
+    removed: tuple[str, ...],
+    placement: str,
+    seed: int | None,
+    output: str,
+    feature_gates: dict[str, bool],
+    budget_steps: int,
+) -> None:
+    """Print which pods would run where, with which devices, and which would wait, and why.
+
+    The scheduler itself decides, about all pods that wait and all that arrive, without a cluster. Time passes between
+    arrivals only. Nothing is written anywhere. Equal input gives equal output.
+
+    \b
+    kubectl get nodes,namespaces,resourceslices,deviceclasses,resourceclaims,pods -A -o yaml > dump.yaml
+    dra-scheduler simulate -f dump.yaml --add 40xjob-pod.yaml        # would forty of them fit?
+    dra-scheduler simulate -f dump.yaml --remove node/gpu-7          # where would its pods go?
+    dra-scheduler simulate -f nodes/ --arrivals trace.jsonl -o json
+
+    A line of --arrivals is {"at": 60, "for": 3600, "objects": [{"kind": "Pod", …}, …]}: seconds from the beginning, how
+    long the pods run once they are bound (null: to the end), and the pods with the claims and templates only they use.
+
+    Exit codes: 0 every pod got a node, 1 one did not, 2 wrong use or input.
+    """
+    if not files and kubeconfig is None:
+        raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
+    if context and kubeconfig is None:
+        raise click.UsageError("--context needs --kubeconfig")
+    if arrivals is None and (once or seed is not None):
+        raise click.UsageError(f"{'--once' if once else '--seed'} is about --arrivals; name them")
+    given, later = _read(files, kubeconfig, context, arrivals=arrivals, added=added, removed=removed, seed=seed)
+    features = _features(feature_gates)
+    profile = _profile(placement, budget_steps)
+    played = _play(given, later, features=features, profile=profile, is_offered_once=once)
+    _PRINT[output](played)
+    for problem in played.problems:
+        click.echo(f"warning: {problem}", err=True)
+    ctx.exit(0 if not played.refused and not played.problems else 1)
+
+
+def _read(
+    files: Sequence[str],
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    arrivals: str | None,
+    added: Sequence[str],
+    removed: Sequence[str],
+    seed: int | None,
+) -> tuple[list[Given], list[Arrival]]:
+    """What is there at the beginning, and what comes."""
+    from scheduler.cli.arrivals import read_arrivals, read_copies, shuffled, take_away
+    from scheduler.cli.verdicts import read_given
+
+    try:
+        given = [*take_away(read_given(files, kubeconfig, context), removed), *read_copies(added)]
+        later = read_arrivals(arrivals) if arrivals is not None else []
+    except click.UsageError:
+        raise
+    except click.ClickException as error:
+        raise _WrongInputError(error.message) from error
+    return given, later if seed is None else shuffled(later, seed)
+
+
+def _features(gates: dict[str, bool]) -> Features:
+    from allocator import Features
+    from scheduler.model.api_rules import FIELD_BY_GATE
+
+    flags: dict[str, Any] = {FIELD_BY_GATE[gate]: is_on for gate, is_on in gates.items()}
+    return Features(**flags)
+
+
+def _profile(placement: str, budget_steps: int) -> Callable[[str], Profile]:
+    """The profile of a scheduler's name, as a configuration file with these arguments would give it."""
+    from scheduler.config.plugin_args import DynamicResourcesArgs
+    from scheduler.config.profiles import ProfileConfig
+
+    args = DynamicResourcesArgs.model_validate({"placement": placement, "searchSteps": budget_steps})
+
+    def of_name(name: str) -> Profile:
+        entry = {"name": "DynamicResources", "args": args.model_dump(by_alias=True, exclude_unset=True)}
+        return ProfileConfig.model_validate({"schedulerName": name, "pluginConfig": [entry]}).profile()
+
+    return of_name
+
+
+def _play(
+    given: Sequence[Given],
+    arrivals: Sequence[Arrival],
+    *,
+    features: Features,
+    profile: Callable[[str], Profile],
+    is_offered_once: bool,
+) -> Simulated:
+    from scheduler.offline.cluster import OfflineCluster
+    from scheduler.offline.simulation import Simulation
+    from scheduler.offline.verdicts import Answers, Run, new_machine, scheduler_name_of
+
+    cluster = OfflineCluster(_BEGIN_MS)
+    cluster.load(given)
+    waiting = [pod for pod in cluster.stored_pods() if not pod.obj["spec"].get("nodeName")]
+    names = {scheduler_name_of(pod.obj) for pod in waiting}
+    names |= {
+        scheduler_name_of(one.obj)
+        for arrival in arrivals
+        for one in arrival.objects
+        if one.obj.get("kind") == "Pod" and isinstance(one.obj.get("spec"), dict)
+    }
+    machine = new_machine(names, profile, features)
+    run = Run(cluster, Answers(machine, cluster), {pod.uid for pod in waiting})
+    simulation = Simulation(cluster, run, is_offered_once=is_offered_once)
+    with _progress(len(arrivals)) as on_arrival:
+        return simulation.play(arrivals, on_arrival=on_arrival)
+
+
+def _progress(length: int) -> AbstractContextManager[Callable[[], None]]:
+    """Shown where a person waits for it; `simulate … > file` on a terminal shows it too."""
+    if length < 100 or not sys.stderr.isatty():
+        return nullcontext(lambda: None)
+    return _Bar(length)
+
+
+class _Bar:
+    def __init__(self, length: int) -> None:
+        self._bar = click.progressbar(length=length, label="arrivals", file=sys.stderr, update_min_steps=length // 100)
+
+    def __enter__(self) -> Callable[[], None]:
+        self._bar.__enter__()
+        return lambda: self._bar.update(1)
+
+    def __exit__(self, *about: object) -> None:
+        self._bar.__exit__(None, None, None)
+
+
+# -- the answer -----------------------------------------------------------------------------------
+
+
+def document_of(played: Simulated) -> dict[str, Any]:
+    """The answer for programs."""
+    return {
+        "placed": played.placed,
+        "refused": played.refused,
+        "end": float(played.end_s),
+        "allocated": {
+            name: {"share": round(float(one.share), 6), "devices": one.devices, "used": round(float(one.used), 6)}
+            for name, one in played.allocated.items()
+        },
+        "pods": [_row(pod) for pod in played.pods],
+    }
+
+
+def _row(pod: Played) -> dict[str, Any]:
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "outcome": str(pod.outcome),
+        "at": float(pod.at_s),
+        "bound": None if pod.bound_s is None else float(pod.bound_s),
+        "ended": None if pod.ended_s is None else float(pod.ended_s),
+        "node": pod.node or None,
+        "devices": pod.devices,
+        **({"reason": pod.reason} if pod.reason else {}),
+    }
+
+
+def _print_rows(played: Simulated) -> None:
+    cells = [
+        (f"{pod.namespace}/{pod.name}", pod.node, ", ".join(map(device_text, pod.devices)) or "<none>")
+        for pod in played.pods
+        if pod.bound_s is not None
+    ]
+    if cells:
+        print_table(("POD", "NODE", "DEVICES"), cells)
+    reasons: dict[str, list[str]] = {}
+    for pod in played.pods:
+        if pod.bound_s is None:
+            reasons.setdefault(pod.reason or str(pod.outcome), []).append(f"{pod.namespace}/{pod.name}")
+    for reason, names in reasons.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        click.echo(f"{names[0]}{more}: {reason}")
+    click.echo(f"{played.placed} placed, {played.refused} not" + _used(played))
+
+
+def _used(played: Simulated) -> str:
+    used = [
+        f"{name} {100 * float(one.share):.1f} % of {one.devices}"
+        for name, one in played.allocated.items()
+        if one.devices
+    ]
+    return f"; given out at the end: {', '.join(used)}" if used else ""
+
+
+def _print_csv(played: Simulated) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for pod in played.pods:
+        row = _row(pod)
+        devices = " ".join(map(device_text, pod.devices))
+        writer.writerow([{**row, "devices": devices, "reason": pod.reason}[name] for name in _COLUMNS])
+
+
+_PRINT: Final[dict[str, Callable[[Simulated], None]]] = {
+    "table": _print_rows,
+    "json": lambda played: print_document(document_of(played), "json"),
+    "yaml": lambda played: print_document(document_of(played), "yaml"),
+    "csv": _print_csv,
+}

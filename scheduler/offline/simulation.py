@@ -1,0 +1,276 @@
+"""What becomes of pods that come and go: the offline cluster and its machine, played through time.
+
+Pods that wait are there from the beginning; arrivals bring more, with the objects they need, and take them away again
+when they have run for as long as they were to. Time passes only in between: what the scheduler does takes none.
+
+Rules of this module
+  1. Deterministic: equal objects, arrivals and options give equal answers.
+  2. A pod runs from its binding on. One that never gets a node waits to the end, or is taken away at once where pods
+     are offered once.
+  3. A pod that is gone gives back what it had, as the claim controller and the kubelet would have done by then.
+
+Not here: objects at the beginning (`cluster`), deciding (`verdicts`), files and tables (the command).
+
+Cost: that of the scheduler's decisions, and about 1 ms for what they write.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from scheduler.embedded.kinds.catalog import CLAIM, POD
+from scheduler.embedded.server.rest import DeleteOptions, WriteOptions
+from scheduler.embedded.server.store import Change, ChangeType, Stored
+from scheduler.model.pod_claims import claim_names, owning_pod
+from scheduler.offline.cluster import Given, OfflineCluster
+from scheduler.offline.utilization import Utilization, utilization
+from scheduler.offline.verdicts import Outcome, Run, devices_of
+
+_SETTLE_MS: Final = 12_000
+"""After the last event: the longest back-off of a pod is 10 s."""
+_AT_ONCE: Final = DeleteOptions(grace_period_s=0)
+_MANAGER: Final = WriteOptions(manager="kube-controller-manager")
+
+
+class Arrival(NamedTuple):
+    """Objects that come together: pods, and what only they need.
+
+    Attributes:
+        at_s: When, in seconds from the beginning.
+        for_s: How long each pod runs once it is bound; None: to the end.
+    """
+
+    at_s: Fraction
+    for_s: Fraction | None
+    objects: tuple[Given, ...]
+
+
+@dataclass(slots=True)
+class Played:
+    """One pod's way through the simulation; times in seconds from the beginning.
+
+    Attributes:
+        outcome: At the end; FITS for every pod that was bound, also when it has ended since.
+        reason: Why it has no node.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    at_s: Fraction
+    bound_s: Fraction | None = None
+    ended_s: Fraction | None = None
+    node: str = ""
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    outcome: Outcome = Outcome.UNKNOWN
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Simulated:
+    """The result.
+
+    Attributes:
+        pods: All that waited or came, in that order.
+        allocated: Of each device class, at the end.
+        end_s: When nothing was left to happen.
+    """
+
+    pods: list[Played]
+    allocated: dict[str, Utilization]
+    end_s: Fraction
+    problems: list[str]
+
+    @property
+    def placed(self) -> int:
+        return sum(pod.bound_s is not None for pod in self.pods)
+
+    @property
+    def refused(self) -> int:
+        return len(self.pods) - self.placed
+
+
+class Simulation:
+    """One cluster, played once.
+
+    Args:
+        run: Of the cluster; nothing was observed yet.
+        is_offered_once: Pods that arrive and do not fit at once are taken away.
+    """
+
+    def __init__(self, cluster: OfflineCluster, run: Run, *, is_offered_once: bool = False) -> None:
+        self._cluster: Final = cluster
+        self._run: Final = run
+        self._is_offered_once: Final = is_offered_once
+        self._begin_ms: Final = cluster.now_ms
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._numbers: Final = itertools.count()
+        self._pods: Final[dict[str, Played]] = {}
+        self._for_s: Final[dict[str, Fraction]] = {}
+        self._brought: Final[dict[str, list[tuple[str, str]]]] = {}  # claims that came with a pod, by its uid
+        self._new: list[Stored] = []
+
+    def play(self, arrivals: Iterable[Arrival], *, on_arrival: Callable[[], None] = lambda: None) -> Simulated:
+        """Play it to the end.
+
+        Args:
+            on_arrival: Called after each arrival, for a progress bar.
+        """
+        for pod in self._cluster.stored_pods():
+            if not pod.obj["spec"].get("nodeName"):
+                self._expect(pod, Fraction(0))
+        self._cluster.api.store.listen(self._notice)
+        self._run.start()
+        for arrival in arrivals:
+            at_ms = self._begin_ms + round(arrival.at_s * 1000)
+            self._at(at_ms, partial(self._arrive, arrival, on_arrival))
+        self._pass()
+        return self._result()
+
+    def _at(self, at_ms: int, action: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (at_ms, next(self._numbers), action))
+
+    def _pass(self) -> None:
+        """Let time pass until nothing is left to happen."""
+        machine, cluster = self._run.answers.machine, self._cluster
+        self._run.until(cluster.now_ms)
+        end_ms = cluster.now_ms + _SETTLE_MS
+        while True:
+            event_ms = self._events[0][0] if self._events else None
+            end_ms = end_ms if event_ms is None else event_ms + _SETTLE_MS
+            deadline_ms = machine.next_deadline_ms()
+            if deadline_ms is not None and deadline_ms <= (end_ms if event_ms is None else event_ms):
+                self._run.until(deadline_ms)
+            elif event_ms is None:
+                return
+            else:
+                cluster.now_ms = max(cluster.now_ms, event_ms)
+                heapq.heappop(self._events)[2]()
+                self._run.until(cluster.now_ms)
+
+    def _time_s(self) -> Fraction:
+        return Fraction(self._cluster.now_ms - self._begin_ms, 1000)
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    def _notice(self, kind_id: str, change: Change) -> None:
+        """A pod was bound, or is being deleted, or has come."""
+        if kind_id != POD.kind_id:
+            return
+        pod, played = change.current, self._pods.get(change.current.uid)
+        if change.type is ChangeType.ADDED:
+            self._new.append(pod)
+        if played is None:
+            return
+        if change.type is ChangeType.DELETED:
+            played.ended_s = self._time_s() if played.ended_s is None else played.ended_s
+            return
+        node, deleted = str(pod.obj["spec"].get("nodeName") or ""), pod.obj["metadata"].get("deletionTimestamp")
+        if node and played.bound_s is None:
+            played.node, played.bound_s = node, self._time_s()
+            if (for_s := self._for_s.get(pod.uid)) is not None:
+                self._at(self._cluster.now_ms + round(for_s * 1000), lambda: self._end(pod.uid))
+        if deleted and played.ended_s is None:
+            played.ended_s = self._time_s()
+            gone_ms = round(datetime.fromisoformat(str(deleted)).timestamp() * 1000)
+            self._at(max(gone_ms, self._cluster.now_ms), lambda: self._end(pod.uid))
+
+    def _expect(self, pod: Stored, at_s: Fraction) -> None:
+        self._pods[pod.uid] = Played(pod.namespace, pod.name, pod.uid, at_s)
+
+    def _arrive(self, arrival: Arrival, on_arrival: Callable[[], None]) -> None:
+        self._new = []
+        self._cluster.add(arrival.objects)
+        claims = [
+            (str(one.obj["metadata"].get("namespace") or "default"), str(one.obj["metadata"]["name"]))
+            for one in arrival.objects
+            if one.obj.get("kind") == CLAIM.kind
+        ]
+        new, self._new = self._new, []
+        for pod in new:
+            self._expect(pod, arrival.at_s)
+            self._brought[pod.uid] = claims
+            if arrival.for_s is not None:
+                self._for_s[pod.uid] = arrival.for_s
+        self._run.observe_changes()
+        if self._is_offered_once:
+            self._run.until(self._cluster.now_ms)
+            for pod in new:
+                played = self._pods[pod.uid]
+                if played.bound_s is None:
+                    self._judge(played)
+                    if played.outcome is not Outcome.WAITS:
+                        self._end(pod.uid)
+        on_arrival()
+
+    def _end(self, uid: str) -> None:
+        """The pod is gone, and what it had is given back."""
+        played = self._pods[uid]
+        stored = self._cluster.api.store.get(POD.kind_id, played.namespace, played.name)
+        if stored is None or stored.uid != uid:
+            return
+        if played.bound_s is not None:
+            self._judge(played)
+        claims = [(played.namespace, name) for name in claim_names(stored.obj)]
+        self._cluster.api.delete(POD, played.namespace, played.name, _AT_ONCE)
+        brought = self._brought.pop(uid, [])
+        for namespace, name in dict.fromkeys([*claims, *brought]):
+            self._give_back(namespace, name, uid, is_brought=(namespace, name) in brought)
+        self._run.observe_changes()
+
+    def _give_back(self, namespace: str, name: str, uid: str, *, is_brought: bool) -> None:
+        """What the claim controller does when a consumer is gone."""
+        api = self._cluster.api
+        claim = api.find(CLAIM.kind_id, namespace, name)
+        if claim is None:
+            return
+        consumers = (claim.get("status") or {}).get("reservedFor") or []
+        left = [one for one in consumers if one.get("uid") != uid]
+        is_own = owning_pod(claim)[1] == uid
+
+        def change(obj: dict[str, Any]) -> dict[str, Any]:
+            obj["status"] = {**(obj.get("status") or {}), "reservedFor": left} if left else {}
+            return obj
+
+        def unfinish(obj: dict[str, Any]) -> dict[str, Any]:
+            obj["metadata"].pop("finalizers", None)
+            return obj
+
+        if consumers != left:
+            api.update(CLAIM, namespace, name, change, sub_resource="status", options=_MANAGER)
+        if not left and (is_own or is_brought):
+            api.update(CLAIM, namespace, name, unfinish, options=_MANAGER)
+            api.delete(CLAIM, namespace, name, _AT_ONCE)
+
+    # -- the result --------------------------------------------------------------------------------
+
+    def _judge(self, played: Played) -> None:
+        """What the scheduler says of a pod that is there."""
+        pod = self._cluster.api.find(POD.kind_id, played.namespace, played.name)
+        if pod is None or pod["metadata"]["uid"] != played.uid:
+            return
+        verdict = self._run.verdict(pod)
+        played.outcome, played.reason = verdict.outcome, verdict.reason
+        played.devices = devices_of(self._run.answers, verdict)
+
+    def _result(self) -> Simulated:
+        for played in self._pods.values():
+            if played.ended_s is None:
+                self._judge(played)
+            if played.bound_s is not None:
+                played.outcome, played.reason = Outcome.FITS, ""
+        for problem in self._cluster.loaded.problems:
+            if problem.pod is not None:
+                reason = f"the API server refuses the pod: {problem.text}"
+                refused = Played(*problem.pod, "", Fraction(0), outcome=Outcome.REFUSED, reason=reason)
+                self._pods[f"refused {len(self._pods)}"] = refused
+        problems = [*map(str, self._cluster.loaded.problems), *self._run.answers.broken]
+        machine = self._run.answers.machine
+        return Simulated(list(self._pods.values()), utilization(machine), self._time_s(), problems)
