@@ -83,7 +83,7 @@ def verdicts(
         raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
     if context and kubeconfig is None:
         raise click.UsageError("--context needs --kubeconfig")
-    ctx.exit(_ask(_read(files, kubeconfig, context), pod, _configured(config_path), output))
+    ctx.exit(_ask(read_given(files, kubeconfig, context), pod, _configured(config_path), output))
 
 
 def _answer_lines() -> None:
@@ -110,7 +110,7 @@ def _answer_lines() -> None:
         sys.stdout.buffer.flush()
 
 
-def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> list[Given]:
+def read_given(files: Sequence[str], kubeconfig: str | None, context: str | None) -> list[Given]:
     """The cluster's objects, then those of the files."""
     from scheduler.cli.manifests import open_manifests
     from scheduler.offline import Given

@@ -1,0 +1,119 @@
+"""`dra-scheduler explain`: why a pod or claim does not fit, and the smallest change that would make it fit.
+
+Not here: the explanation (`scheduler.explain`), reading files and clusters (`verdicts`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from scheduler.cli.input_size import size_option
+from scheduler.cli.options import cluster_options, output_option
+from scheduler.cli.tables import print_document, print_table
+
+if TYPE_CHECKING:
+    from scheduler.explain import Explanation
+
+_NAMED_MAX: Final = 3
+_KINDS: Final = {
+    "pod": "pod",
+    "pods": "pod",
+    "po": "pod",
+    "claim": "claim",
+    "resourceclaim": "claim",
+    "resourceclaims": "claim",
+}
+
+
+class _WrongInputError(click.ClickException):
+    exit_code = 2
+
+
+@click.command()
+@click.argument("subject", metavar="pod/NAME|claim/NAME")
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, allow_dash=True),
+    help="Manifests or dumps, or a folder of them (repeatable; - is stdin).",
+)
+@cluster_options("Read this cluster's objects too.")
+@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the pod or claim.")
+@output_option("table", "json", "yaml")
+@size_option
+@click.pass_context
+def explain(
+    ctx: click.Context,
+    subject: str,
+    *,
+    files: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    output: str,
+) -> None:
+    """Say why a pod or claim does not fit, and the smallest change that would make it fit.
+
+    The first line is the verdict and its cause, the second what to do. Each change was tried: it is made to a copy of
+    the objects, and the scheduler itself is asked again. Nothing is written anywhere.
+
+    \b
+    kubectl get nodes,namespaces,resourceslices,deviceclasses,resourceclaims,pods -A -o yaml > dump.yaml
+    dra-scheduler explain pod/web-0 -n team -f dump.yaml
+    dra-scheduler explain claim/gpu -n team --kubeconfig ~/.kube/config
+
+    Exit codes: 0 it fits or is bound, 1 it does not fit, 2 wrong use or input.
+    """
+    from allocator import Features
+    from scheduler.cli.verdicts import read_given
+    from scheduler.explain import NotThereError, explain_claim, explain_pod
+
+    word, _, name = subject.partition("/")
+    kind = _KINDS.get(word)
+    if kind is None or not name:
+        raise click.UsageError(f"{subject}: say pod/NAME or claim/NAME")
+    if not files and kubeconfig is None:
+        raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
+    if context and kubeconfig is None:
+        raise click.UsageError("--context needs --kubeconfig")
+    ask = explain_pod if kind == "pod" else explain_claim
+    try:
+        told = ask(
+            read_given(files, kubeconfig, context),
+            (namespace, name),
+            now_ms=time.time_ns() // 1_000_000,
+            features=Features(),
+        )
+    except click.UsageError:
+        raise
+    except (NotThereError, click.ClickException) as error:
+        raise _WrongInputError(error.message if isinstance(error, click.ClickException) else str(error)) from error
+    if output == "table":
+        _print(told)
+    else:
+        print_document(told.model_dump(mode="json"), output)
+    ctx.exit(0 if told.fits else 1)
+
+
+def _print(told: Explanation) -> None:
+    click.echo(told.verdict)
+    click.echo(told.advice)
+    for step in told.also:
+        click.echo(f"or: {step.change}")
+    if told.message:
+        click.echo(f"the scheduler says: {told.message}")
+    if told.nodes:
+        click.echo()
+        rows = []
+        for group in told.nodes:
+            more = f" and {group.count - _NAMED_MAX} more" if group.count > _NAMED_MAX else ""
+            names = ", ".join(group.nodes[:_NAMED_MAX]) + more
+            rows.append((names, group.plugin, "; ".join((group.reason, *group.devices))))
+        print_table(("NODES", "PLUGIN", "WHY"), rows)
+    for note in told.notes:
+        click.echo(f"note: {note}", err=True)

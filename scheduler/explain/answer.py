@@ -1,0 +1,60 @@
+"""The form of an explanation for programs; docs/schemas/explain.json is its schema."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Step(_Part):
+    """One change."""
+
+    kind: str = Field(description="Which kind of change.")
+    cause: str = Field(description="What is in the way.")
+    change: str = Field(description="What to do about it.")
+
+
+class NodeGroup(_Part):
+    """Nodes that refuse the pod alike."""
+
+    plugin: str
+    reason: str
+    devices: tuple[str, ...] = Field(
+        description="Of each request, how many devices each rule takes away; on the first nodes only."
+    )
+    count: int
+    nodes: tuple[str, ...] = Field(description="The first of them by name.")
+
+
+class Device(_Part):
+    """A device that the pod has, or would get."""
+
+    claim: str
+    request: str
+    driver: str
+    pool: str
+    device: str
+
+
+class Explanation(_Part):
+    """Why a pod does not fit, or where it does."""
+
+    subject: str = Field(description="pod/NAMESPACE/NAME, or claim/NAMESPACE/NAME.")
+    fits: bool = Field(description="It fits, or is bound.")
+    outcome: Literal["bound", "fits", "waits", "unschedulable", "error", "gated", "refused", "unknown"]
+    node: str | None
+    message: str = Field(description="What the scheduler says; empty where the pod fits.")
+    verdict: str = Field(description="The first line: the verdict and its cause.")
+    advice: str = Field(description="The second line: what to do.")
+    changes: tuple[Step, ...] = Field(description="What makes the pod fit, together, in the order in which to do it.")
+    also: tuple[Step, ...] = Field(description="Other single changes that make it fit.")
+    questions: int = Field(description="How many changes were asked about.")
+    exhausted: bool = Field(description="The budget was used up before all were asked about.")
+    devices: tuple[Device, ...]
+    nodes: tuple[NodeGroup, ...]
+    notes: tuple[str, ...]

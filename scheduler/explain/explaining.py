@@ -1,0 +1,267 @@
+"""A pod or claim explained: the scheduler's verdict, the change that is found to help, the nodes with their reasons.
+
+Rules of this module
+  1. The cause that is said is that of a change which made the pod fit; where none did, the scheduler's own message.
+  2. Who asks about a claim is told about a pod that waits for it; where none does, about a pod with that claim alone.
+  3. The pod is asked about alone: other pods that wait are counted in a note.
+
+Not here: changes and their search, output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from allocator import Features
+from scheduler.embedded.loading import is_from_a_server
+from scheduler.explain.answer import Device, Explanation, NodeGroup, Step
+from scheduler.explain.claim_changes import claim_changes
+from scheduler.explain.device_changes import device_changes
+from scheduler.explain.objects import Objects
+from scheduler.explain.pod_changes import pod_changes
+from scheduler.explain.search import BUDGET, Found, smallest
+from scheduler.explain.world import BUDGET_STEPS, Change, Ruling, World
+from scheduler.offline import Given, Outcome, Reasons, devices_of, is_waiting
+
+_NODES_MAX: Final = 100
+_OWN: Final = ("dra-scheduler", "default-scheduler")
+_IN_PLACE: Final = ("toleration", "gate", "full-claim", "pinned-claim")
+"""Changes of pods and claims that the API server lets somebody make to an object that is there."""
+_FIRST: Final = ("priority-class", "reference", "class-name", "namespace-label", "gate")
+"""Changes without which nothing else is looked at; they come first among several."""
+
+
+class NotThereError(ValueError):
+    """No such pod or claim; the text names those there are."""
+
+
+def explain_pod(
+    given: Sequence[Given], key: tuple[str, str], *, now_ms: int, features: Features, budget: int = BUDGET
+) -> Explanation:
+    """Explain one pod; `key` is namespace and name.
+
+    Raises:
+        NotThereError: No pod has this name.
+    """
+    world = World(given, key, now_ms, features)
+    ruling = world.ask()
+    if ruling.verdict is None:
+        pods = sorted(
+            "/".join((one["metadata"]["namespace"], one["metadata"]["name"])) for one in ruling.answers.cluster.pods()
+        )
+        raise NotThereError(f"no pod is named {'/'.join(key)}; there are: {', '.join(pods[:10]) or 'none'}")
+    objects = Objects(world)
+    notes = _notes(ruling, objects)
+    subject, name = f"pod/{'/'.join(key)}", f"pod {'/'.join(key)}"
+    spec = objects.pod.get("spec") or {}
+    if ruling.fits:
+        return _fitting(subject, name, ruling, bool(spec.get("nodeName")), notes)
+    candidates = _candidates(objects)
+    found = smallest(world, candidates, budget)
+    changes = sorted(found.changes, key=lambda change: change.kind not in _FIRST)
+    verdict = ruling.verdict
+    return Explanation(
+        subject=subject,
+        fits=False,
+        outcome=verdict.outcome.value,
+        node=verdict.node or None,
+        message=verdict.reason,
+        verdict=_first_line(name, ruling, changes),
+        advice=_second_line(changes, found, len(candidates)) + _made_anew(objects, changes),
+        changes=tuple(map(_step, changes)),
+        also=tuple(map(_step, found.also)),
+        questions=found.asked,
+        exhausted=found.is_exhausted,
+        devices=(),
+        nodes=_groups(ruling),
+        notes=notes,
+    )
+
+
+def explain_claim(
+    given: Sequence[Given], key: tuple[str, str], *, now_ms: int, features: Features, budget: int = BUDGET
+) -> Explanation:
+    """Explain one claim: by a pod that waits for it, or by one that has nothing else.
+
+    Raises:
+        NotThereError: No claim has this name.
+    """
+    namespace, name = key
+    objects = Objects(World(given, key, now_ms, features))
+    if not (claim := objects.find("ResourceClaim", name, namespace)):
+        there = ", ".join(sorted(objects.names("ResourceClaim", namespace))[:10])
+        raise NotThereError(f"no ResourceClaim is named {namespace}/{name}; there are: {there or 'none'}")
+    subject = f"claim/{namespace}/{name}"
+    if devices := _allocated(claim[1]):
+        shown = ", ".join(f"{one.driver}/{one.pool}/{one.device}" for one in devices)
+        users = ", ".join(str(one.get("name")) for one in claim[1]["status"].get("reservedFor") or ()) or "no pod"
+        return _answer(
+            subject,
+            "bound",
+            None,
+            f"claim {namespace}/{name} is allocated: {shown}",
+            f"reserved for {users}",
+            devices,
+            (),
+        )
+    for _, pod in objects.of("Pod"):
+        world = World(
+            given, (pod["metadata"].get("namespace", "default"), str(pod["metadata"].get("name"))), now_ms, features
+        )
+        if world.pod[0] == namespace and is_waiting(pod) and any(one is claim[1] for _, one in Objects(world).claims()):
+            told = explain_pod(given, world.pod, now_ms=now_ms, features=features, budget=budget)
+            return told.model_copy(update={"subject": subject})
+    probe = _only_pod(namespace, name)
+    told = explain_pod(
+        [*given, Given("claim", probe)],
+        (namespace, probe["metadata"]["name"]),
+        now_ms=now_ms,
+        features=features,
+        budget=budget,
+    )
+    note = f"no pod waits for the claim: asked for a pod that has nothing but it, {probe['metadata']['name']}"
+    return told.model_copy(update={"subject": subject, "notes": (note, *told.notes)})
+
+
+def _only_pod(namespace: str, claim: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"only-{claim}"[:63].rstrip("-."), "namespace": namespace},
+        "spec": {
+            "schedulerName": _OWN[0],
+            "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "claim"}]}}],
+            "resourceClaims": [{"name": "claim", "resourceClaimName": claim}],
+        },
+    }
+
+
+def _allocated(claim: Mapping[str, Any]) -> tuple[Device, ...]:
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or ()
+    name = str(claim["metadata"]["name"])
+    return tuple(
+        Device(claim=name, **{key: str(one.get(key)) for key in ("request", "driver", "pool", "device")})
+        for one in results
+    )
+
+
+def _candidates(objects: Objects) -> list[Change]:
+    return [*claim_changes(objects), *pod_changes(objects), *device_changes(objects)]
+
+
+def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tuple[str, ...]) -> Explanation:
+    assert ruling.verdict is not None
+    rows = devices_of(ruling.answers, ruling.verdict)
+    fields = ("claim", "request", "driver", "pool", "device")
+    devices = tuple(Device(**{key: str(row[key]) for key in fields}) for row in rows)
+    shown = ", ".join(f"{one.driver}/{one.pool}/{one.device}" for one in devices)
+    verb = "is bound to" if is_bound else "fits: it would run on"
+    verdict = f"{name} {verb} node {ruling.verdict.node}"
+    advice = f"devices: {shown}" if shown else "it has no devices"
+    return _answer(subject, "bound" if is_bound else "fits", ruling.verdict.node, verdict, advice, devices, notes)
+
+
+def _answer(  # noqa: PLR0917
+    subject: str,
+    outcome: Any,
+    node: str | None,
+    verdict: str,
+    advice: str,
+    devices: tuple[Device, ...],
+    notes: tuple[str, ...],
+) -> Explanation:
+    """What needs no change."""
+    return Explanation(
+        subject=subject,
+        fits=True,
+        outcome=outcome,
+        node=node,
+        message="",
+        verdict=verdict,
+        advice=advice,
+        changes=(),
+        also=(),
+        questions=0,
+        exhausted=False,
+        devices=devices,
+        nodes=(),
+        notes=notes,
+    )
+
+
+def _first_line(name: str, ruling: Ruling, changes: Sequence[Change]) -> str:
+    assert ruling.verdict is not None
+    does_not = "does not start yet" if ruling.verdict.outcome is Outcome.WAITS else "does not fit"
+    causes = "; and then ".join(change.cause for change in changes)
+    if ruling.verdict.outcome is Outcome.ERROR and causes:
+        causes = f"{causes} ({ruling.verdict.reason})"
+    return f"{name} {does_not}: {causes or ruling.verdict.reason}"
+
+
+def _second_line(changes: Sequence[Change], found: Found, count: int) -> str:
+    if len(changes) == 1:
+        return f"to make it fit: {changes[0].text}"
+    if changes:
+        steps = "; then ".join(change.text for change in changes)
+        return f"no single change that was tried makes it fit; together these do: {steps}"
+    if not count:
+        return "no change to try was found: its kind is none that is known here"
+    tried = f"{count} {'change' if count == 1 else 'changes'}"
+    if found.is_exhausted:
+        return f"no change found: the budget is used up after {found.asked} questions about {tried} and their pairs"
+    return f"none of the {tried} that were tried makes it fit, and no two of them do"
+
+
+def _made_anew(objects: Objects, changes: Sequence[Change]) -> str:
+    """What the API server would not let anybody edit in place."""
+    edited = {index for change in changes if change.kind not in _IN_PLACE for index, _ in change.edits}
+    parts = []
+    for source in objects.sources:
+        if source.place in edited and is_from_a_server(objects.world.objects[source.place].obj):
+            what = "change the template and make the pod anew" if source.template else "make it anew"
+            parts.append(f"; the spec of a {source.label.partition(' ')[0]} cannot be edited: {what}")
+    if objects.pod_index in edited and is_from_a_server(objects.pod):
+        parts.append("; this field of a pod cannot be edited: make the pod anew")
+    return "".join(dict.fromkeys(parts))
+
+
+def _step(change: Change) -> Step:
+    return Step(kind=change.kind, cause=change.cause, change=change.text)
+
+
+def _groups(ruling: Ruling) -> tuple[NodeGroup, ...]:
+    assert ruling.verdict is not None
+    if ruling.verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR) or ruling.verdict.node:
+        return ()
+    return tuple(
+        NodeGroup(
+            plugin=one.plugin,
+            reason=one.reason,
+            devices=one.devices,
+            count=len(one.nodes),
+            nodes=one.nodes[:_NODES_MAX],
+        )
+        for one in Reasons(ruling.answers, budget_steps=BUDGET_STEPS).of(ruling.verdict)
+    )
+
+
+def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
+    notes = [*map(str, ruling.loaded.problems), *ruling.answers.broken, *ruling.loaded.notes]
+    name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
+    served = {
+        str((one.get("spec") or {}).get("schedulerName") or _OWN[1])
+        for _, one in objects.of("Pod")
+        if (one.get("spec") or {}).get("nodeName")
+    }
+    if name not in (*_OWN, *served):
+        notes.append(
+            f"no pod that has a node names the scheduler {name}: does it run? Answered as if it were {_OWN[0]}"
+        )
+    elif name != _OWN[0]:
+        notes.append(f"the pod's scheduler is {name}: answered with the default plugins, as this scheduler has them")
+    waiting = sum(is_waiting(one) for one in ruling.answers.cluster.pods()) - (not ruling.fits)
+    if waiting > 0:
+        notes.append(f"{waiting} other pods wait, too, and are left out here: they may be tried first")
+    return tuple(notes)

@@ -1,0 +1,86 @@
+"""Objects and one pod of them: what the scheduler says about it, also after a change.
+
+Rules of this module
+  1. Each question is asked of a new cluster: nothing that one answer did is seen by the next.
+  2. Objects that were given are never changed; a change is made to a copy.
+
+Not here: which changes are worth asking about (`claim_changes`, `device_changes`, `pod_changes`), who asks (`search`).
+
+Cost: O(objects) for each question.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from allocator import Features
+from scheduler.offline import Answers, Given, Loaded, OfflineCluster, Outcome, Verdict, decide
+
+Obj: TypeAlias = dict[str, Any]
+Edit: TypeAlias = Callable[[Obj], None]
+
+BUDGET_STEPS: Final = 200_000
+"""For each node's search, as `allocate` has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that a person could do.
+
+    Attributes:
+        kind: For programs: which kind of change.
+        size: How much it asks of people; the smallest that helps is said (docs/adr/0030).
+        cause: What is in the way, as a fact about the objects.
+        text: What to do.
+        edits: Indexes of the objects, and what is done to each.
+    """
+
+    kind: str
+    size: int
+    cause: str
+    text: str
+    edits: tuple[tuple[int, Edit], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Objects as they were given, and the pod that is asked about."""
+
+    objects: Sequence[Given]
+    pod: tuple[str, str]
+    now_ms: int
+    features: Features
+
+    def ask(self, changes: Iterable[Change] = ()) -> Ruling:
+        """What the scheduler says about the pod once these changes are made; it alone waits."""
+        objects = list(self.objects)
+        copied: set[int] = set()
+        for change in changes:
+            for index, edit in change.edits:
+                given = objects[index]
+                obj = given.obj if index in copied else copy.deepcopy(dict(given.obj))
+                copied.add(index)
+                edit(obj)  # type: ignore[arg-type]
+                objects[index] = Given(given.place, obj)
+        cluster = OfflineCluster(self.now_ms)
+        loaded = cluster.load(objects)
+        answers = decide(cluster, features=self.features, budget_steps=BUDGET_STEPS, asked={self.pod})
+        verdict = next((one for one in answers.verdicts if one.pod == self.pod), None)
+        return Ruling(answers, loaded, verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What became of the question; no verdict where the pod is not there."""
+
+    answers: Answers
+    loaded: Loaded
+    verdict: Verdict | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the pod gets its node and devices without anybody's help."""
+        return self.verdict is not None and self.verdict.outcome is Outcome.FITS

@@ -1,0 +1,320 @@
+"""The first two lines name the cause and what to do; what is proposed makes the pod fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allocator import Features
+from scheduler.cli.explain import explain
+from scheduler.explain import Explanation, NotThereError, explain_claim, explain_pod
+from scheduler.explain.search import smallest
+from scheduler.explain.world import Change, World
+from scheduler.offline import Given
+from tests.offline.causes import (
+    CAUSES,
+    DRIVER,
+    TAINT,
+    TEAM_OF_ADMINS,
+    TWO,
+    WORLD,
+    Obj,
+    allocated,
+    claim,
+    device_class,
+    gpu,
+    node,
+    pod,
+    request,
+    running,
+    slice_,
+    template,
+)
+
+NOW_MS = 1_800_000_000_000
+ALONE = ("another-pod-is-first", "another-pod-is-more-important")
+"""Here the pod is asked about alone, so it fits."""
+MODEL = f"device.attributes['{DRIVER}'].model"
+
+
+def told(*objects: Obj, namespace: str = "default", budget: int = 40_000) -> Explanation:
+    given_ = [Given("file.yaml:1:1", obj) for obj in objects]
+    return explain_pod(given_, (namespace, "asked"), now_ms=NOW_MS, features=Features(), budget=budget)
+
+
+ASKABLE = [cause for cause in CAUSES if not (cause.gates or cause.deleted or cause.has_history)]
+
+
+@pytest.mark.parametrize("cause", ASKABLE, ids=lambda cause: cause.name)
+def test_what_fits_is_said_to_fit_and_nothing_else_is(cause) -> None:
+    asked = next(obj for obj in cause.objects if obj["kind"] == "Pod" and obj["metadata"]["name"] == "asked")
+
+    answer = told(*cause.objects, namespace=asked["metadata"]["namespace"])
+
+    assert answer.fits == (cause.want == "fits" or cause.name in ALONE)
+    assert answer.fits or answer.outcome == cause.want
+
+
+VERSIONED = gpu()
+VERSIONED["attributes"] = {"driverVersion": {"version": "1.2.3"}}
+DRIVER_CLASS = {**device_class(), "metadata": {"name": "gpus"}}
+GPUS = {"name": "gpu", "exactly": {"deviceClassName": "gpus"}}
+TYPOS = [
+    ("class", [*WORLD, claim({"name": "gpu", "exactly": {"deviceClassName": "gpu.exmaple.com"}}), pod("gpu")]),
+    (
+        "class-in-template",
+        [*WORLD, template({"name": "gpu", "exactly": {"deviceClassName": "gpu"}}), pod("template:gpu")],
+    ),
+]
+
+PLANTED: list[tuple[str, list[Obj], list[str], list[str]]] = [
+    # name, objects, words of the first line, words of the second
+    ("class-typo", TYPOS[0][1], ["DeviceClass gpu.exmaple.com", "does not exist", "default/gpu"], ["gpu.example.com"]),
+    (
+        "class-typo-in-template",
+        TYPOS[1][1],
+        ["ResourceClaimTemplate default/gpu", "does not exist"],
+        ["gpu.example.com"],
+    ),
+    ("claim-typo", [*WORLD, claim(name="gpus"), pod("gpu")], ["ResourceClaim default/gpu", "not exist"], ["gpus"]),
+    ("template-typo", [*WORLD, template(), pod("template:gpuu")], ["ResourceClaimTemplate default/gpuu"], ["gpu"]),
+    (
+        "attribute-typo",
+        [*WORLD, claim(request(f"device.attributes['{DRIVER}'].modle == 'A100'")), pod("gpu")],
+        [f"no device has attributes {DRIVER}/modle", f"1 have {DRIVER}/model"],
+        ["write model"],
+    ),
+    (
+        "attribute-typo-in-class",
+        [*WORLD[:2], device_class(f"device.attributes['{DRIVER}'].modell == 'A100'"), claim(), pod("gpu")],
+        [f"DeviceClass {DRIVER}", "modell"],
+        ["write model"],
+    ),
+    (
+        "domain-typo",
+        [*WORLD, claim(request("device.attributes['gpu.exmaple.com'].model == 'A100'")), pod("gpu")],
+        ["gpu.exmaple.com/model", f"1 have {DRIVER}/model"],
+        [DRIVER],
+    ),
+    (
+        "driver-typo",
+        [*WORLD, claim(request("device.driver == 'gpu.exmaple.com'")), pod("gpu")],
+        ["no device has the driver gpu.exmaple.com", f"{DRIVER} publishes 1"],
+        [DRIVER],
+    ),
+    (
+        "value-typo",
+        [*WORLD, claim(request(f"{MODEL} == 'a100'")), pod("gpu")],
+        ["'a100'", "1 have 'A100'"],
+        ["write 'A100'"],
+    ),
+    (
+        "string-for-version",
+        [
+            node(),
+            slice_(VERSIONED),
+            device_class(),
+            claim(request(f"device.attributes['{DRIVER}'].driverVersion == '1.2.3'")),
+            pod("gpu"),
+        ],
+        ["is a version", "with a string"],
+        ["semver('1.2.3')"],
+    ),
+    ("cordon", [node(unschedulable=True), *WORLD[1:], claim(), pod("gpu")], ["node node-1 is cordoned"], ["uncordon"]),
+    ("taint", [node(taints=[TAINT]), *WORLD[1:], claim(), pod("gpu")], ["node-1", TAINT["key"]], ["toleration"]),
+    ("cpu", [*WORLD, claim(), pod("gpu", requests={"cpu": "9"})], ["cpu 9", "more than 8"], ["cpu 8 instead of 9"]),
+    ("count", [*TWO, claim(request(count=5)), pod("gpu")], ["5 devices", "at most 2"], ["2 devices instead of 5"]),
+    (
+        "held",
+        [*WORLD, running(), allocated(claim(name="theirs"), "gpu-0"), claim(), pod("gpu")],
+        [f"device {DRIVER}/node-1/gpu-0", "in use by ResourceClaim default/theirs", "pod runs", "priority 0"],
+        ["end pod runs"],
+    ),
+    (
+        "admin-label",
+        [
+            *WORLD,
+            {**TEAM_OF_ADMINS, "metadata": {"name": "default"}},
+            claim(request(adminAccess=True)),
+            pod("gpu"),
+        ],
+        ["admin access", "Namespace default has no label"],
+        ["kubectl label namespace default"],
+    ),
+    (
+        "taint-and-count",
+        [node(taints=[TAINT]), *TWO[1:], claim(request(count=3)), pod("gpu")],
+        [TAINT["key"], "at most 2", "and then"],
+        ["no single change", "toleration", "2 devices instead of 3"],
+    ),
+    (
+        "class-and-cordon",
+        [node(unschedulable=True), *TYPOS[0][1][1:]],
+        ["gpu.exmaple.com", "and then", "cordoned"],
+        ["no single change", "then kubectl uncordon node-1"],
+    ),
+    (
+        "gate-and-selector",
+        [*WORLD, claim(request(f"{MODEL} == 'A10O'")), pod("gpu", schedulingGates=[{"name": "example.com/wait"}])],
+        ["scheduling gate example.com/wait", "and then", "'A10O'"],
+        ["no single change", "'A100'"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("objects", "first", "second"), [one[1:] for one in PLANTED], ids=[one[0] for one in PLANTED])
+def test_two_lines_name_the_cause_and_the_change(objects, first, second) -> None:
+    answer = told(*objects)
+
+    assert not answer.fits
+    assert [word for word in first if word not in answer.verdict] == [], answer.verdict
+    assert [word for word in second if word not in answer.advice] == [], answer.advice
+
+
+EXPECTED = {
+    "cordon": "cordoned",
+    "node-selector": "zone=a",
+    "node-affinity": "nodeAffinity",
+    "memory": "memory 17Gi",
+    "cpu-of-running-pods": "more than 50m free",
+    "limits-count-as-requests": "cpu 9",
+    "too-many-pods": "pod default/runs (priority 0) is in its way on node node-1",
+    "each-node-for-another-reason": "cpu 9",
+    "claim-missing": 'could not find ResourceClaim "default/gpu"',
+    "claim-full": "ResourceClaim default/gpu is full: 256 pods",
+    "claim-pinned-to-a-cordoned-node": "node node-1 is cordoned",
+    "template-missing": 'template "nowhere": not found',
+    "class-missing": "gpu.example.com does not exist",
+    "class-selector-false": "DeviceClass gpu.example.com: the selector",
+    "cel-error": "no such key: nothing",
+    "all-mode-with-one-in-use": "in use by ResourceClaim default/theirs",
+    "shared-capacity-too-small": "memory 81Gi",
+    "shared-capacity-consumed": "memory 40Gi",
+    "counters": "part-0 is in use by ResourceClaim default/theirs",
+    "incomplete-pool": "of generation 1 there are 1 of 2 ResourceSlices",
+    "older-generation": "of an older generation: 2 counts",
+    "device-taint": "device node-1/gpu-0 has the taint example.com/hot:NoSchedule",
+    "device-taint-rule": "DeviceTaintRule rule",
+    "binding-conditions": "has not set the binding condition example.com/ready",
+    "extended-resource-in-use": "in use by ResourceClaim default/theirs",
+    "scheduling-gate": "scheduling gate example.com/wait",
+    "pod-anti-affinity": "podAntiAffinity",
+    "priority-class-missing": "PriorityClass nowhere",
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_first_line_of_known_causes(name: str) -> None:
+    cause = next(cause for cause in CAUSES if cause.name == name)
+
+    assert EXPECTED[name] in told(*cause.objects).verdict
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    taint=st.booleans(), cordon=st.booleans(), gate=st.booleans(), count=st.integers(1, 4), devices=st.integers(1, 3)
+)
+def test_changes_found_are_as_few_as_can_be(taint: bool, cordon: bool, gate: bool, count: int, devices: int) -> None:
+    """Each planted cause needs a change of its own, so their number is known without asking anybody."""
+    obstacles = [taint, cordon, gate, count > devices]
+    answer = told(
+        node(**({"taints": [TAINT]} if taint else {}), **({"unschedulable": True} if cordon else {})),
+        slice_(*(gpu(f"gpu-{number}") for number in range(devices))),
+        device_class(),
+        claim(request(count=count)),
+        pod("gpu", **({"schedulingGates": [{"name": "example.com/wait"}]} if gate else {})),
+    )
+
+    assert answer.fits == (not any(obstacles))
+    assert len(answer.changes) == (sum(obstacles) if sum(obstacles) <= 2 else 0)
+    assert not answer.exhausted
+
+
+def test_when_the_budget_is_used_up_that_is_said() -> None:
+    answer = told(*PLANTED[-1][1], budget=800)
+
+    assert answer.exhausted
+    assert answer.changes == ()
+    assert "the budget is used up after 2 questions" in answer.advice
+
+
+def test_a_change_that_does_not_help_is_never_found() -> None:
+    objects = [node(unschedulable=True), *WORLD[1:], claim(), pod("gpu")]
+    world = World([Given("", obj) for obj in objects], ("default", "asked"), NOW_MS, Features())
+    useless = Change("useless", 0, "", "", ((0, lambda obj: None),))
+
+    assert smallest(world, [useless]).changes == ()
+    assert world.objects[0].obj["spec"] == {"unschedulable": True}
+
+
+def test_a_claim_is_told_by_the_pod_that_waits_or_by_one_of_its_own() -> None:
+    objects = [Given("", obj) for obj in (*TWO, claim(request(count=3)))]
+    question = {"now_ms": NOW_MS, "features": Features()}
+
+    alone = explain_claim(objects, ("default", "gpu"), **question)
+    used = explain_claim([*objects, Given("", pod("gpu"))], ("default", "gpu"), **question)
+
+    assert "pod default/only-gpu does not fit" in alone.verdict
+    assert "no pod waits" in alone.notes[0]
+    assert "pod default/asked does not fit" in used.verdict
+    held = explain_claim([Given("", allocated(claim(), "gpu-0"))], ("default", "gpu"), **question)
+    assert held.verdict == f"claim default/gpu is allocated: {DRIVER}/node-1/gpu-0"
+    with pytest.raises(NotThereError, match="there are: gpu"):
+        explain_claim(objects, ("default", "cpu"), **question)
+
+
+@pytest.mark.parametrize(
+    ("objects", "subject", "code", "words"),
+    [
+        ([*WORLD, claim(), pod("gpu")], "pod/asked", 0, "fits: it would run on node node-1"),
+        ([*TWO, claim(request(count=3)), pod("gpu")], "pod/asked", 1, "2 devices instead of 3"),
+        ([*TWO, claim(request(count=3))], "claim/gpu", 1, "2 devices instead of 3"),
+        ([*WORLD, claim(), pod("gpu")], "pod/nobody", 2, "no pod is named default/nobody"),
+        ([*WORLD], "node/node-1", 2, "say pod/NAME or claim/NAME"),
+    ],
+)
+def test_command_says_it_with_its_exit_code(objects, subject: str, code: int, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "objects.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    result = CliRunner().invoke(explain, [subject, "-f", str(path)])
+
+    assert (result.exit_code, words in result.output) == (code, True), result.output
+
+
+def test_broken_files_are_wrong_input_and_json_has_the_schema(tmp_path: Path) -> None:
+    path = tmp_path / "objects.yaml"
+    path.write_text("a: [")
+    assert CliRunner().invoke(explain, ["pod/asked", "-f", str(path)]).exit_code == 2
+
+    path.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [*TWO, claim(request(count=3)), pod("gpu")]})
+    )
+    result = CliRunner().invoke(explain, ["pod/asked", "-f", str(path), "-o", "json"])
+    assert Explanation.model_validate_json(result.stdout).changes[0].kind == "count"
+
+
+def test_published_schema_is_that_of_the_model() -> None:
+    """Written by: python -c 'import json; from scheduler.explain import Explanation as E; …model_json_schema()'."""
+    path = Path(__file__).parents[2] / "docs" / "schemas" / "explain.json"
+
+    assert json.loads(path.read_text()) == Explanation.model_json_schema()
+
+
+def test_what_cannot_be_edited_in_place_is_to_be_made_anew() -> None:
+    """As a dump has them: the API server refuses an edit of a claim's spec, and of most of a pod's."""
+    wanted = claim(request(count=3, allocationMode="ExactCount"))
+    wanted["metadata"] = {**wanted["metadata"], "uid": "uid-claim", "resourceVersion": "1"}
+    asked = pod("gpu", requests={"cpu": "9"})
+    asked["metadata"] = {**asked["metadata"], "uid": "uid-asked", "resourceVersion": "2"}
+
+    assert "the spec of a ResourceClaim cannot be edited: make it anew" in told(*TWO, wanted, pod("gpu")).advice
+    assert "make the pod anew" in told(*WORLD, claim(), asked).advice
+    assert "anew" not in told(*TWO, claim(request(count=3)), pod("gpu")).advice
+    tainted = {**asked, "spec": pod("gpu")["spec"]}
+    assert "anew" not in told(node(taints=[TAINT]), *WORLD[1:], claim(), tainted).advice
