@@ -31,7 +31,7 @@ from scheduler.core.machine import Machine, kinds_read
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
-from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection, Credentials
+from scheduler.kube.credentials import Connection, Credentials
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.executor import Executor
 from scheduler.kube.feature_gates import dropped_by, features_left, read_gates
@@ -45,6 +45,7 @@ from scheduler.kube.preflight import Preflight, PreflightError, check
 from scheduler.kube.profiling import DECIDING, Stages, unobserved
 from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import ApiClient, Timeouts
+from scheduler.kube.serving import is_secure, serve
 from scheduler.kube.watch import Reflector, WatchLimits
 from scheduler.machine_turns import MachineTurns
 from scheduler.recorder import ProfileRecipe, Recipe, Recorder
@@ -75,6 +76,7 @@ class SchedulerApp:
 
     Raises (on entering):
         CredentialsError, PreflightError: The server cannot be used; the text says what is missing.
+        ServingError: Health and metrics cannot be served as the configuration says.
         OSError: The health port is taken.
     """
 
@@ -90,7 +92,7 @@ class SchedulerApp:
         """Args:
         stages: Where to count what the time goes for, None to count nothing.
         recorder: Takes the machine's inputs and decisions; its opener closes it.
-        is_patient: Wait for an API server that does not answer yet, instead of raising.
+        is_patient: Wait for an API server that does not answer yet, and for missing rights, instead of raising.
         """
         self.config = config or Config()
         self.running: Running | None = None
@@ -106,6 +108,7 @@ class SchedulerApp:
         self._clients: list[ApiClient] = []
         self._freshness = self._freshness_of(())
         self._starting = "starting"  # why nothing is watched yet
+        self._missing: tuple[str, ...] = ()  # rights that it can do without, when it started
         self._stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
         self._election: Election | None = None
@@ -151,14 +154,16 @@ class SchedulerApp:
         if config.health_port is not None:
             # First of all: whoever waits for the API server is alive, and says what it waits for.
             self.health = await self._stack.enter_async_context(
-                HealthServer(
-                    config.health_address or ("::" if IN_CLUSTER_TOKEN.is_file() else "127.0.0.1"),
-                    config.health_port,
-                    problems_alive=self._problems_alive,
-                    problems_ready=self.problems,
-                    notes_ready=self._notes_ready,
-                    metrics=lambda: (self.metrics.text(), CONTENT_TYPE),
-                    configuration=self._configuration,
+                serve(
+                    config,
+                    credentials,
+                    {
+                        "problems_alive": self._problems_alive,
+                        "problems_ready": self.problems,
+                        "notes_ready": self._notes_ready,
+                        "metrics": lambda: (self.metrics.text(), CONTENT_TYPE),
+                        "configuration": self._configuration,
+                    },
                 )
             )
             self.serves_health.set()
@@ -170,6 +175,7 @@ class SchedulerApp:
             preflight = await self._check(client, reads, lease_namespace)
             log.info("connected to %s, Kubernetes %s", credentials.url, preflight.version)
             gates = await read_gates(client)
+            self._missing = preflight.warnings
             for warning in (*preflight.warnings, *dropped_by(gates)):
                 log.warning("%s", warning)
             features = features_left(features, gates)
@@ -314,14 +320,17 @@ class SchedulerApp:
 
     async def _check(self, client: ApiClient, reads: Collection[str], lease_namespace: str | None) -> Preflight:
         """The preflight; a patient one is made again until it is answered."""
+        reviews = self.config.health_port is not None and is_secure(self.config)
+        permissions = permissions_for(reads, reviews=reviews)
         pause_s = 1.0
         while True:
             try:
-                return await check(client, permissions_for(reads), lease_namespace=lease_namespace)
+                return await check(client, permissions, lease_namespace=lease_namespace)
             except PreflightError as error:
-                if not (self._is_patient and error.is_unanswered):
+                if not (self._is_patient and error.may_pass):
                     raise
-                log.warning("%s; waiting for it", error)
+                if self._starting != str(error):
+                    log.warning("%s; waiting for it", error)
                 self._starting = str(error)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _PREFLIGHT_PAUSE_S_MAX)
@@ -396,7 +405,8 @@ class SchedulerApp:
             return ()
         waiting = self._election.waiting() if self._election is not None else ()
         others = self._namesakes.texts() if self._namesakes is not None else ()
-        return [*waiting, *others, *self.running.machine.troubles.texts(is_everywhere=False)]
+        missing = [f"{text} (as it started)" for text in self._missing]
+        return [*waiting, *others, *missing, *self.running.machine.troubles.texts(is_everywhere=False)]
 
     def _problems_alive(self) -> list[str]:
         if (error := self._failure) is not None:
@@ -455,6 +465,7 @@ class SchedulerApp:
             inputs_count=running.turns.inputs_count,
             events_dropped=self._events.dropped,
             longest_handle_s=running.turns.longest_handle_s,
+            longest_handle_cpu_s=running.turns.longest_handle_cpu_s,
             monotonic_s=self._loop.time(),
             now_ms=self._clock.now_ms(),
         )

@@ -26,6 +26,14 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "scheduler.cli.verdicts:verdicts",
         "Say what each plugin says about a pod on each node, and the scores.",
     ),
+    "explain": (
+        "scheduler.cli.explain:explain",
+        "Say why a pod or claim does not fit, and the smallest change that would make it fit.",
+    ),
+    "simulate": (
+        "scheduler.cli.simulate:simulate",
+        "Say which pods would run where, now or through time, and what would wait.",
+    ),
     "config": ("scheduler.cli.config:config", "Check a configuration file, or show all settings."),
     "lint": ("scheduler.cli.lint:lint", "Find what is old or wrong in manifests, with line and field."),
     "convert": ("scheduler.cli.convert:convert", "Rewrite old manifests in resource.k8s.io/v1."),

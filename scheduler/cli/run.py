@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from scheduler.cli.serving_options import serving_options, with_serving
+
 if TYPE_CHECKING:
     from scheduler.app import SchedulerApp
     from scheduler.config import Config, ProfileConfig
@@ -82,10 +84,7 @@ def _writable(_context: click.Context, _parameter: click.Parameter, path: Path |
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Configuration file; options given here win over it.",
 )
-@click.option(
-    "--health-port", type=click.IntRange(0, 65535), help="Port of /livez, /readyz, /metrics (0: any). Default: 10259."
-)
-@click.option("--health-address", help="Address to listen on. Default: all in a pod, 127.0.0.1 elsewhere.")
+@serving_options
 @click.option("--no-health", is_flag=True, help="Serve neither health nor metrics.")
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json is for programs."
@@ -129,8 +128,6 @@ def run(
     nodes: str | None,
     slices: str | None,
     config_path: Path | None,
-    health_port: int | None,
-    health_address: str | None,
     no_health: bool,
     log_format: str,
     log_level: str,
@@ -139,6 +136,7 @@ def run(
     record_path: Path | None,
     leader_elect: bool | None,
     paranoid: bool,
+    **serving: Any,
 ) -> None:
     """Schedule pods of a cluster: the live scheduler.
 
@@ -152,12 +150,13 @@ def run(
     overrides: dict[str, Any] = {
         "nodes": nodes,
         "slices": slices,
-        "health_port": health_port,
-        "health_address": health_address,
+        "health_port": serving.pop("health_port"),
+        "health_address": serving.pop("health_address"),
         "is_paranoid": paranoid or None,
     }
     given = {name: value for name, value in overrides.items() if value is not None}
     config = find_configuration(config_path, given | ({"health_port": None} if no_health else {}), scheduler_names)
+    config = with_serving(config, serving)
     if leader_elect is not None:
         elects = config.leader_election.model_copy(update={"leader_elect": leader_elect})
         config = config.model_copy(update={"leader_election": elects})
@@ -266,12 +265,13 @@ def _run(
     from scheduler.kube.lease import LeaseLostError
     from scheduler.kube.preflight import PreflightError
     from scheduler.kube.profiling import Stages
+    from scheduler.kube.serving import ServingError
 
     stages = Stages() if profile_path is not None else None
     try:
         if uvloop.run(_serve(connection, config, stages, recorder)) == signal.SIGINT:
             raise KeyboardInterrupt
-    except (CredentialsError, PreflightError) as error:
+    except (CredentialsError, PreflightError, ServingError) as error:
         return str(error)
     except LeaseLostError as error:
         return (

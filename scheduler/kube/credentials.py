@@ -247,7 +247,7 @@ def _tls_context(access: Access) -> ssl.SSLContext:
         raise CredentialsError(f"{access.origin}: the certificate authority is no PEM certificate: {error}") from error
     if access.certificate is not None and access.key is not None:
         try:
-            _load_chain(context, access.certificate + b"\n" + access.key)
+            load_chain(context, access.certificate + b"\n" + access.key)
         except (ssl.SSLError, OSError) as error:
             raise CredentialsError(f"{access.origin}: client certificate and key cannot be used: {error}") from error
     if not access.is_verified:
@@ -256,7 +256,7 @@ def _tls_context(access: Access) -> ssl.SSLContext:
     return context
 
 
-def _load_chain(context: ssl.SSLContext, pem: bytes) -> None:
+def load_chain(context: ssl.SSLContext, pem: bytes) -> None:
     """OpenSSL reads a chain from files only: here from a file in memory, or from a temporary file."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("client-certificate"), "wb") as memory:

@@ -1,4 +1,4 @@
-"""/livez, /readyz, /metrics and /configz over HTTP, answered on the scheduler's own event loop.
+"""/livez, /readyz, /metrics and /configz over HTTP or HTTPS, answered on the scheduler's own event loop.
 
 Live: the loop answers, inputs do not wait for long, the machine has not failed, and the API server was heard of within
 minutes. Ready: all caches are filled and fresh, and no permission is missing. The bodies have a line for each problem,
@@ -7,10 +7,10 @@ as kube-scheduler's `?verbose` does.
 Rules of this module
   1. An answer is made after its request came; requests that wait at the same time share an answer.
   2. An answer is made at most once in its gap, and making answers takes at most a tenth of the time; requests wait.
-  3. There are at most `connections_max` connections. A new connection is always accepted. To make room, an old one is
-     cut: of the address that has most connections the one that has been idle longest. So a kubelet's probe always
-     gets an answer.
-  4. A connection that does not send a request's head in time is cut.
+  3. What is always allowed (the probes) is answered without a look at who asks. All else is answered to those only whom
+     `readers` let, and never when they cannot tell.
+
+Not here: how many may connect (`connection_limits`), who may read (`readers`).
 """
 
 from __future__ import annotations
@@ -19,35 +19,34 @@ import asyncio
 import errno
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from ssl import SSLContext
+from typing import Final, Generic, TypeVar
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
+
+from scheduler.kube.connection_limits import ConnectionLimits, LimitedServer
+from scheduler.kube.readers import Readers
 
 _T = TypeVar("_T")
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - what a user may give
-_SWEEP_S: Final = 1.0
 _SHARE: Final = 10  # an answer takes at most one part in so many of the time
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT)
 
 
+PROBES: Final = ("/healthz", "/readyz", "/livez")  # kube-scheduler's --authorization-always-allow-paths
+
+
 @dataclass(frozen=True, slots=True)
-class HealthLimits:
-    """Seconds and counts; the times are for the other side to be slow in.
+class HealthLimits(ConnectionLimits):
+    """Seconds and counts.
 
     Attributes:
-        head_s: From the connection to the end of its first request's head.
-        idle_s: From an answer to the end of the next request's head; Prometheus asks every 15 to 60 s.
         metrics_gap_s, verdict_gap_s: Between two answers of /metrics, and of the others.
     """
 
-    connections_max: int = 64
-    head_s: float = 5.0
-    idle_s: float = 75.0
     metrics_gap_s: float = 0.2
     verdict_gap_s: float = 0.02
 
@@ -64,6 +63,9 @@ class HealthServer:
         notes_ready: Lines after the verdict, for people; they do not change it.
         metrics: The exposition and its content type.
         configuration: What is in force, as JSON.
+        tls: What to serve a new connection with; None: plain HTTP.
+        readers: Who may read what is not always allowed; None: everybody who can connect.
+        always_allowed: Paths, or beginnings of paths with a star at their end.
     """
 
     def __init__(
@@ -77,10 +79,15 @@ class HealthServer:
         metrics: Callable[[], tuple[bytes, str]],
         configuration: Callable[[], bytes],
         limits: HealthLimits = DEFAULT_LIMITS,
+        tls: Callable[[], SSLContext] | None = None,
+        readers: Readers | None = None,
+        always_allowed: Sequence[str] = PROBES,
     ) -> None:
         self.port = port
         self._address = address
         self._limits = limits
+        self._tls = tls
+        self._readers = readers
         alive = _Paced(lambda: _verdict(problems_alive()), limits.verdict_gap_s)
         ready = _Paced(lambda: _verdict([*problems_alive(), *problems_ready()], notes_ready()), limits.verdict_gap_s)
         self._answers: dict[str, _Paced[_Answer]] = {
@@ -90,16 +97,19 @@ class HealthServer:
             "/configz": _Paced(lambda: _Answer(200, configuration(), "application/json"), limits.metrics_gap_s),
             "/metrics": _Paced(lambda: _Answer(200, *metrics()), limits.metrics_gap_s),
         }
+        self._open_to_all = frozenset(path for path in self._answers if _is_among(path, always_allowed))
         self._runner: web.ServerRunner | None = None
 
     async def __aenter__(self) -> HealthServer:
-        limits = self._limits
-        self._server = _LimitedServer(
-            self._answer, limits, access_log=None, keepalive_timeout=limits.idle_s, lingering_time=0.0
-        )
+        self._server = LimitedServer(self._answer, self._limits, tls=self._tls)
         self._runner = web.ServerRunner(self._server, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         try:
+            if self._tls is not None:
+                listening = _listen(self._address, self.port)
+                self.port = listening[0].getsockname()[1]
+                self._server.serve(listening)
+                return self
             if self._address in _ALL_ADDRESSES:
                 site: web.BaseSite = web.SockSite(self._runner, _listen_everywhere(self.port))
             else:
@@ -126,11 +136,23 @@ class HealthServer:
                 return web.Response(status=404, text=f"there are {', '.join(self._answers)}\n")
             if request.method not in {"GET", "HEAD"}:
                 return web.Response(status=405, headers={"Allow": "GET, HEAD"})
+            if self._readers is not None and request.path not in self._open_to_all:
+                refusal = await self._readers.refusal(
+                    request.headers.get("Authorization"),
+                    request.method.lower(),
+                    request.path,
+                    seat.address if seat is not None else "",
+                )
+                if refusal is not None:
+                    return web.Response(
+                        status=refusal.code,
+                        body=refusal.body,
+                        headers={"Content-Type": refusal.content_type, "X-Content-Type-Options": "nosniff"},
+                    )
             answer = await paced.result()
             return web.Response(status=answer.code, body=answer.body, headers={"Content-Type": answer.content_type})
         finally:
-            if seat is not None:
-                seat.rest(asyncio.get_running_loop().time() + self._limits.idle_s)
+            self._server.rest(request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +160,10 @@ class _Answer:
     code: int
     body: bytes
     content_type: str
+
+
+def _is_among(path: str, allowed: Sequence[str]) -> bool:
+    return any(path.startswith(one[:-1]) if one.endswith("*") else path == one for one in allowed)
 
 
 def _verdict(problems: Sequence[str], notes: Sequence[str] = ()) -> _Answer:
@@ -183,70 +209,20 @@ class _Paced(Generic[_T]):
             waiting.set_result(result)
 
 
-@dataclass(slots=True, eq=False)
-class _Seat:
-    """One connection. `until_s`: when it is cut, unless a request comes."""
-
-    transport: asyncio.Transport
-    address: str
-    since_s: float
-    until_s: float
-    is_busy: bool = False
-
-    def rest(self, until_s: float) -> None:
-        self.is_busy, self.since_s, self.until_s = False, asyncio.get_running_loop().time(), until_s
-
-
-class _LimitedServer(web.Server):
-    """aiohttp's server, with a limited number of connections (rules 3 and 4)."""
-
-    def __init__(
-        self, handler: Callable[[web.BaseRequest], Any], limits: HealthLimits, **protocol_options: Any
-    ) -> None:
-        super().__init__(handler, **protocol_options)
-        self._limits = limits
-        self._seats: dict[RequestHandler, _Seat] = {}
-        self._sweeping: asyncio.TimerHandle | None = None
-
-    def seat_of(self, request: web.BaseRequest) -> _Seat | None:
-        return self._seats.get(request.protocol)
-
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        now_s = self._loop.time()
-        peer = transport.get_extra_info("peername")
-        address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
-        if len(self._seats) >= self._limits.connections_max:
-            self._make_room()
-        self._seats[handler] = _Seat(transport, address, now_s, now_s + self._limits.head_s)
-        if self._sweeping is None:
-            self._sweeping = self._loop.call_later(_SWEEP_S, self._sweep)
-
-    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        self._seats.pop(handler, None)
-        super().connection_lost(handler, exc)
-
-    def _make_room(self) -> None:
-        crowded = Counter(seat.address for seat in self._seats.values())
-        handler = min(
-            self._seats,
-            key=lambda one: (-crowded[self._seats[one].address], self._seats[one].is_busy, self._seats[one].since_s),
-        )
-        self._seats.pop(handler).transport.abort()
-
-    def _sweep(self) -> None:
-        self._sweeping = None
-        now_s = self._loop.time()
-        for handler, seat in list(self._seats.items()):
-            if not seat.is_busy and now_s >= seat.until_s:
-                del self._seats[handler]
-                seat.transport.abort()
-        if self._seats:
-            self._sweeping = self._loop.call_later(_SWEEP_S, self._sweep)
-
-    def close(self) -> None:
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+def _listen(address: str, port: int) -> list[socket.socket]:
+    """A socket for each address of this name; a free port is the same for all of them."""
+    if address in _ALL_ADDRESSES:
+        return [_listen_everywhere(port)]
+    sockets: list[socket.socket] = []
+    try:
+        for family, _, _, _, where in socket.getaddrinfo(address, port, type=socket.SOCK_STREAM):
+            used = sockets[0].getsockname()[1] if sockets else port
+            sockets.append(socket.create_server((where[0], used), family=family))
+    except OSError:
+        for one in sockets:
+            one.close()
+        raise
+    return sockets
 
 
 def _listen_everywhere(port: int) -> socket.socket:

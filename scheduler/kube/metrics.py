@@ -50,6 +50,7 @@ class Observed:
     inputs_count: int
     events_dropped: int
     longest_handle_s: float
+    longest_handle_cpu_s: float
     monotonic_s: float
     now_ms: int
 
@@ -156,6 +157,12 @@ OBSERVED: Final = (
         "Longest time the machine took for one input.",
         "gauge",
         lambda app: app.longest_handle_s,
+    ),
+    _alone(
+        "dra_scheduler_longest_handle_cpu_seconds",
+        "Most CPU time the machine took for one input.",
+        "gauge",
+        lambda app: app.longest_handle_cpu_s,
     ),
     ObservedMetric(
         "scheduler_pending_pods",

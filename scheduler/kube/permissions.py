@@ -47,17 +47,24 @@ _FOR_PLUGINS: Final = {
     )
     for kind in PLUGIN_KINDS
 }
-PERMISSIONS: Final = (*_ALWAYS, *_FOR_PLUGINS.values())
+# Who reads /metrics, and whether they may: see `readers`.
+_REVIEWS: Final = (
+    Permission("authentication.k8s.io", "tokenreviews", ("create",)),
+    Permission("authorization.k8s.io", "subjectaccessreviews", ("create",)),
+)
+PERMISSIONS: Final = (*_ALWAYS, *_FOR_PLUGINS.values(), *_REVIEWS)
 
 
-def permissions_for(reads: Collection[str]) -> tuple[Permission, ...]:
-    """Those that plugins need which read these kinds."""
-    return (*_ALWAYS, *(permission for kind, permission in _FOR_PLUGINS.items() if kind in reads))
+def permissions_for(reads: Collection[str], *, reviews: bool) -> tuple[Permission, ...]:
+    """Those that plugins need which read these kinds, and those for asking who may read metrics."""
+    plugins = (permission for kind, permission in _FOR_PLUGINS.items() if kind in reads)
+    return (*_ALWAYS, *plugins, *(_REVIEWS if reviews else ()))
 
 
 # In the namespace of the lease only, and not without leader election.
 LEASES: Final = Permission("coordination.k8s.io", "leases", ("get", "create", "update"))
 _NOTHING: Final = "where the API server serves them, nothing is scheduled without it"
+_NO_READERS: Final = "nobody can read /metrics and /configz"
 _NO_UPDATE: Final = "claims whose opaque parameters a Python client sent cannot be allocated"
 # What the lack of a right costs, where that is not everything.
 OPTIONAL: Final = {
@@ -74,6 +81,8 @@ OPTIONAL: Final = {
     ("resource.k8s.io", "resourceclaims", "create"): "pods whose extended resources are served by devices will wait",
     ("resource.k8s.io", "resourceclaims", "delete"): "claims made for extended resources may stay behind for a while",
     **{(kind.group, kind.plural, verb): kind.cost for kind in PLUGIN_KINDS for verb in ("list", "watch")},
+    ("authentication.k8s.io", "tokenreviews", "create"): _NO_READERS,
+    ("authorization.k8s.io", "subjectaccessreviews", "create"): _NO_READERS,
     ("", "persistentvolumes", "patch"): "pods whose claims get a volume when they are scheduled will wait",
     ("", "persistentvolumeclaims", "patch"): "pods whose volume is made when they are scheduled will wait",
 }

@@ -31,12 +31,13 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 class PreflightError(Exception):
     """The scheduler cannot work with this server; one problem a line, each saying what is missing.
 
-    `is_unanswered`: the server did not answer, or is in trouble; that may pass.
+    `may_pass`: without our doing. The server did not answer or is in trouble, or rights are missing that somebody may
+    grant.
     """
 
-    def __init__(self, message: str, *, is_unanswered: bool = False) -> None:
+    def __init__(self, message: str, *, may_pass: bool = False) -> None:
         super().__init__(message)
-        self.is_unanswered = is_unanswered
+        self.may_pass = may_pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,8 @@ async def check(
             )
         missing += await _missing_for_leases(client, lease_namespace)
     if missing:
-        raise PreflightError("\n".join(missing) + "\nmanifests/base/rbac.yaml holds the role that grants all of them")
+        role = "manifests/base/rbac.yaml holds the role that grants all of them"
+        raise PreflightError("\n".join([*missing, role]), may_pass=True)
     return Preflight(version.git_version, tuple(warnings))
 
 
@@ -119,7 +121,7 @@ def _problem(outcome: Outcome, client: ApiClient) -> PreflightError | None:
     whose = f" of {client.origin}" if client.origin else ""
     match outcome:
         case Unknown() | Rejected(code=0 | HTTPStatus.TOO_MANY_REQUESTS):
-            return PreflightError(f"the API server does not answer: {text_of(outcome)}", is_unanswered=True)
+            return PreflightError(f"the API server does not answer: {text_of(outcome)}", may_pass=True)
         case Rejected(code=HTTPStatus.UNAUTHORIZED):
             return PreflightError(f"the API server does not accept the credentials{whose}: {text_of(outcome)}")
         case Rejected(code=HTTPStatus.FORBIDDEN):

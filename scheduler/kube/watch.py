@@ -28,6 +28,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
@@ -38,6 +39,7 @@ import aiohttp
 from scheduler.core.inputs import Input, RelistFinished
 from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.credentials import CredentialsError
+from scheduler.kube.names_and_versions import read_newest_version, read_stored, revision_of
 from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import (
     Accepted,
@@ -194,33 +196,25 @@ class Reflector:
     async def catch_up(self, wait_s: float) -> None:
         """Return once everything that was stored before the call has been delivered. One caller at a time.
 
-        A consistent read says which version that is. What has not come so far within `wait_s` is listed anew, at once:
-        a watch of objects that do not change says so only with its bookmark, each minute.
+        A consistent read says which version that is. A watch of objects that do not change comes there only with its
+        bookmark, each minute: after `wait_s` what is stored is compared by name. What differs is listed anew, at once.
         """
         await self._until(lambda: self.stats.is_synced)
         if self.stats.is_absent:
             return
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                version = await self._newest_version()
-                await self._until(lambda: 0 < version <= _revision(self._version or ""))
+                version = await read_newest_version(self._client, self._path)
+                await self._until(lambda: 0 < version <= revision_of(self._version or ""))
                 return
-        except TimeoutError:
-            lists_before = self._lists_begun
+        stored = await read_stored(self._client, self._path)
+        if stored is not None and stored.is_known(self._known):
+            return
+        lists_before = self._lists_begun
         self._must_list = True
         if self._interruption is not None:
             self._interruption.reschedule(asyncio.get_running_loop().time())
         await self._until(lambda: self._list_delivered > lists_before)
-
-    async def _newest_version(self) -> int:
-        """That of the server's storage; 0 when it does not say."""
-        outcome = await self._client.send("GET", f"{self._path}?limit=1")
-        if not isinstance(outcome, Accepted):
-            return 0
-        try:
-            return _revision(self.kind.decode_page(outcome.body).resource_version)
-        except UndecodableError:
-            return 0
 
     async def _until(self, is_so: Callable[[], bool]) -> None:
         while not is_so():
@@ -391,41 +385,41 @@ class Reflector:
         """One change, compared with what was delivered before."""
         name = event.name
         known = self._known.get(name)
-        if known is not None and 0 < _revision(event.resource_version) < _revision(known[1]):
+        if known is not None and 0 < revision_of(event.resource_version) < revision_of(known[1]):
             return  # older than what the machine knows, which it keeps
         if isinstance(event, Gone):
             if known is not None:
                 del self._known[name]
-                for_machine.append(self.kind.deleted(name, known[0], _revision(event.resource_version)))
+                for_machine.append(self.kind.deleted(name, known[0], revision_of(event.resource_version)))
             return
         if isinstance(event, Broken):
             self._report_broken(event)
             if not self.kind.withdraws_broken or known is None:
                 return
             del self._known[name]
-            for_machine.append(self.kind.deleted(name, known[0], _revision(event.resource_version)))
+            for_machine.append(self.kind.deleted(name, known[0], revision_of(event.resource_version)))
             return
         if known is not None and known[0] != event.uid:
             # The old object ended before the new one came: a later revision would delete the new one, too, where kinds
             # are known by name.
-            for_machine.append(self.kind.deleted(name, known[0], max(0, _revision(event.resource_version) - 1)))
+            for_machine.append(self.kind.deleted(name, known[0], max(0, revision_of(event.resource_version) - 1)))
         self._known[name] = (event.uid, event.resource_version)
         for_machine.append(event.input)
 
     def _replace(self, new: _Replacement, version: str) -> None:
         """The swap: one batch that turns what the machine knows into what exists."""
         for_machine: list[Input] = []
-        revision = _revision(version)
+        revision = revision_of(version)
         for name in [name for name in self._known if name not in new.seen and name not in new.broken]:
             uid, last_version = self._known[name]
-            if 0 < revision < _revision(last_version):
+            if 0 < revision < revision_of(last_version):
                 continue  # the list is older than this object (rule 2)
             del self._known[name]
             for_machine.append(self.kind.deleted(name, uid, revision))
         for one in new.broken.values():
             self._observe(one, for_machine)
         # Oldest first, as in a watch: whoever observes a change has observed all earlier ones.
-        for name, seen in sorted(new.seen.items(), key=lambda item: _revision(item[1].resource_version)):
+        for name, seen in sorted(new.seen.items(), key=lambda item: revision_of(item[1].resource_version)):
             if self._known.get(name) != (seen.uid, seen.resource_version):
                 self._observe(seen, for_machine)
         for_machine.append(RelistFinished(self.kind.name))
@@ -479,11 +473,6 @@ class Reflector:
         if code == HTTPStatus.NOT_FOUND and self.kind.served_as is not None:
             raise _RelistError(f"not served as {self._path} any more: {text}")
         raise _PauseError(text, wait_s)
-
-
-def _revision(version: str) -> int:
-    """A resource version as a number; 0 (unknown) when it is none."""
-    return int(version) if version.isdecimal() else 0
 
 
 def _collect(initial: _Replacement, event: Seen | Gone | Broken) -> None:

@@ -290,6 +290,7 @@ async def test_where_the_time_goes_is_counted():
             await bound(cluster, 2)
             await wait_for(cluster, "/apis/events.k8s.io/v1/events", lambda events: len(events) == 2)
             assert app.running.turns.longest_handle_s > 0
+            assert app.running.turns.longest_handle_cpu_s > 0
             assert b"dra_scheduler_longest_handle_seconds " in app.metrics.text()
 
     text = stages.table()

@@ -7,11 +7,14 @@ import asyncio
 import pytest
 
 from scheduler.kube.codec import Codec
+from scheduler.kube.names_and_versions import Stored
+from scheduler.model.keys import ObjectKey
 from tests.kube.misbehaving import SERVER, added, bookmark, event, misbehaving, page, pod, status, watch
 from tests.kube.test_watch import reflecting
 
 SOON_S = 0.05
 LONG_S = 20.0
+ETCD_FAILS = status(500, "InternalError", "etcd")
 SILENT = watch(added(pod("a", 3)), bookmark(9, ends_initial=True), then="hang")
 
 
@@ -59,7 +62,8 @@ async def test_a_watch_that_is_late_is_waited_for(last):
 async def test_what_a_silent_watch_does_not_bring_is_listed_anew_at_once():
     """Where it was cut is no failure, so it is not paused for."""
     newer = watch(added(pod("a", 3), pod("b", 11)), bookmark(12, ends_initial=True), then="hang")
-    async with misbehaving(SILENT, page(version=12), newer) as server, reflecting(server) as running:
+    stored = page(pod("a", 3), pod("b", 11), version=12)
+    async with misbehaving(SILENT, page(version=12), stored, newer) as server, reflecting(server) as running:
         await running.told.relisted()
         await running.reflector.catch_up(SOON_S)
 
@@ -69,10 +73,43 @@ async def test_what_a_silent_watch_does_not_bring_is_listed_anew_at_once():
         assert running.reflector.stats.failure is None
 
 
+async def test_a_silent_watch_that_missed_nothing_is_not_listed_anew():
+    """By names and revisions alone, in pages; a claim that nobody changes has no newer version to show."""
+    two = watch(added(pod("a", 3), pod("b", 5)), bookmark(9, ends_initial=True), then="hang")
+    pages = page(pod("a", 3), version=12, token="more"), page(pod("b", 5), version=12)
+    async with misbehaving(two, page(version=12), *pages) as server, reflecting(server) as running:
+        await running.told.relisted()
+        await running.reflector.catch_up(SOON_S)
+
+        assert running.names() == ["a@3", "b@5", "=Pod"]
+        assert [one.query.get("continue") for one in server.asked] == [None, None, None, "more"]
+        assert all("as=PartialObjectMetadataList" in one.headers["Accept"] for one in server.asked[1:])
+
+
+A, B, C = (ObjectKey("default", name) for name in "abc")
+
+
+@pytest.mark.parametrize(
+    ("known", "is_known"),
+    [
+        pytest.param({A: ("1", "3"), B: ("2", "5")}, True, id="the-same"),
+        pytest.param({A: ("1", "11"), B: ("2", "5")}, True, id="changed-later"),
+        pytest.param({A: ("1", "3"), B: ("2", "5"), C: ("3", "11")}, True, id="created-later"),
+        pytest.param({A: ("9", "12"), B: ("2", "5")}, True, id="replaced-later"),
+        pytest.param({A: ("1", "2"), B: ("2", "5")}, False, id="a-change-missed"),
+        pytest.param({A: ("9", "3"), B: ("2", "5")}, False, id="another-object"),
+        pytest.param({A: ("1", "3")}, False, id="one-missed"),
+        pytest.param({A: ("1", "3"), B: ("2", "5"), C: ("3", "10")}, False, id="a-deletion-missed"),
+    ],
+)
+def test_what_is_stored_is_known(known: dict[ObjectKey, tuple[str, str]], is_known: bool) -> None:
+    assert Stored(10, {A: ("1", "3"), B: ("2", "5")}).is_known(known) is is_known
+
+
 async def test_a_read_of_the_version_that_fails_leads_to_a_list():
     newer = watch(added(pod("b", 11)), bookmark(12, ends_initial=True), then="hang")
     async with (
-        misbehaving(SILENT, status(500, "InternalError", "etcd"), newer) as server,
+        misbehaving(SILENT, ETCD_FAILS, ETCD_FAILS, newer) as server,
         reflecting(server) as running,
     ):
         await running.told.relisted()
@@ -96,7 +133,7 @@ async def test_a_pause_after_failures_ends_when_it_is_our_turn():
 
     newer = watch(added(pod("b", 11)), bookmark(12, ends_initial=True), then="hang")
     async with (
-        misbehaving(first, status(503, "ServiceUnavailable", "not now"), page(version=12), newer) as server,
+        misbehaving(first, status(503, "ServiceUnavailable", "not now"), page(version=12), ETCD_FAILS, newer) as server,
         reflecting(server) as running,
     ):
         await running.told.relisted()
@@ -120,7 +157,8 @@ async def test_a_list_that_began_before_does_not_count():
         return await stay_open(request, response)
 
     newer = watch(added(pod("a", 3), pod("b", 8)), bookmark(12, ends_initial=True), then="hang")
-    async with misbehaving(slow, page(version=12), newer) as server, reflecting(server) as running:
+    stored = page(pod("a", 3), pod("b", 8), version=12)
+    async with misbehaving(slow, page(version=12), stored, newer) as server, reflecting(server) as running:
         await server.asked_for(1)
         catching_up = asyncio.create_task(running.reflector.catch_up(SOON_S))
         await asyncio.sleep(0)

@@ -205,6 +205,41 @@ async def test_a_probe_from_elsewhere_is_not_pushed_out_by_a_crowd():
             one.transport.abort()
 
 
+async def answered(reader, writer) -> None:
+    writer.write(b"GET /livez HTTP/1.1\r\nHost: h\r\n\r\n")
+    async with asyncio.timeout(20):
+        assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+
+
+async def test_of_a_crowd_the_one_that_has_been_idle_longest_is_cut():
+    async with serving(connections_max=3) as server:
+        first, second, third = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
+        await answered(*second)
+        await answered(*third)
+        await answered(*first)
+        fourth = await asyncio.open_connection("127.0.0.1", server.port)
+        assert await is_cut(second[0])
+        for one in (first, third, fourth):
+            await answered(*one)
+        for _, writer in (first, second, third, fourth):
+            writer.close()
+
+
+async def test_one_that_is_being_answered_is_not_cut_while_others_are_idle():
+    async with serving(connections_max=2, metrics_gap_s=1.0) as server:
+        await ask(server, "/metrics")
+        busy = await asyncio.open_connection("127.0.0.1", server.port)
+        busy[1].write(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
+        idle = await asyncio.open_connection("127.0.0.1", server.port)
+        await answered(*idle)  # so that the request for metrics has been read, too
+        new = await asyncio.open_connection("127.0.0.1", server.port)
+        assert await is_cut(idle[0])
+        async with asyncio.timeout(20):
+            assert (await busy[0].readuntil(b"renderings 2\n")).startswith(b"HTTP/1.1 200")
+        for _, writer in (busy, idle, new):
+            writer.close()
+
+
 @pytest.mark.parametrize("address", ["::", "0.0.0.0", ""])
 @NO_IPV6
 async def test_everywhere_means_both_families(address):

@@ -103,6 +103,7 @@ def observed(rig: Rig) -> Observed:
         inputs_count=0,
         events_dropped=0,
         longest_handle_s=0.0,
+        longest_handle_cpu_s=0.0,
         monotonic_s=0.0,
         now_ms=rig.now_ms,
     )

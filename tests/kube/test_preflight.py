@@ -33,6 +33,7 @@ from scheduler.kube.feature_gates import METRICS_PATH, dropped_by, read_gates
 from scheduler.kube.permissions import LEASES, PERMISSIONS, permissions_for
 from scheduler.kube.plugin_kinds import PLUGIN_KINDS
 from scheduler.kube.preflight import PreflightError, check
+from scheduler.kube.readers import ACCESS_REVIEWS, TOKEN_REVIEWS
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.model.keys import ClaimKey, PodKey, VolumeClaimKey
 from tests.kube.misbehaving import drop, misbehaving, reply, status
@@ -305,16 +306,22 @@ def test_listed_permissions_are_exactly_what_is_used():
     used |= {("resource.k8s.io", resource, "update") for resource in claims}
     used |= {("events.k8s.io", "events", "create"), ("events.k8s.io", "events", "patch")}
 
+    # Who reads metrics (see readers).
+    used |= {right_of("POST", path) for path in (TOKEN_REVIEWS, ACCESS_REVIEWS)}
+
     assert used == rules(PERMISSIONS)
 
 
 def test_only_what_plugins_read_is_asked_for():
     everything = rules(PERMISSIONS)
-    few = rules(permissions_for({"PersistentVolume"}))
+    few = rules(permissions_for({"PersistentVolume"}, reviews=True))
     assert everything - few >= {("", "services", "list"), ("storage.k8s.io", "csinodes", "watch")}
     assert ("", "persistentvolumes", "patch") in few
     assert ("", "persistentvolumeclaims", "patch") not in few
     assert ("", "pods", "get") in few
+    reviews = {("authentication.k8s.io", "tokenreviews", "create")}
+    reviews.add(("authorization.k8s.io", "subjectaccessreviews", "create"))
+    assert few - rules(permissions_for({"PersistentVolume"}, reviews=False)) == reviews
 
 
 @pytest.mark.parametrize("kind", PLUGIN_KINDS, ids=lambda kind: kind.name)

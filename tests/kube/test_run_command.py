@@ -6,6 +6,8 @@ import asyncio
 import json
 import pstats
 import signal
+import socket
+import ssl
 import sys
 from pathlib import Path
 
@@ -63,6 +65,9 @@ def kubeconfig(folder: Path, server: str) -> str:
     [
         pytest.param([], "no cluster to connect to: give --kubeconfig FILE", id="nothing-to-connect-to"),
         pytest.param(["--no-such-option"], "No such option", id="unknown-option"),
+        pytest.param(["--tls-cert-file", __file__], "tlsPrivateKeyFile: Required value", id="no-key"),
+        pytest.param(["--serving", "plain", "--bind-address", "::"], "is for loopback addresses only", id="plain"),
+        pytest.param(["--secure-port", "99999"], "99999 is not in the range", id="secure-port-out-of-range"),
         pytest.param(["--health-port", "99999"], "99999 is not in the range", id="port-out-of-range"),
         pytest.param(["--config", "/nowhere.yaml"], "'/nowhere.yaml' does not exist", id="config-missing"),
         pytest.param(
@@ -221,6 +226,32 @@ async def test_health_port_that_is_taken_is_exit_code_1(tmp_path):
 
     assert code == 1
     assert errors.splitlines()[-1].startswith(f"Error: cannot serve on port {port}: ")
+
+
+async def test_it_serves_with_tls_and_ends_in_order_with_a_connection_open(tmp_path):
+    trusted = tmp_path / "made" / "dra-scheduler.crt"
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = str(one.getsockname()[1])
+    async with EmbeddedCluster(controllers=False) as cluster, aiohttp.ClientSession() as session:
+        options = ["--secure-port", port, "--cert-dir", str(trusted.parent), "--log-level", "debug"]
+        process = await start(*options, "--kubeconfig", kubeconfig(tmp_path, cluster.url))
+        async with asyncio.timeout(60):
+            while b"caches filled" not in await process.stderr.readline():
+                pass
+        tls = ssl.create_default_context(cafile=str(trusted))
+        headers = {"Authorization": "Bearer marked"}
+        for path, wanted in (("/livez", 200), ("/readyz", 200), ("/metrics", 401)):
+            async with session.get(f"https://localhost:{port}{path}", ssl=tls, headers=headers) as answer:
+                assert answer.status == wanted
+        process.send_signal(signal.SIGTERM)
+        code, errors = await end(process)
+
+    assert code == 0
+    assert "Traceback" not in errors
+    # The embedded server answers no reviews: that is said, and without the token.
+    assert "cannot find out who sent a token" in errors
+    assert "marked" not in errors
 
 
 async def test_options_win_over_the_file(tmp_path):

@@ -21,6 +21,7 @@ from tests.manifests.rendering import MANIFESTS, ROOT, named, objects, overlay_t
 pytestmark = [pytest.mark.oracle, pytest.mark.promql]
 
 # What Prometheus adds to each series when it scrapes by the ServiceMonitor.
+OPERATIONS: Final = ROOT / "docs" / "operations.md"
 SCRAPED: Final = {"job", "namespace", "pod", "instance", "container", "endpoint", "service"}
 RATE_INTERVAL: Final = "$__rate_interval"  # Grafana's, replaced before Prometheus sees it
 
@@ -145,7 +146,7 @@ def test_panels_do_not_lie_on_each_other() -> None:
 
 
 def test_each_alert_says_what_to_do() -> None:
-    text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    text = OPERATIONS.read_text(encoding="utf-8")
     told = re.findall(r"^\| `(DraScheduler\w+)` \| (\w+) \|", text, re.MULTILINE)
 
     assert told == [(rule["alert"], rule["labels"]["severity"]) for rule in rules()]

@@ -91,6 +91,11 @@ def test_names_that_refer_to_something_find_it(render: Any) -> None:
     assert service["spec"]["ports"][0]["targetPort"] in ports
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    assert {container[probe]["httpGet"]["scheme"] for probe in ("livenessProbe", "readinessProbe")} == {"HTTPS"}
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert (endpoint["scheme"], endpoint["bearerTokenFile"].rpartition("/")[2]) == ("https", "token")
+    reader = named(items, "ClusterRole", "dra-scheduler-metrics-reader")
+    assert reader["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
     # Alerts and dashboard ask for this job.
     assert service["metadata"]["labels"][monitor["spec"]["jobLabel"]] == "dra-scheduler"
     policy = named(items, "NetworkPolicy")["spec"]

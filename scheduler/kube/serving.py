@@ -1,0 +1,118 @@
+"""Opens the health server as the configuration says: plain on loopback, or with TLS and delegated access.
+
+Rules of this module
+  1. Without TLS and without a look at who asks only this machine is served: "plain" is for loopback addresses.
+  2. Reviews have connections of their own, and are sent by a process that may not write, too: they change nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final, TypedDict
+
+from scheduler.config.settings import Config
+from scheduler.kube.certificates import CertificateError, ServerCertificate
+from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection, Credentials
+from scheduler.kube.health import HealthServer
+from scheduler.kube.readers import Readers
+from scheduler.kube.requests import ApiClient, Timeouts
+
+_REVIEW_TIMEOUTS: Final = Timeouts(connect_s=3.0, total_s=10.0)  # upstream's for webhooks: 10 s
+
+
+class ServingError(ValueError):
+    """It cannot be served as the configuration says; the text names the setting."""
+
+
+class Answers(TypedDict):
+    """What `HealthServer` is asked for."""
+
+    problems_alive: Callable[[], Sequence[str]]
+    problems_ready: Callable[[], Sequence[str]]
+    notes_ready: Callable[[], Sequence[str]]
+    metrics: Callable[[], tuple[bytes, str]]
+    configuration: Callable[[], bytes]
+
+
+def address_of(config: Config) -> str:
+    """Where to listen."""
+    return config.health_address or ("::" if IN_CLUSTER_TOKEN.is_file() else "127.0.0.1")
+
+
+def is_secure(config: Config) -> bool:
+    """Whether with TLS, and to those only who may read.
+
+    Raises:
+        ServingError: Without is asked for on an address that others can reach.
+    """
+    address = address_of(config)
+    if config.serving.security is None:
+        return not _is_loopback(address) or config.serving.names_certificate
+    if config.serving.security == "plain" and not _is_loopback(address):
+        raise ServingError(
+            f"serving.security: plain is for loopback addresses only, and {address!r} can be reached from elsewhere; "
+            "leave it out, or give --bind-address=127.0.0.1"
+        )
+    return config.serving.security == "secure"
+
+
+@asynccontextmanager
+async def serve(config: Config, credentials: Credentials, answers: Answers) -> AsyncIterator[HealthServer]:
+    """Serve while it is open.
+
+    Raises:
+        ServingError: A certificate cannot be used, or serving plainly is not for this address.
+        CredentialsError: A kubeconfig for reviews cannot be used.
+        OSError: The port is taken.
+    """
+    assert config.health_port is not None
+    address, serving = address_of(config), config.serving
+    if not is_secure(config):
+        async with HealthServer(address, config.health_port, **answers) as server:
+            yield server
+        return
+    paths = [Path(text) if text else None for text in (serving.tls_cert_file, serving.tls_private_key_file)]
+    try:
+        certificate = ServerCertificate(*paths, directory=Path(serving.cert_dir) if serving.cert_dir else None)
+    except CertificateError as error:
+        raise ServingError(str(error)) from error
+    async with AsyncExitStack() as stack:
+        asked = [
+            await stack.enter_async_context(
+                ApiClient(
+                    await Connection.from_kubeconfig(path).open() if path else credentials, timeouts=_REVIEW_TIMEOUTS
+                )
+            )
+            for path in (serving.authentication_kubeconfig, serving.authorization_kubeconfig)
+        ]
+        looking = asyncio.create_task(certificate.keep_current(), name="certificate")
+        stack.push_async_callback(_end, looking)
+        yield await stack.enter_async_context(
+            HealthServer(
+                address,
+                config.health_port,
+                **answers,
+                tls=certificate.context,
+                readers=Readers(*asked),
+                always_allowed=serving.authorization_always_allow_paths,
+            )
+        )
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def _is_loopback(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,238 @@
+"""The health port with TLS: who gets what, and that a crowd before its handshakes is as limited as one behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+import uvloop
+
+from scheduler.config import Config, Serving
+from scheduler.kube.certificates import ServerCertificate
+from scheduler.kube.credentials import Connection
+from scheduler.kube.health import HealthLimits, HealthServer
+from scheduler.kube.readers import TOKEN_REVIEWS
+from scheduler.kube.requests import Rejected
+from scheduler.kube.serving import ServingError, is_secure, serve
+from tests.kube.certificates import Authority
+from tests.kube.test_readers import ApiServer, readers_of
+
+CLIENT = ssl.create_default_context()
+CLIENT.check_hostname, CLIENT.verify_mode = False, ssl.CERT_NONE
+ANSWERS = {
+    "problems_alive": list,
+    "problems_ready": list,
+    "notes_ready": list,
+    "metrics": lambda: (b"metrics\n", "text/plain"),
+    "configuration": lambda: b"{}",
+}
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    return ServerCertificate()
+
+
+@asynccontextmanager
+async def serving(certificate, api=None, **limits):
+    api = ApiServer(may=[("alice", "/metrics")]) if api is None else api
+    given = {"handshake_gap_s": 0.0} | limits
+    options = {"tls": certificate.context, "readers": readers_of(api), "limits": HealthLimits(**given)}
+    async with HealthServer("127.0.0.1", 0, **ANSWERS, **options) as server:
+        yield server
+
+
+async def ask(server, path="/livez", token=None, source=None):
+    head = f"Authorization: Bearer {token}\r\n" if token is not None else ""
+    async with asyncio.timeout(20):
+        local = (source, 0) if source else None
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=CLIENT, local_addr=local)
+        try:
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: h\r\n{head}Connection: close\r\n\r\n".encode())
+            answer = (await reader.read()).decode()
+        finally:
+            writer.close()
+        return int(answer.split()[1]), answer.partition("\r\n\r\n")[2]
+
+
+async def is_cut(reader) -> bool:
+    async with asyncio.timeout(20):
+        with contextlib.suppress(ConnectionError):
+            return await reader.read() == b""
+        return True
+
+
+async def test_probes_are_for_everybody_and_the_rest_for_those_who_may(certificate):
+    async with serving(certificate) as server:
+        for path in ("/livez", "/healthz", "/readyz", "/readyz?verbose"):
+            assert await ask(server, path) == (200, "ok\n")
+        assert (await ask(server, "/metrics"))[0] == 401
+        assert (await ask(server, "/metrics", "bad"))[0] == 401
+        assert await ask(server, "/metrics", "good") == (200, "metrics\n")
+        assert (await ask(server, "/configz"))[0] == 401
+        assert (await ask(server, "/configz", "good"))[0] == 403
+        assert (await ask(server, "/%6detrics"))[0] == 401
+        for path in ("/metrics/", "//metrics", "/livez/../metrics", "/debug/pprof"):
+            assert (await ask(server, path))[1] != "metrics\n"
+
+
+async def test_without_the_api_server_probes_answer_and_metrics_do_not(certificate):
+    api = ApiServer(fails={TOKEN_REVIEWS: Rejected(0, "NoConnection", "cannot connect")})
+    async with serving(certificate, api) as server:
+        assert await ask(server) == (200, "ok\n")
+        assert (await ask(server, "/metrics", "good"))[0] == 401
+
+
+async def test_what_may_be_read_by_all_can_be_set(certificate):
+    options = {"tls": certificate.context, "readers": readers_of(ApiServer())}
+    async with HealthServer("127.0.0.1", 0, **ANSWERS, **options, always_allowed=["/met*"]) as server:
+        assert (await ask(server, "/metrics"))[0] == 200
+        assert (await ask(server, "/configz"))[0] == 401
+        assert (await ask(server, "/livez"))[0] == 401
+
+
+@pytest.mark.parametrize("text", [b"", b"GET /livez HTTP/1.1\r\nHost: h\r\n\r\n", b"\x16\x03\x01\x02\x00\x01"])
+async def test_connections_without_a_handshake_are_limited_and_cut(certificate, text):
+    """Python's servers count a connection when its handshake is over, and wait a minute for it."""
+    limit = 16
+    async with serving(certificate, connections_max=limit, head_s=1000.0) as server:
+        taken = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(10 * limit)]
+        for _, writer in taken:
+            writer.write(text)
+        assert await ask(server, source="127.0.0.2") == (200, "ok\n")
+        assert all(await asyncio.gather(*(is_cut(reader) for reader, _ in taken[: 9 * limit])))
+        for _, writer in taken:
+            writer.transport.abort()
+
+
+async def test_a_handshake_that_does_not_come_in_time_is_cut(certificate):
+    async with serving(certificate, head_s=0.05) as server:
+        silent, one = await asyncio.open_connection("127.0.0.1", server.port)
+        behind, two = await asyncio.open_connection("127.0.0.1", server.port, ssl=CLIENT)
+        assert await is_cut(silent)
+        assert await is_cut(behind)
+        one.close()
+        two.close()
+
+
+async def test_handshakes_are_begun_one_after_the_other_the_rare_address_first(certificate, monkeypatch):
+    """The crowd waits for handshakes; a kubelet's connection comes after all of them and is next."""
+    begun = []
+    async with serving(certificate, handshake_gap_s=0.05, head_s=1000.0) as server:
+        loop = asyncio.get_running_loop()
+        real = loop.connect_accepted_socket
+
+        def connect(protocol, accepted, **options):
+            begun.append(accepted.getpeername()[0])
+            return real(protocol, accepted, **options)
+
+        monkeypatch.setattr(loop, "connect_accepted_socket", connect, raising=False)
+        crowd = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(40)]
+        assert await ask(server, source="127.0.0.2") == (200, "ok\n")
+        assert begun.index("127.0.0.2") < 40
+        for _, writer in crowd:
+            writer.transport.abort()
+
+
+def test_it_works_on_the_loop_that_the_scheduler_runs_on(certificate):
+    async def main():
+        async with serving(certificate) as server, aiohttp.ClientSession() as session:
+            url = f"https://127.0.0.1:{server.port}"
+            for _ in range(3):  # one connection, used again
+                async with session.get(f"{url}/livez", ssl=CLIENT) as answer:
+                    assert (answer.status, await answer.text()) == (200, "ok\n")
+            headers = {"Authorization": "Bearer good"}
+            async with session.get(f"{url}/metrics", ssl=CLIENT, headers=headers) as answer:
+                assert answer.status == 200
+            silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(200)]
+            assert (await ask(server))[0] == 200
+            for _, writer in silent:
+                writer.transport.abort()
+
+    uvloop.run(main())
+
+
+async def test_a_client_that_goes_away_stops_waiting_for_its_review(certificate):
+    asking, gone = asyncio.Event(), asyncio.Event()
+
+    class Slow(ApiServer):
+        async def send(self, method, path, body):
+            asking.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                gone.set()
+
+    async with asyncio.timeout(20), serving(certificate, Slow()) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=CLIENT)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer t\r\n\r\n")
+        await asking.wait()
+        writer.transport.abort()
+        await gone.wait()
+
+
+@pytest.mark.parametrize(
+    ("settings", "secure"),
+    [
+        ({}, False),
+        ({"health_address": "127.0.0.1"}, False),
+        ({"health_address": "::1"}, False),
+        ({"health_address": "localhost"}, False),
+        ({"health_address": "0.0.0.0"}, True),
+        ({"health_address": "::"}, True),
+        ({"health_address": "10.0.0.1"}, True),
+        ({"health_address": "example.com"}, True),
+        ({"serving": Serving(security="secure")}, True),
+        ({"serving": Serving(cert_dir="/d")}, True),
+        ({"serving": Serving(security="plain")}, False),
+    ],
+)
+def test_only_loopback_is_served_plainly(settings, secure):
+    assert is_secure(Config(**settings)) is secure
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1", "localhost.example.com"])
+async def test_plain_for_others_is_refused(address):
+    config = Config(health_address=address, health_port=0, serving=Serving(security="plain"))
+    with pytest.raises(ServingError, match="is for loopback addresses only"):
+        async with serve(config, None, ANSWERS):
+            raise AssertionError("not reached")
+
+
+async def test_serving_with_a_given_certificate(tmp_path):
+    signed = Authority(tmp_path / "a").server()
+    given = Serving(tls_cert_file=str(signed.certificate), tls_private_key_file=str(signed.key))
+    credentials = await Connection(url="http://127.0.0.1:1").open()
+    trusting = ssl.create_default_context(cafile=str(tmp_path / "a" / "ca.crt"))
+    async with (
+        serve(Config(health_port=0, serving=given), credentials, ANSWERS) as server,
+        aiohttp.ClientSession() as session,
+    ):
+        async with session.get(f"https://127.0.0.1:{server.port}/livez", ssl=trusting) as answer:
+            assert answer.status == 200
+        # Nobody answers at port 1: closed.
+        headers = {"Authorization": "Bearer t"}
+        async with session.get(f"https://127.0.0.1:{server.port}/metrics", ssl=trusting, headers=headers) as answer:
+            assert answer.status == 401
+
+
+async def test_a_certificate_that_cannot_be_used_is_named():
+    given = Serving(tls_cert_file="/missing.crt", tls_private_key_file="/missing.key")
+    with pytest.raises(ServingError, match=r"/missing\.crt: No such file"):
+        async with serve(Config(health_port=0, serving=given), None, ANSWERS):
+            raise AssertionError("not reached")
+
+
+async def test_nothing_is_logged_of_who_speaks_no_tls(certificate, caplog):
+    caplog.set_level(logging.INFO)
+    async with serving(certificate) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /livez HTTP/1.1\r\nAuthorization: Bearer marked\r\n\r\n")
+        await is_cut(reader)
+        writer.close()
+    assert caplog.records == []
