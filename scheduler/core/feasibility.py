@@ -252,6 +252,8 @@ class Feasibility:
 
     def _enough(self, asked: Question) -> int:
         profile = asked.runner.profile
+        if asked.plan.ranker is not None:
+            return len(self._store.node_infos)
         return profile.enough_nodes(len(self._store.node_infos), least=self._settings.feasible_nodes_enough)
 
     def _is_enough(self, asked: Question, record: ShapeRecord, verdicts: FactVerdicts, fits: int) -> bool:

@@ -30,8 +30,8 @@ from scheduler.core.double_allocations import held_devices
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility
 from scheduler.core.ground import Ground
-from scheduler.core.pod_counts import PodCount
 from scheduler.core.preemptions import Preemptions
+from scheduler.core.question_counts import PodCount
 from scheduler.core.queued_pod import Place
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.shape_record import ShapeRecord

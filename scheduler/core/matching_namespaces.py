@@ -1,11 +1,15 @@
 """Which namespaces selectors match, kept up to date from those that changed.
 
+Rules of this module
+  1. Finding out pauses between two namespaces (`find`); nobody is given names while some have not been asked about.
+  2. A namespace counts once, and once more for each requirement of the selector (`asked`).
+
 Cost: a new selector O(namespaces), a known one O(namespaces that changed).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from scheduler.core.newest_objects import NewestObjects
@@ -14,7 +18,26 @@ from scheduler.model.objects import Namespace
 
 _SELECTORS_MAX: Final = 1_000
 _CHANGES_MAX: Final = 10_000
+_UNLIMITED: Final = 2**62
 _NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+class _Known:
+    """Of one selector and names.
+
+    Attributes:
+        read: How many changes have been taken over into `pending`, the namespaces that must be asked about.
+        others: Those that are no more as `names` says, of what was asked about since.
+    """
+
+    __slots__ = ("cost", "names", "others", "pending", "read")
+
+    def __init__(self, selector: Selector, named: frozenset[str], namespaces: Iterable[str], read: int) -> None:
+        self.names = named
+        self.others: Final[set[str]] = set()
+        self.pending: Final = dict.fromkeys(namespaces)
+        self.read = read
+        self.cost: Final = 1 + len(selector.requirements or ())
 
 
 class MatchingNamespaces:
@@ -25,31 +48,50 @@ class MatchingNamespaces:
         self._seen: dict[str, Namespace] = {}
         self._read = -1
         self._changed: Final[list[str]] = []
-        self._known: Final[dict[tuple[Selector, frozenset[str]], tuple[int, frozenset[str]]]] = {}
+        self._known: Final[dict[tuple[Selector, frozenset[str]], _Known]] = {}
         self.asked = 0
-        """How often a selector was asked about a namespace."""
-
-    def is_known(self, selector: Selector, named: frozenset[str]) -> bool:
-        return (selector, named) in self._known
+        """What asking about namespaces took so far (rule 2)."""
 
     def names(self, selector: Selector, named: frozenset[str]) -> frozenset[str]:
+        self.find(selector, named, _UNLIMITED)
+        return self._known[selector, named].names
+
+    def left(self, selector: Selector, named: frozenset[str]) -> int:
+        """What finding out takes at most."""
+        known = self._read_changes(selector, named)
+        return len(known.pending) * known.cost
+
+    def find(self, selector: Selector, named: frozenset[str], last: int) -> bool:
+        """Have the names found out, of one namespace at least; False: `asked` came to `last` before the end."""
+        known = self._read_changes(selector, named)
+        pending, others, names = known.pending, known.others, known.names
+        has_asked = False
+        while pending:
+            if has_asked and self.asked >= last:
+                return False
+            name, _ = pending.popitem()
+            self.asked += known.cost
+            has_asked = True
+            if (name in named or self._matches(selector, name)) != (name in names):
+                others.add(name)
+            else:
+                others.discard(name)
+        if others:
+            known.names = names ^ others
+            others.clear()
+        return True
+
+    def _read_changes(self, selector: Selector, named: frozenset[str]) -> _Known:
         self._see()
-        found = self._known.get((selector, named))
-        if found is None:
+        known = self._known.get((selector, named))
+        if known is None:
             if len(self._known) >= _SELECTORS_MAX:
                 self._known.clear()
-            self.asked += len(self._namespaces)
-            names = named.union([name for name in self._namespaces if self._matches(selector, name)])
-        elif found[0] == len(self._changed):
-            return found[1]
-        else:
-            names = found[1]
-            for name in dict.fromkeys(self._changed[found[0] :]):
-                self.asked += 1
-                if (name in named or self._matches(selector, name)) != (name in names):
-                    names ^= {name}
-        self._known[selector, named] = len(self._changed), names
-        return names
+            known = self._known[selector, named] = _Known(selector, named, self._namespaces, len(self._changed))
+        elif known.read < len(self._changed):
+            known.pending.update(dict.fromkeys(self._changed[known.read :]))
+            known.read = len(self._changed)
+        return known
 
     def _matches(self, selector: Selector, name: str) -> bool:
         namespace = self._namespaces.get(name)

@@ -6,7 +6,9 @@ Rules of this module
   2. Pods that look alike to selectors are asked about once (`model.likeness`).
   3. What is kept is bounded: answers unused longest are forgotten. A pod's own questions are always kept, or it would
      never have all of them answered.
-  4. A node can be supposed to be another for a while (`as_if`): with pods more or less.
+  4. Counting for a pod pauses between two nodes, and within one between two likenesses where selectors are long. What
+     was counted stays, and nobody is given an answer of which a part is missing.
+  5. A node can be supposed to be another for a while (`as_if`): with pods more or less.
 
 Not here: what counts mean for a pod (the plugins).
 
@@ -20,189 +22,59 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 from weakref import WeakValueDictionary
 
 from scheduler.core.change_log import ChangeLog
 from scheduler.core.matching_namespaces import MatchingNamespaces
 from scheduler.core.newest_objects import NewestObjects
-from scheduler.core.term_counts import MatchingTerms, TermCount, TermsSummedUp
+from scheduler.core.question_counts import PodCount
+from scheduler.core.term_counts import MatchingTerms, TermCount, TermKind, TermsSummedUp, kinds_of, sums_of_one
 from scheduler.framework.cycle import UNLIMITED_STEPS
 from scheduler.framework.pod_counts_view import NODES_PER_STEP, QUESTIONS_MAX, PodQuestion, TermSums, values_of
 from scheduler.framework.pod_counts_view import MatchingTerms as Terms
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
-from scheduler.model.likeness import Likeness
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace
 from scheduler.model.pod_terms import PodTerm
 
 _NODES_KEPT_MAX: Final = 1_000_000
 _ANSWERS_KEPT: Final = 4 * QUESTIONS_MAX  # so that no pod's own questions push each other out
-_LIKENESSES_MAX: Final = 50_000
 _MEANT_MAX: Final = 20_000
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _SUMS_KEPT: Final = 64
-_SUMMED_PER_STEP: Final = 8
+_MANY_TERMS: Final = 5_000
+_FEW_TERMS: Final = 4
+_FEW_NODES: Final = 4
+_LARGE_SUMS_KEPT: Final = 16
+_SUMMED_TERMS_MAX: Final = 500_000
+_SUMMED_PER_STEP: Final = 3
 """Terms of a value that are summed up in the time in which a node is counted."""
-
-
-class PodCount:
-    """The answer to one question; satisfies `framework.pod_counts_view.PodCount`."""
-
-    def __init__(self, question: PodQuestion, versions: Iterator[int]) -> None:
-        self.question: Final = question
-        self._versions: Final = versions
-        self.version = next(versions)
-        self.position = -1
-        self.total = 0
-        self.by_node: dict[NodeName, tuple[str, int]] = {}
-        self._pods: dict[str, int] = {}
-        self._nodes: dict[str, int] = {}
-        self._values: dict[int, int] = {}  # by number of pods, so that the smallest is found among few
-        self._inhabited: dict[str, None] = {}
-        self._names: dict[str, dict[NodeName, None]] | None = None
-        self._is_meant: Final[dict[Likeness, bool]] = {}
-
-    @property
-    def domains(self) -> int:
-        return len(self._pods)
-
-    @property
-    def minimum(self) -> int | None:
-        return min(self._values, default=None)
-
-    @property
-    def counted(self) -> object:
-        """All that was counted, for `invariants`."""
-        return self.total, self._pods, self._nodes, self._values
-
-    def of_value(self, value: str) -> int:
-        return self._pods.get(value, 0)
-
-    def near(self) -> Set[NodeName]:
-        if self._names is None:
-            self._names = {}
-            for name, (value, _) in self.by_node.items():
-                self._names.setdefault(value, {})[name] = None
-        return _NearNodes(self.by_node, self._inhabited, self._names)
-
-    def on_node(self, info: NodeInfo) -> int:
-        number, known = 0, self._is_meant
-        for likeness, pods in info.likenesses.items():
-            is_meant = known.get(likeness)
-            if is_meant is None:
-                if len(known) >= _LIKENESSES_MAX:
-                    known.clear()
-                is_meant = known[likeness] = self.question.matches(likeness)
-            if is_meant:
-                number += pods
-        return number
-
-    def start_over(self) -> None:
-        self.version = next(self._versions)
-        self.total = 0
-        self.by_node, self._pods, self._nodes, self._values = {}, {}, {}, {}
-        self._inhabited, self._names = {}, None
-
-    def recount(self, name: NodeName, info: NodeInfo | None) -> None:
-        """Count a node as it is now; None: it is gone."""
-        old = self.by_node.pop(name, None)
-        value = self.question.value_on(info.node) if info is not None else None
-        new = (value, self.on_node(info)) if info is not None and value is not None else None
-        if new is not None:
-            self.by_node[name] = new
-        if old == new:
-            return
-        self.version = next(self._versions)
-        if old is not None:
-            self._add(old[0], -old[1], -1)
-        if new is not None:
-            self._add(*new, 1)
-        if self._names is not None and (old and old[0]) != (new and new[0]):
-            self._move(name, old and old[0], new and new[0])
-
-    def _move(self, name: NodeName, old: str | None, new: str | None) -> None:
-        assert self._names is not None
-        if old is not None:
-            names = self._names[old]
-            del names[name]
-            if not names:
-                del self._names[old]
-        if new is not None:
-            self._names.setdefault(new, {})[name] = None
-
-    def _add(self, value: str, pods: int, nodes: int) -> None:
-        self.total += pods
-        before = self._pods.get(value)
-        if before is not None:
-            self._note(before, -1)
-        left = self._nodes.get(value, 0) + nodes
-        if not left:
-            del self._nodes[value], self._pods[value]
-            self._inhabited.pop(value, None)
-            return
-        self._nodes[value] = left
-        now = self._pods[value] = (before or 0) + pods
-        self._note(now, 1)
-        if now:
-            self._inhabited[value] = None
-        else:
-            self._inhabited.pop(value, None)
-
-    def _note(self, pods: int, values: int) -> None:
-        left = self._values.get(pods, 0) + values
-        if left:
-            self._values[pods] = left
-        else:
-            del self._values[pods]
-
-
-class _NearNodes(Set[NodeName]):
-    """Nodes of values that have a pod, until the count starts over."""
-
-    __slots__ = ("_by_node", "_inhabited", "_names")
-
-    def __init__(
-        self,
-        by_node: Mapping[NodeName, tuple[str, int]],
-        inhabited: Mapping[str, None],
-        names: Mapping[str, Mapping[NodeName, None]],
-    ) -> None:
-        self._by_node: Final = by_node
-        self._inhabited: Final = inhabited
-        self._names: Final = names
-
-    @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> Any:
-        return frozenset(it)
-
-    def __contains__(self, name: object) -> bool:
-        found = self._by_node.get(name)  # type: ignore[call-overload]
-        return found is not None and found[0] in self._inhabited
-
-    def __iter__(self) -> Iterator[NodeName]:
-        for value in self._inhabited:
-            yield from self._names[value]
-
-    def __len__(self) -> int:
-        return sum(len(self._names[value]) for value in self._inhabited)
 
 
 class _Meant:
     """Which terms mean pods of some labels, as far as the terms have been read."""
 
-    __slots__ = ("era", "found", "read", "terms", "went")
+    __slots__ = ("era", "found", "kinds", "read", "terms", "went")
 
     def __init__(self, terms: MatchingTerms) -> None:
         self.era = self.went = -1
         self.read = 0
         self.found: list[PodTerm] = []
+        self.kinds: set[TermKind] = set()  # of those found
         self.terms = terms
 
 
 _CAUGHT_UP: Final = 8_000
 """Nodes that all questions of a pod together may be behind, and still be answered at once: about 10 ms."""
+_PART: Final = 500
+"""Nodes that are counted whatever has been done in a turn: else answers that keep changing would leave no time for the
+next one."""
+_LOOKUPS_PER_NODE: Final = 3
+"""Requirements that are looked at in the time in which a node is counted."""
+_MANY_LOOKUPS: Final = 500
+"""Of one node: what takes less is not done in parts."""
 
 
 class PodCounts:
@@ -223,7 +95,7 @@ class PodCounts:
         self._terms: Final = TermCount(self._versions)
         self._sums: Final[OrderedDict[tuple[Terms, tuple[str, ...]], TermsSummedUp]] = OrderedDict()
         self._meant: Final[OrderedDict[tuple[object, ...], _Meant]] = OrderedDict()
-        self._none: Final = MatchingTerms(())
+        self._none: Final = MatchingTerms((), frozenset())
         self._sets: Final[WeakValueDictionary[tuple[PodTerm, ...], MatchingTerms]] = WeakValueDictionary()
         self._matching: Final = MatchingNamespaces(namespaces)
         self._instead: NodeInfo | None = None
@@ -250,74 +122,151 @@ class PodCounts:
             self.steps += 1
 
     def answers(self) -> tuple[PodCount, ...]:
-        """For `invariants`: every answer, up to date."""
-        return tuple(self.count(question) for question in list(self._answers))
+        """For `invariants`: every answer that is not being counted in parts, up to date."""
+        return tuple([self.count(question) for question, found in list(self._answers.items()) if not found.pending])
 
     def count(self, question: PodQuestion) -> PodCount:
         found = self._answers.get(question)
-        if found is None:
-            found = self._answers[question] = PodCount(question, self._versions)
-        elif found.position == self._population.position:
+        if found is not None and found.position == self._population.position and not found.pending:
             if self._instead is not None:
                 self._suppose(found)
             return found
+        found = found or self._new(question)
         self._answers.move_to_end(question)
-        kept = len(found.by_node)
-        self._bring(found)
-        self._kept += len(found.by_node) - kept
+        kept, before = len(found.by_node), found.looked_up
+        if found.pending:
+            self._bring_part(found, UNLIMITED_STEPS)
+        else:
+            self._bring(found)
+        self.steps += (found.looked_up - before) // _LOOKUPS_PER_NODE
+        self._bound(len(found.by_node) - kept)
+        self._suppose(found)
+        return found
+
+    def _new(self, question: PodQuestion) -> PodCount:
+        found = self._answers[question] = PodCount(question, self._versions)
+        return found
+
+    def _bound(self, more: int) -> None:
+        self._kept += more
         while self._kept > _NODES_KEPT_MAX and len(self._answers) > _ANSWERS_KEPT:
             _, dropped = self._answers.popitem(last=False)
             self._kept -= len(dropped.by_node)
-        self._suppose(found)
-        return found
 
     def prepare(self, questions: Collection[PodQuestion], steps_left: int) -> bool:
         # What the pauses leave behind must not count as unanswered, or a pod of many questions would never have all.
         little = _CAUGHT_UP // max(1, len(questions))
-        last, has_counted = self.steps + NODES_PER_STEP * steps_left, False
+        at_once, last = self.steps + _CAUGHT_UP, self.steps + NODES_PER_STEP * steps_left
+        has_counted = False
         for question in questions:
             found = self._answers.get(question)
-            if found is not None and found.position == self._population.position:
+            if found is not None and found.position == self._population.position and not found.pending:
                 continue
-            if self._behind(found) > little:
+            found = found or self._new(question)
+            limit = at_once
+            if found.pending or self._behind(found) > little or self.steps >= at_once:
                 if has_counted and self.steps >= last:
                     return False
+                limit = last if has_counted else max(last, self.steps + _PART)
                 has_counted = True
-            self.count(question)
+            if limit == at_once and not found.pending and self._behind(found) <= _FEW_NODES:
+                self.count(question)  # what is usual takes no detour
+            elif not self._count_part(found, limit):
+                return False
         return True
 
-    def _behind(self, found: PodCount | None) -> int:
-        """How many nodes the answer takes at most."""
-        nodes = len(self._node_infos)
-        behind = self._population.behind(found.position) if found is not None else None
-        return nodes if behind is None else min(behind, nodes)
+    def _count_part(self, found: PodCount, last: int) -> bool:
+        """Bring an answer up to date; False: `last` steps came before the end."""
+        self._answers.move_to_end(found.question)
+        kept = len(found.by_node)
+        is_finished = self._bring_part(found, last)
+        self._bound(len(found.by_node) - kept)
+        if is_finished:
+            self._suppose(found)
+        return is_finished
+
+    def _bring_part(self, found: PodCount, last: int) -> bool:
+        """Read what changed, one part of a node at least; False: `last` steps came before the end."""
+        found.pending.update(dict.fromkeys(self._changed(found)))
+        found.position = self._population.position
+        pending, has_counted = found.pending, False
+        while pending:
+            if has_counted and self.steps >= last:
+                return False
+            has_counted = True
+            name, before = next(reversed(pending)), found.looked_up
+            info = self._node_infos.get(name)
+            is_asked = True
+            if info is not None and len(info.likenesses) * found.size > _MANY_LOOKUPS:
+                is_asked = found.ask_ahead(info, _LOOKUPS_PER_NODE * (last - self.steps))
+            if is_asked:
+                del pending[name]
+                found.recount(name, info)
+                self.steps += 1
+            self.steps += (found.looked_up - before) // _LOOKUPS_PER_NODE
+        return True
+
+    def _behind(self, found: PodCount) -> int:
+        """How many nodes the answer takes at most; a new one as many for each, as each may have a new likeness."""
+        nodes, behind = len(self._node_infos), self._population.behind(found.position)
+        if behind is None or found.position < 0:
+            return nodes * (1 + found.size // _LOOKUPS_PER_NODE)
+        return min(behind, nodes)
 
     def is_unique(self, key: str) -> bool:
         values = self.count(values_of(key))
         return values.domains == len(values.by_node)
 
     def sums(self, meaning: Terms, keys: tuple[str, ...]) -> TermSums:
-        counts, version = self.terms().counts, self._terms.version
+        if len(meaning.terms) == 1:  # pods that keep together or apart: nothing is remembered
+            self.steps += 1
+            return sums_of_one(meaning.terms[0], keys, self.terms().counts)
+        known, _ = self._sum_up(meaning, keys, UNLIMITED_STEPS)
+        return known.sums
+
+    def prepare_sums(self, meaning: Terms, keys: tuple[str, ...], steps_left: int) -> bool:
+        if len(meaning.terms) <= _FEW_TERMS:
+            return True
+        _, is_finished = self._sum_up(meaning, keys, max(_PART, NODES_PER_STEP * steps_left))
+        return is_finished
+
+    def _sum_up(self, meaning: Terms, keys: tuple[str, ...], most: int) -> tuple[TermsSummedUp, bool]:
+        terms = self.terms()
         known = self._sums.get((meaning, keys))
         if known is None:
-            while len(self._sums) >= _SUMS_KEPT:
-                self._sums.popitem(last=False)
-            wanted = tuple([term for term in meaning.terms if term.topology_key in keys])
-            self.steps += len(meaning.terms) // _SUMMED_PER_STEP
-            known = self._sums[meaning, keys] = TermsSummedUp(wanted)
+            known = self._sums[meaning, keys] = TermsSummedUp(meaning.terms, keys)
+            self._bound_sums()
         else:
             self._sums.move_to_end((meaning, keys))
-        if known.version != version:
-            self.steps += known.sum_up(counts) // _SUMMED_PER_STEP
-            known.version = version
-        return known.sums
+        read, is_finished = known.bring(terms, _SUMMED_PER_STEP * most)
+        self.steps += read // _SUMMED_PER_STEP
+        return known, is_finished
+
+    def _bound_sums(self) -> None:
+        kept = sum(one.size for one in self._sums.values())
+        while len(self._sums) > _SUMS_KEPT or (kept > _SUMMED_TERMS_MAX and len(self._sums) > _LARGE_SUMS_KEPT):
+            kept -= self._sums.popitem(last=False)[1].size
 
     def terms(self) -> TermCount:
         """All terms, up to date."""
-        if self._terms.position != self._population.position:
-            self._bring(self._terms)
+        self._bring_terms(UNLIMITED_STEPS)
         self._suppose(self._terms)
         return self._terms
+
+    def _bring_terms(self, most: int) -> bool:
+        """Count the terms, of one node at least; False: `most` steps came before the end."""
+        terms, most = self._terms, max(most, _PART)
+        if terms.position != self._population.position:
+            terms.pending.update(dict.fromkeys(self._changed(terms)))
+            terms.position = self._population.position
+        last, has_counted = self.steps + most, False
+        while terms.pending:
+            if has_counted and self.steps >= last:
+                return False
+            has_counted = True
+            name, _ = terms.pending.popitem()
+            self.steps += 1 + terms.recount(name, self._node_infos.get(name)) // _SUMMED_PER_STEP
+        return True
 
     @property
     def terms_version(self) -> int:
@@ -326,7 +275,12 @@ class PodCounts:
     def terms_meaning(
         self, namespace: str, labels: Mapping[str, str], steps_left: int = UNLIMITED_STEPS
     ) -> MatchingTerms | None:
-        terms = self.terms()
+        terms = self._terms
+        if (terms.pending or terms.position != self._population.position) and not self._bring_terms(
+            NODES_PER_STEP * steps_left
+        ):
+            return None
+        self._suppose(terms)
         if not terms.counts:
             return self._none
         known = self._namespaces.get(namespace)
@@ -340,43 +294,68 @@ class PodCounts:
         if meant.era == terms.era and meant.read == len(terms.came) and meant.went == terms.went:
             return meant.terms
         if meant.era != terms.era:
-            meant.era, meant.read, meant.found = terms.era, 0, []
+            meant.era, meant.read, meant.found, meant.kinds = terms.era, 0, [], set()
         new = terms.came[meant.read : meant.read + max(1, NODES_PER_STEP * steps_left)]
         self.steps += len(new)
         meant.read += len(new)
-        meant.found += [term for term in new if term.matches(namespace, labels, of_namespace)]
-        if meant.read < len(terms.came):
-            return None
-        meant.found = list(dict.fromkeys(term for term in meant.found if term in terms.counts))
+        found = [term for term in new if term.matches(namespace, labels, of_namespace)]
+        meant.found += found
+        meant.kinds |= kinds_of(found)
+        if meant.read < len(terms.came) or (len(meant.found) > _MANY_TERMS and len(new) > _PART):
+            return None  # what follows takes about as long
+        if len(terms.came) != len(terms.counts):
+            meant.found = list(dict.fromkeys([term for term in meant.found if term in terms.counts]))
+            meant.kinds = kinds_of(meant.found)
         self.steps += len(meant.found) // _SUMMED_PER_STEP
         meant.went = terms.went
-        meant.terms = self._set(tuple(meant.found))
+        meant.terms = self._set(tuple(meant.found), meant.kinds)
         return meant.terms
 
-    def _set(self, terms: tuple[PodTerm, ...]) -> MatchingTerms:
+    def _set(self, terms: tuple[PodTerm, ...], kinds: Set[TermKind]) -> MatchingTerms:
         if not terms:
             return self._none
         found = self._sets.get(terms)
         if found is None:
-            found = self._sets[terms] = MatchingTerms(terms)
+            found = self._sets[terms] = MatchingTerms(terms, kinds)
         return found
 
     def namespaces_matching(self, selector: Selector, named: frozenset[str] = frozenset()) -> frozenset[str]:
         before = self._matching.asked
         names = self._matching.names(selector, named)
-        self.steps += self._matching.asked - before
+        self.steps += (self._matching.asked - before) // _LOOKUPS_PER_NODE
         return names
 
-    def knows_namespaces(self, selector: Selector, named: frozenset[str]) -> bool:
-        return self._matching.is_known(selector, named)
+    def prepare_namespaces(self, wanted: Collection[tuple[Selector, frozenset[str]]], steps_left: int) -> bool:
+        matching = self._matching
+        before = matching.asked
+        little, at_once = _LOOKUPS_PER_NODE * _CAUGHT_UP // max(1, len(wanted)), before + _LOOKUPS_PER_NODE * _CAUGHT_UP
+        last, has_asked, is_found = before + _LOOKUPS_PER_NODE * NODES_PER_STEP * steps_left, False, True
+        for selector, named in wanted:
+            limit = at_once
+            if matching.left(selector, named) > little or matching.asked >= at_once:
+                if has_asked and matching.asked >= last:
+                    is_found = False
+                    break
+                limit = last if has_asked else max(last, matching.asked + _LOOKUPS_PER_NODE * _PART)
+                has_asked = True
+            if not matching.find(selector, named, limit):
+                is_found = False
+                break
+        self.steps += (matching.asked - before) // _LOOKUPS_PER_NODE
+        return is_found
 
-    def _bring(self, answer: PodCount | TermCount) -> None:
+    def _bring(self, answer: PodCount) -> None:
         """Read what changed since the answer was used last."""
-        names = self._population.since(answer.position) if answer.position >= 0 else None
-        if names is None:
-            answer.start_over()
-            names = self._node_infos
+        names = self._changed(answer)
         answer.position = self._population.position
         for name in names:
             self.steps += 1
             answer.recount(name, self._node_infos.get(name))
+
+    def _changed(self, answer: PodCount | TermCount) -> Iterable[NodeName]:
+        """The nodes that changed since the answer was used last; it starts over where that is not known."""
+        names = self._population.since(answer.position) if answer.position >= 0 else None
+        if names is None:
+            answer.start_over()
+            names = self._node_infos
+        return names

@@ -3,7 +3,8 @@
 Rules of this module
   1. Scores are normalized over the nodes whose facts pass, and no others.
   2. Nodes of equal facts and score vector are equally good, so only distinct ones are compared.
-  3. Of equally good nodes the one wins whose last change is longest ago.
+  3. Of equally good nodes the one wins whose last change is longest ago; where a plugin ranks nodes, the one of the
+     lowest rank, then the first by name.
   4. Totals of a group are kept while its vectors and the normalization stay as they are.
   5. Where scoring all facts took more than `_SCORED_MAX` lookups, the choice is among a part of the groups, another one
      each time. Upstream scores a part of the nodes that fit, too.
@@ -74,9 +75,18 @@ def best_node(
             best, tops = total, [group]
         elif total == best:
             tops.append(group)
+    if plan.ranker is not None:
+        return Best(_lowest(plan, tops), best)
     heads = [next(iter(group.buckets[vector])) for group in tops for vector in group.best]
     node = heads[0] if len(heads) == 1 else min(heads, key=lambda name: record.fits[name].stamp)
     return Best(node, best)
+
+
+def _lowest(plan: Plan, tops: Sequence[Group]) -> NodeName:
+    """The node of the lowest rank, then the first by name."""
+    width = 1 + len(plan.scorers) - plan.plain_scorers
+    lowest = min([vector[width:] for group in tops for vector in group.best])
+    return min([min(group.buckets[vector]) for group in tops for vector in group.best if vector[width:] == lowest])
 
 
 def _part(runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord, passing: Sequence[Group]) -> Sequence[Group]:

@@ -48,7 +48,7 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
 )
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, PodUid
+from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.timestamps import parse_rfc3339_ms
 
@@ -92,10 +92,14 @@ class TakingBack:
 
     def runs_with(self, pod: Pod, claim: ResourceClaim | None) -> bool:
         """Whether the pod is bound where the claim's allocation can be used."""
-        if pod.node_name is None or pod.is_terminal or claim is None or claim.allocation is None:
+        return pod.node_name is not None and not pod.is_terminal and self.is_usable_on(pod.node_name, claim)
+
+    def is_usable_on(self, node: NodeName, claim: ResourceClaim | None) -> bool:
+        """Whether the claim is allocated, and its devices can be used on the node, as far as is known of it."""
+        if claim is None or claim.allocation is None:
             return False
-        selector, node = claim.allocation.node_selector, self._store.node_infos.get(pod.node_name)
-        return selector is None or node is None or match_node_selector(selector, node.host)
+        selector, info = claim.allocation.node_selector, self._store.node_infos.get(node)
+        return selector is None or info is None or match_node_selector(selector, info.host)
 
     def prepare(
         self, claims: Iterable[ClaimKey], derive: Callable[[], Sequence[Decision]], why: Reason, go_on: GoOn

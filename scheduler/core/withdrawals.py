@@ -163,14 +163,15 @@ class Withdrawals:
             if uid == except_pod:
                 continue
             stage = self._bindings.stage_of(uid)
-            if (pod.is_terminal or pod.node_name is not None) and uid not in reserved:
-                # The pod was bound without a reservation, so no kubelet prepares devices for it. If a reservation
-                # appears we will see a new revision.
+            # Its binding was accepted: it is bound, whether or not that was observed yet.
+            node = pod.node_name or (self._store.assumed.get(uid) if uid not in self._bindings else None)
+            if (pod.is_terminal or node is not None) and uid not in reserved:
+                # The pod was bound without a reservation, or has lost it, so no kubelet prepares devices for it. If a
+                # reservation appears we will see a new revision.
                 continue
-            if pod.node_name is not None and not pod.is_terminal and not self._taking_back.runs_with(pod, claim):
+            if node is not None and not pod.is_terminal and not self._taking_back.is_usable_on(node, claim):
                 continue  # bound to another node than the devices': no kubelet prepares them there either
-            is_answered_bound = uid in self._store.assumed and uid not in self._bindings
-            if pod.node_name is not None or stage is Stage.BIND or is_answered_bound:
+            if node is not None or stage is Stage.BIND:
                 return Use.CERTAIN
             if uid in reserved and pod.spec.scheduler_name not in self._scheduler_names:
                 return Use.CERTAIN  # its scheduler is about to bind it

@@ -398,6 +398,24 @@ class NormalizeScorePlugin(ScorePlugin, Protocol):
 
 
 @runtime_checkable
+class RankingPlugin(NormalizeScorePlugin, Protocol):
+    """A Score plugin that also says which of equally good nodes is best; of a profile's the first counts.
+
+    Where one ranks, all nodes that fit are compared, not a part of them, and nodes of equal rank are taken by name: so
+    nodes fill up one by one.
+    """
+
+    @property
+    def ranks(self) -> bool:
+        """Whether it does; otherwise it is asked nothing of this."""
+        ...
+
+    def rank(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> tuple[int, ...]:
+        """Called after `score`, for the same node; the lowest is best. Depends on shape and node only, like `score`."""
+        ...
+
+
+@runtime_checkable
 class ReservePlugin(Plugin, Protocol):
     def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
         """Claim what the pod needs on `node`. No effects: the core holds what is returned."""

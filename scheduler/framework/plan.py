@@ -16,6 +16,7 @@ from scheduler.framework.api import (
     FactScorePlugin,
     FilterPlugin,
     NormalizeScorePlugin,
+    RankingPlugin,
     ScorePlugin,
 )
 from scheduler.framework.evaluations import Row
@@ -83,6 +84,7 @@ class Plan(Struct, frozen=True):
             nothing is remembered they are asked in that order.
         scorers: Those that do not normalize, then those that do.
         plain_scorers: How many do not normalize.
+        ranker: Says which of equally good nodes is best; then all that fit are compared.
     """
 
     shape: Shape | None
@@ -94,6 +96,7 @@ class Plan(Struct, frozen=True):
     late_parts: tuple[Row[FilterPlugin], ...] = ()
     scorers: Row[ScorePlugin] = Row()
     plain_scorers: int = 0
+    ranker: RankingPlugin | None = None
 
     @property
     def normalizing(self) -> tuple[NormalizeScorePlugin, ...]:

@@ -19,6 +19,7 @@ from scheduler.framework.api import (
     FilterPlugin,
     NormalizeScorePlugin,
     Plugin,
+    RankingPlugin,
     ScorePlugin,
     ShapedPlugin,
 )
@@ -115,6 +116,7 @@ class Plans:
                     fact_scorers.append((places[scoring.name], scoring))
                 else:
                     scorers[isinstance(scoring, NormalizeScorePlugin)].append(scoring)
+        ranker = next((one for one in scorers[True] if isinstance(one, RankingPlugin) and one.ranks), None)
         return Plan(
             shape=shape,
             filters=self._evaluations.filters(filters[False]),
@@ -125,4 +127,5 @@ class Plans:
             late_parts=tuple(self._evaluations.filters(part) for part in late_parts[1:]),
             scorers=self._evaluations.scorers((*scorers[False], *scorers[True])),
             plain_scorers=len(scorers[False]),
+            ranker=ranker,
         )

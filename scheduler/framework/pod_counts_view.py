@@ -61,14 +61,32 @@ class PodQuestion:
             isinstance(other, PodQuestion) and self._hash == other._hash and self._parts == other._parts
         )
 
+    @property
+    def size(self) -> int:
+        """Requirements of all clauses: what asking about one likeness takes at most."""
+        return sum([len(selector.requirements or ()) for _, selector in self.clauses])
+
+    @property
+    def node_size(self) -> int:
+        """Requirements on nodes: what `value_on` takes."""
+        return self.affinity.size if self.affinity is not None else 0
+
     def matches(self, likeness: Likeness) -> bool:
         """Whether pods like this count."""
+        return self.ask(likeness)[0]
+
+    def ask(self, likeness: Likeness) -> tuple[bool, int]:
+        """Whether pods like this count, and how many requirements were looked at to know it."""
         if self.skips_terminating and likeness.is_terminating:
-            return False
-        return all(
-            (namespaces is None or likeness.namespace in namespaces) and selector.matches(likeness.labels)
-            for namespaces, selector in self.clauses
-        )
+            return False, 0
+        asked = 0
+        for namespaces, selector in self.clauses:
+            if namespaces is not None and likeness.namespace not in namespaces:
+                return False, asked
+            asked += len(selector.requirements or ())
+            if not selector.matches(likeness.labels):
+                return False, asked
+        return True, asked
 
     def value_on(self, node: Node) -> str | None:
         """The value under which pods on `node` count; None where they do not."""
@@ -168,7 +186,7 @@ class PodCountsView(Protocol):
     def prepare(self, questions: Collection[PodQuestion], steps_left: int) -> bool:
         """Answer these ahead of `count`; False: `steps_left` did not suffice, ask again and it goes on.
 
-        What takes long is answered one at least, and then only while there are steps.
+        Of what takes long a part is answered at least, and then only while there are steps.
         """
         ...
 
@@ -190,6 +208,10 @@ class PodCountsView(Protocol):
         """What pods with these terms are on the values of these topology keys; kept while no pod's terms change."""
         ...
 
+    def prepare_sums(self, meaning: MatchingTerms, keys: tuple[str, ...], steps_left: int) -> bool:
+        """Sum up ahead of `sums`; False: `steps_left` did not suffice, ask again and it goes on."""
+        ...
+
     def is_unique(self, key: str) -> bool:
         """Whether no two nodes have the same value of the label `key`: then a value stands for a node."""
         ...
@@ -198,11 +220,11 @@ class PodCountsView(Protocol):
         """Names of the known namespaces whose labels match, and those `named`; one object while they are the same."""
         ...
 
-    def knows_namespaces(self, selector: Selector, named: frozenset[str]) -> bool:
-        """Whether `namespaces_matching` takes no longer than what has changed since it was asked last."""
+    def prepare_namespaces(self, wanted: Collection[tuple[Selector, frozenset[str]]], steps_left: int) -> bool:
+        """Find out ahead of `namespaces_matching`; as `prepare`."""
         ...
 
     @property
     def steps(self) -> int:
-        """Nodes recounted so far, over all questions: what an answer took is the difference."""
+        """Nodes recounted so far, over all questions, and what long selectors took as so many more."""
         ...

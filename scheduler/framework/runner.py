@@ -311,7 +311,7 @@ class Runner:
     def score(
         self, plan: Plan, scorers: Sequence[ScorePlugin | None], cycle: Cycle, node: NodeInfo, view: ClusterView
     ) -> tuple[int, ...] | Status:
-        """The weighted sum of the scores that are not normalized, then the other raw ones; or an ERROR status.
+        """The weighted sum of the scores that are not normalized, the other raw ones, the rank; or an ERROR status.
 
         Args:
             scorers: What `pre_score` said about the plan's; one that skips scores 0.
@@ -330,7 +330,12 @@ class Runner:
                 if not 0 <= score <= NODE_SCORE_MAX:
                     return _invalid_score(plugin.name, score, f" for node {node.name}")
                 total += score * plugin.weight
-        return (total, *raws)
+        if plan.ranker is None:
+            return (total, *raws)
+        try:
+            return (total, *raws, *plan.ranker.rank(cycle, node, view))
+        except Exception as error:
+            return self._broken(plan.ranker, "Score", error)
 
     def normalize_score(
         self, plugin: NormalizeScorePlugin, cycle: Cycle, score_by_node: dict[NodeName, int]

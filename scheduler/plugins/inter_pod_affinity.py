@@ -30,7 +30,6 @@ from scheduler.framework.api import (
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.pod_counts_view import (
-    NODES_PER_STEP,
     MatchingTerms,
     PodClause,
     PodCount,
@@ -164,7 +163,10 @@ class InterPodAffinity:
         own = pod_terms(pod)
         if not own and not meaning.terms:
             return PRE_FILTER_SKIPPED
-        if not _know_namespaces(own, counts, before + NODES_PER_STEP * cycle.steps_left):
+        selected = dict.fromkeys(
+            [(one.namespace_selector, one.namespaces) for one in own if one.namespace_selector.requirements]
+        )
+        if selected and not counts.prepare_namespaces(selected, cycle.steps_left):
             charge(cycle, counts, before)
             return PreFilterResult(UNFINISHED)
         terms = _own_terms(own, view)
@@ -179,6 +181,9 @@ class InterPodAffinity:
             return PRE_FILTER_SKIPPED
         cycle.put(slot)
         before = counts.steps
+        if slot.shared and meaning.terms and not counts.prepare_sums(meaning, slot.shared, cycle.steps_left):
+            charge(cycle, counts, before)
+            return PreFilterResult(UNFINISHED)
         cycle.put(self._asked(slot, counts))
         if counts.steps != before:
             charge(cycle, counts, before)
@@ -330,19 +335,6 @@ def _possible_nodes(slot: AffinitySlot, counts: PodCountsView) -> Set[NodeName] 
     # Where a value stands for a node there are fewest of them.
     narrowest = min(slot.affinity, key=lambda one: one.question.key not in slot.unique)
     return counts.count(narrowest.question).near()
-
-
-def _know_namespaces(own: Sequence[PodTerm], counts: PodCountsView, last: int) -> bool:
-    """Have the namespaces found that the terms mean, one selector at least; False: `last` steps came before the end."""
-    has_asked = False
-    for term in own:
-        selector = term.namespace_selector
-        if selector.requirements and not counts.knows_namespaces(selector, term.namespaces):
-            if has_asked and counts.steps >= last:
-                return False
-            counts.namespaces_matching(selector, term.namespaces)
-            has_asked = True
-    return True
 
 
 def _own_terms(own: Sequence[PodTerm], view: ClusterView) -> OwnTerms:

@@ -173,13 +173,14 @@ def test_others_are_bound_while_pods_are_counted(demands):
 
 
 def test_each_turn_gets_on_however_few_steps_it_has():
-    """The counts of one turn are not thrown away, and one is made at least; nor does looking wait for ever."""
+    """The counts of one turn are not thrown away, and one part is made at least; nor does looking wait for
+    ever."""
     rig = counting(900, steps_per_tick=1, search_steps_first=1, search_steps_per_turn=1)
     rig.add_pod("p", **spread(20))
     rig.watch()
     counted = counted_by_tick(rig)
     assert rig.node_of("p") is not None
-    assert counted[:20] == [900] * 20
+    assert counted[:40] == [PART, 900 - PART] * 20
 
 
 def test_pods_that_come_meanwhile_do_not_keep_it_from_ending():
@@ -219,6 +220,7 @@ def test_the_answers_for_one_pod_do_not_push_each_other_out(monkeypatch):
 
 
 RACK = "rack"
+PART = pod_counts._PART
 FEW = {"steps_per_tick": 60, "search_steps_first": 60, "search_steps_per_turn": 60}
 FULL = "node(s) didn't match pod topology spread constraints"
 
@@ -427,12 +429,12 @@ def test_finding_the_terms_that_mean_a_pod_is_paused():
     counted = counted_by_tick(rig)
     assert rig.node_of("p") is not None
     assert sum(counted) >= 600
-    assert max(counted) <= 3 * 60 + 200, "what may be counted in a turn, then they are summed up"
+    assert max(counted) <= 3 * 60 + PART, "what may be counted in a turn, and a part of the sums"
 
 
 def test_resolving_many_namespace_selectors_is_paused():
     rig = racks(3, **FEW)
-    for index in range(400):
+    for index in range(1_000):
         rig.tell(NamespaceObserved(builders.namespace(f"ns-{index}", labels={"n": str(index)})))
     terms = [
         {
@@ -446,8 +448,9 @@ def test_resolving_many_namespace_selectors_is_paused():
     rig.watch()
     counted = counted_by_tick(rig)
     assert rig.node_of("p") is not None
-    assert sum(counted) >= 20 * 400
-    assert max(counted) <= 3 * 60 + 2 * 400, "what may be counted in a turn, and one selector more"
+    lookups = 20 * 1_000 * 2  # a key and a value of each namespace, and three are a node's time
+    assert sum(counted) >= lookups // 3
+    assert max(counted) <= 3 * 60 + PART, "what may be counted in a turn, or a part"
 
 
 def long_affinity() -> dict:

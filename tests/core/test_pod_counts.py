@@ -4,31 +4,46 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from unittest import mock
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Features
 from scheduler.core import pod_counts as pod_counts_module
+from scheduler.core import term_counts
 from scheduler.core.store import Store
 from scheduler.core.term_counts import MatchingTerms
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.likeness import likeness_of
-from scheduler.model.objects import Affinity, LabelSelector, Namespace, PodAffinity, PodAffinityTerm
+from scheduler.model.objects import (
+    Affinity,
+    LabelSelector,
+    Namespace,
+    NodeSelectorRequirement,
+    PodAffinity,
+    PodAffinityTerm,
+    WeightedPodAffinityTerm,
+)
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms
 from tests import builders
 
 WEB = compile_label_selector(LabelSelector({"app": "web"}))
 EVERYTHING = compile_label_selector(LabelSelector())
+LONG = compile_label_selector(
+    LabelSelector(match_expressions=tuple(NodeSelectorRequirement(f"no-{i}", "DoesNotExist") for i in range(600)))
+)
 QUESTIONS = [
     PodQuestion((), "zone"),
     PodQuestion(((None, WEB),), "zone"),
     PodQuestion(((frozenset({"default"}), WEB),), "zone", skips_terminating=True, needed_keys=("rack",)),
     PodQuestion(((None, EVERYTHING), (frozenset({"other"}), WEB)), "rack", counts_keyless=True),
     PodQuestion(((None, EVERYTHING),), "zone", tolerations=()),
+    PodQuestion(((frozenset({"default"}), LONG), (None, WEB)), "zone"),
 ]
 TERMS = [
     None,
@@ -54,6 +69,7 @@ pods = st.tuples(
 gone = st.tuples(st.sampled_from(["no-node", "no-pod"]), st.integers(0, 5))
 supposed = st.tuples(st.just("suppose"), st.integers(0, 3))
 asked = st.tuples(st.just("ask"), st.integers(0, len(QUESTIONS) - 1))
+in_part = st.tuples(st.just("part"), st.integers(0, len(QUESTIONS) - 1), st.integers(-200, 200))
 
 
 def recounted(store: Store, question: PodQuestion) -> tuple[Counter[str], int, int | None]:
@@ -115,7 +131,7 @@ def check_sums(store: Store, meaning: MatchingTerms, having: Counter[tuple[PodTe
 
 
 @settings(deadline=None, max_examples=150)
-@given(st.lists(st.one_of(nodes, pods, gone, supposed, asked), max_size=40))
+@given(steps=st.lists(st.one_of(nodes, pods, gone, supposed, asked, in_part), max_size=40))
 def test_counts_equal_a_recount_whatever_happened_since(steps):
     store = Store(Features())
     team = msgspec.convert({"metadata": {"name": "other", "labels": {"team": "a"}, "resourceVersion": "1"}}, Namespace)
@@ -151,6 +167,13 @@ def test_counts_equal_a_recount_whatever_happened_since(steps):
                     with store.pod_counts.as_if(info.simulated(removed=list(info.pods))):
                         store.pod_counts.terms_meaning("default", {"app": "web"})
                     check_terms(store)
+            case ("part", number, steps_left):
+                with mock.patch.multiple(pod_counts_module, _PART=1, _CAUGHT_UP=0):
+                    store.pod_counts.prepare([QUESTIONS[number], QUESTIONS[-1]], steps_left)
+                with mock.patch.multiple(pod_counts_module, _PART=0):
+                    meaning = store.pod_counts.terms_meaning("default", {"app": "web"}, 0)
+                    if meaning is not None:
+                        store.pod_counts.prepare_sums(meaning, ("zone",), 0)
             case ("ask", number):
                 check(store, QUESTIONS[number])
                 check_terms(store)
@@ -182,6 +205,119 @@ def test_a_known_question_recounts_only_nodes_that_changed():
     assert store.pod_counts.steps - before == 1
     store.pod_counts.count(question)
     assert store.pod_counts.steps - before == 1
+
+
+@pytest.mark.parametrize("pods_per_node", [1, 50])
+def test_counting_pods_by_long_selectors_is_done_in_parts(pods_per_node):
+    """One question about pods that are all different, 40 terms of 100 expressions: it took 2 s for 5,000 of them."""
+    store = Store(Features())
+    for number in range(20):
+        store.observe_node(builders.node(f"n{number}", labels={"zone": "z"}))
+        for other in range(pods_per_node):
+            pod = builders.pod(f"p{number}-{other}", labels={"app": f"{number}-{other}"}, node=f"n{number}")
+            store.observe_pod(pod)
+    question = PodQuestion(((None, LONG),) * 7, "zone")
+    taken, has_all = [], False
+    while not has_all:
+        before = store.pod_counts.steps
+        has_all = store.pod_counts.prepare([question], 10)
+        taken.append(store.pod_counts.steps - before)
+    # 4,200 requirements of one pod are 1,400 nodes' time.
+    assert max(taken) <= pod_counts_module._PART + 1_400 + 1
+    assert sum(taken) == 20 * (1 + pods_per_node * 1_400)
+    assert store.pod_counts.count(question).total == 20 * pods_per_node
+
+
+def many_terms(store: Store) -> None:
+    """50 pods with 39 distinct terms each, which mean everybody, on 50 nodes of five zones."""
+    for number in range(50):
+        store.observe_node(builders.node(f"n{number}", labels={"zone": str(number % 5)}))
+        pod = builders.pod(f"p{number}", node=f"n{number}")
+        terms = tuple(PodAffinityTerm("zone", without(f"no-{number}-{part}"), ("default",)) for part in range(39))
+        store.observe_pod(
+            msgspec.structs.replace(
+                pod, spec=msgspec.structs.replace(pod.spec, affinity=Affinity(pod_anti_affinity=PodAffinity(terms)))
+            )
+        )
+
+
+def without(label: str) -> LabelSelector:
+    return LabelSelector(match_expressions=(NodeSelectorRequirement(label, "DoesNotExist"),))
+
+
+def test_terms_are_counted_and_summed_up_in_parts(monkeypatch):
+    """50,000 terms took 30 ms to be counted first, and 70 in one piece after that."""
+    monkeypatch.setattr(pod_counts_module, "_PART", 20)
+    monkeypatch.setattr(pod_counts_module, "_MANY_TERMS", 100)
+    store = Store(Features())
+    many_terms(store)
+    counts, taken = store.pod_counts, []
+
+    def in_parts(ask):
+        found = None
+        while not found:
+            before = counts.steps
+            found = ask()
+            taken.append(counts.steps - before)
+        return found
+
+    meaning = in_parts(lambda: counts.terms_meaning("default", {"app": "web"}, 10))
+    assert in_parts(lambda: counts.prepare_sums(meaning, ("zone",), 10))
+    assert len(meaning.terms) == 50 * 39
+    assert counts.sums(meaning, ("zone",)).refusing == {"zone": {str(zone): 390 for zone in range(5)}}
+    # Reading what was found once more is 50 * 39 / 3.
+    assert max(taken) <= 650 + 30
+    assert sorted(taken)[-2] <= 60
+
+
+def test_sums_that_were_given_to_somebody_stay_as_they_are():
+    store = Store(Features())
+    many_terms(store)
+    counts = store.pod_counts
+    meaning = counts.terms_meaning("default", {"app": "web"})
+    given = counts.sums(meaning, ("zone",))
+    store.delete_pod(next(uid for uid, pod in store.pods.items() if pod.metadata.name == "p0"), 10**9)
+    later = counts.sums(meaning, ("zone",))
+    assert (given.refusing["zone"]["0"], later.refusing["zone"]["0"]) == (390, 351)
+
+
+@pytest.mark.parametrize("changes_max", [10, 20_000])
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_sums_are_those_of_a_fresh_look_when_terms_change_meanwhile(monkeypatch, changes_max, is_whole):
+    """Whether what changed is still known, or no longer; whether all had been summed up, or a part."""
+    monkeypatch.setattr(term_counts, "_CHANGES_MAX", changes_max)
+    monkeypatch.setattr(pod_counts_module, "_PART", 200)
+    store = Store(Features())
+    many_terms(store)
+    counts = store.pod_counts
+    meaning = counts.terms_meaning("default", {"app": "web"})
+    assert counts.prepare_sums(meaning, ("zone",), 10**6 if is_whole else 0) is is_whole
+    twins = [pod for pod in store.pods.values() if pod.metadata.name in ("p0", "p1", "p49")]
+    for revision, pod in enumerate(twins, start=10**6):
+        other = builders.pod(f"twin-of-{pod.metadata.name}", node=pod.spec.node_name, revision=revision)
+        store.observe_pod(msgspec.structs.replace(pod, metadata=other.metadata))
+        counts.terms_meaning("default", {"app": "web"})
+    counts.prepare_sums(meaning, ("zone",), 0)
+    monkeypatch.setattr(term_counts, "_CHANGES_MAX", 20_000)  # what comes now is known again
+    last = builders.pod("one-more", node="n0", revision=10**6 + 9)
+    store.observe_pod(msgspec.structs.replace(twins[0], metadata=last.metadata))
+    assert counts.terms_meaning("default", {"app": "web"}) is meaning
+    expected = {"0": 390 + 39 + 39, "1": 390 + 39, "2": 390, "3": 390, "4": 390 + 39}
+    assert counts.sums(meaning, ("zone",)).refusing == {"zone": expected}
+
+
+@pytest.mark.parametrize("keys", [("zone",), ("rack",), ()])
+def test_a_single_term_is_summed_up_by_what_it_does(keys):
+    store = Store(Features())
+    store.observe_node(builders.node("n", labels={"zone": "a"}))
+    preferred = (WeightedPodAffinityTerm(5, PodAffinityTerm("zone", LabelSelector())),)
+    for number in range(3):
+        pod = builders.pod(f"p{number}", node="n")
+        spec = msgspec.structs.replace(pod.spec, affinity=Affinity(pod_anti_affinity=PodAffinity(preferred=preferred)))
+        store.observe_pod(msgspec.structs.replace(pod, spec=spec))
+    meaning = store.pod_counts.terms_meaning("default", {})
+    expected = {"zone": {"a": -15}} if keys == ("zone",) else {}
+    assert store.pod_counts.sums(meaning, keys) == ({}, {}, expected)
 
 
 def test_questions_unused_longest_are_forgotten(monkeypatch):

@@ -175,6 +175,16 @@ def test_the_wait_is_reported_and_times_out() -> None:
     assert rig.node_of("pod") == node
 
 
+def test_the_wait_for_the_volume_controller_is_reported(rig) -> None:
+    put_volume(rig)
+    add_pod(rig, class_name="local")
+    rig.settle()
+    rig.wait(20_000)
+    reason, message = rig.condition_of("pod")
+    assert reason == "VolumeBindingPending"
+    assert message.endswith(": claim c waits for the volume controller to bind it to volume v")
+
+
 def test_a_clock_set_back_lets_nobody_wait_for_hours() -> None:
     rig = rig_with(VolumeBinding(bind_timeout_seconds=30))
     add_pod(rig)

@@ -41,6 +41,11 @@ VICTIMS_TERMINATING: Final = "not eligible due to a terminating pod on the nomin
 DEVICES_NOT_RELEASED: Final = "not eligible due to devices of preempted pods that are not released yet."
 NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incoming pod")
 NOT_HELPFUL: Final = Status.unresolvable("Preemption is not helpful for scheduling")
+BEGUN_LEAST: Final = 200
+"""Nodes that are looked at for the first time in a cycle, whatever steps it has."""
+_BEGINNING: Final = 12
+_POD: Final = 2
+"""What a first look at a node takes, and at each pod there, in lookups (`Cycle.charge`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +88,17 @@ class DefaultPreemption:
         found: list[Preemption] = []
         tried: dict[NodeName, Status] = {}
         names = dry_run.candidates()
+        begun = 0
         for name in names:
-            outcome = self._ask(pod, name, verdicts, view, dry_run)
+            known = dry_run.recall(name)
+            if known is None:
+                if begun >= BEGUN_LEAST and cycle.steps_left <= 0:
+                    return PostFilterResult(UNFINISHED)
+                begun += 1
+                cycle.charge(_BEGINNING + _POD * len(view.node_infos[name].pods))
+                known = self._begin(pod, name, verdicts[name], view, dry_run)
+                dry_run.remember(name, known)
+            outcome = _go_on(known, dry_run)
             if outcome is None:
                 return PostFilterResult(UNFINISHED)
             if isinstance(outcome, Status):
@@ -146,18 +160,6 @@ class DefaultPreemption:
         wanted = max(count * self.min_candidate_nodes_percentage // 100, self.min_candidate_nodes_absolute)
         return min(wanted, count)
 
-    def _ask(
-        self, pod: Pod, name: NodeName, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun
-    ) -> Preemption | Status | None:
-        """What preempting on a node would take, or why it does not help; None when steps are used up."""
-        tried = dry_run.recall(name)
-        if tried is None:
-            tried = self._begin(pod, name, verdicts[name], view, dry_run)
-            dry_run.remember(name, tried)
-        if isinstance(tried, Reprieve) and tried.outcome is None:
-            tried.go_on(dry_run)
-        return tried.outcome
-
     def _begin(self, pod: Pod, name: NodeName, verdict: Status, view: ClusterView, dry_run: DryRun) -> NodeTried:
         potential = [one for one in view.node_infos[name].pods.values() if self._may_preempt(pod, one)]
         if not potential:
@@ -188,6 +190,13 @@ def argument_errors(plugin: DefaultPreemption) -> list[FieldError]:
         errors.append(invalid("minCandidateNodesPercentage", 0, f"{text} minCandidateNodesAbsolute"))
         errors.append(invalid("minCandidateNodesAbsolute", 0, f"{text} minCandidateNodesPercentage"))
     return errors
+
+
+def _go_on(tried: NodeTried, dry_run: DryRun) -> Preemption | Status | None:
+    """What preempting on a node would take, or why it does not help; None when steps are used up."""
+    if isinstance(tried, Reprieve) and tried.outcome is None:
+        tried.go_on(dry_run)
+    return tried.outcome
 
 
 def _none_found(tried: Mapping[NodeName, Status], nodes: int) -> Status:

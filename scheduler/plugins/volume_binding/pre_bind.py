@@ -163,7 +163,8 @@ def _of_volume(goal: VolumeGoal, node: NodeInfo, view: ClusterView) -> Finding:
                 return f'ClaimRef got reset for pv "{goal.volume}"'
             return f'pv "{goal.volume}" was given to claim "{reference.namespace}/{reference.name}" in the meantime'
         return _promise(goal, stored, claim)
-    return _unreachable(stored, node, view) or _unbound(claim, f"to be bound to volume {goal.volume}")
+    missing = f"the volume controller to bind it to volume {goal.volume}"
+    return _unreachable(stored, node, view) or _unbound(claim, missing)
 
 
 def _promise(goal: VolumeGoal, stored: PersistentVolume, claim: PersistentVolumeClaim) -> VolumeWrite:
