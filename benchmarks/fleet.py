@@ -6,8 +6,9 @@ Everything follows from a workload (workloads.yaml) and three numbers; nothing i
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -95,7 +96,8 @@ class Size:
 WORKLOADS: Final = Path(__file__).with_name("workloads.yaml")
 
 
-def workloads() -> dict[str, Workload]:
+@cache
+def workloads() -> Mapping[str, Workload]:
     """All workloads by name, in the file's order."""
     entries = yaml.safe_load(WORKLOADS.read_text())
     found = [Workload(**{("class_spec" if key == "class" else key): entry[key] for key in entry}) for entry in entries]

@@ -1,6 +1,6 @@
 """Ordinary pods beside hostile users, drivers and webhooks, on a real control plane.
 
-    python -m benchmarks.hostile_cluster                                 # all loads, about 15 minutes
+    python -m benchmarks.hostile_cluster                                 # all loads, about half an hour
     python -m benchmarks.hostile_cluster --quick                         # does it work: few nodes, 3 s, a minute in all
     python -m benchmarks.hostile_cluster --loads selector-500 flood --seconds 30 --rounds 3
     python -m benchmarks.hostile_cluster --scheduler-tree ../older       # another checkout's scheduler, same harness
@@ -13,9 +13,11 @@ What is measured
     Where a load is many pods, they first get up to 15 s until each is bound or told why not: what counts is that they
     wait, not that they come.
     A pod that was not bound when the row ended counts with the time it had waited by then, and the figure has a ">".
-    "longest input" is the scheduler's own dra_scheduler_longest_handle_seconds since its start, "input" what it was
-    before the load; memory is what is resident at the end; /livez is asked five times a second while the load lasts,
-    for at most 5 s each time, and failed when that was not 200.
+    "input CPU" is the scheduler's own dra_scheduler_longest_handle_cpu_seconds since its start, the most CPU time that
+    one input took: the goal is about this one. "longest input" is the same by the clock: API server, etcd, controllers
+    and harness share the machine's cores, so an input of 1 ms lasts as long as the process had none. "input" is what it
+    was before the load. Memory is what is resident at the end; /livez is asked five times a second while the load
+    lasts, for at most 5 s each time, and failed when that was not 200. p99 of 800 pods is their eighth worst.
 
 A row takes a bounded time whatever the scheduler does: 15 s after the last pod came what is not bound is counted as it
 is. --out FILE keeps each row in FILE.json and FILE.md as it ends. The exit code is 1 when an invariant was broken or a
@@ -66,6 +68,7 @@ _METRICS_SECONDS: Final = 30.0
 _STAGE_SECONDS: Final = 120.0  # 5,000 nodes and their slices take the longest
 _CHECK_SECONDS: Final = 60.0
 _LONGEST: Final = re.compile(rb"^dra_scheduler_longest_handle_seconds (\S+)", re.MULTILINE)
+_LONGEST_CPU: Final = re.compile(rb"^dra_scheduler_longest_handle_cpu_seconds (\S+)", re.MULTILINE)
 
 # What the project wants of every row.
 RATIO_GOAL: Final = 2.0
@@ -107,6 +110,7 @@ class Row:
     Attributes:
         longest_ms: The longest input since the start; None when /metrics was not answered.
         longest_alone_ms: What it was before the load.
+        longest_cpu_ms: The most CPU time of an input; None also for a scheduler that does not measure it.
         stop_s: from SIGTERM until the process had ended; it is killed after 10 s.
     """
 
@@ -117,6 +121,7 @@ class Row:
     beside: Stream = field(default_factory=Stream)
     longest_ms: float | None = None
     longest_alone_ms: float | None = None
+    longest_cpu_ms: float | None = None
     resident_mib: float = 0.0
     livez: Livez = field(default_factory=Livez)
     stop_s: float = 0.0
@@ -188,13 +193,13 @@ async def _streams(
         await warm_up(api, fleet, one, bound)
         tasks = [group.create_task(remove_bound(api, bound))]
         row.alone = await _stream(api, fleet, one, bound, 0, arguments.seconds)
-        row.longest_alone_ms = await _longest_ms(f"{url}/metrics")
+        row.longest_alone_ms, _ = await _longest_ms(f"{url}/metrics")
         tasks.append(group.create_task(_ask_livez(f"{url}/livez", row.livez)))
         async with asyncio.timeout(_BEGIN_SECONDS):
             await loads.enter_async_context(load.lasts(where))
         row.beside = await _stream(api, fleet, one, bound, 1, arguments.seconds)
         row.resident_mib = one.resident_bytes() / 2**20
-        row.longest_ms = await _longest_ms(f"{url}/metrics")
+        row.longest_ms, row.longest_cpu_ms = await _longest_ms(f"{url}/metrics")
         for task in tasks:
             task.cancel()
 
@@ -249,20 +254,26 @@ async def _ask_livez(url: str, livez: Livez) -> None:
             await asyncio.sleep(max(_LIVEZ_EVERY_SECONDS - took, 0))
 
 
-async def _longest_ms(url: str) -> float | None:
+async def _longest_ms(url: str) -> tuple[float | None, float | None]:
+    """The longest input by the clock, and in CPU time."""
     limit = aiohttp.ClientTimeout(total=_METRICS_SECONDS)
     with suppress(aiohttp.ClientError, TimeoutError, OSError):
         async with aiohttp.ClientSession(timeout=limit) as session, session.get(url) as response:
-            if (found := _LONGEST.search(await response.read())) is not None:
-                return 1000 * float(found[1])
-    return None
+            text = await response.read()
+            return _ms_of(_LONGEST, text), _ms_of(_LONGEST_CPU, text)
+    return None, None
+
+
+def _ms_of(metric: re.Pattern[bytes], text: bytes) -> float | None:
+    found = metric.search(text)
+    return 1000 * float(found[1]) if found is not None else None
 
 
 # -- the table ------------------------------------------------------------------------------------------------------
 
 HEAD: Final = (
     *("load", "nodes", "alone: p50", "p99", "input", "bound", "p50 ms", "p99 ms", "x alone"),
-    *("longest input ms", "MiB", "/livez worst ms", "failed", "missed"),
+    *("longest input ms", "input CPU ms", "MiB", "/livez worst ms", "failed", "missed"),
 )
 
 
@@ -284,14 +295,15 @@ def table(rows: Sequence[Row]) -> str:
 def cells_of(rows: Sequence[Row]) -> tuple[str, ...]:
     """The line of all rounds of one load."""
     alone, beside = sum((row.alone for row in rows), Stream()), sum((row.beside for row in rows), Stream())
-    longest = _worst([row.longest_ms for row in rows])
+    longest, cpu = _worst([row.longest_ms for row in rows]), _worst([row.longest_cpu_ms for row in rows])
+    judged = longest if cpu is None else cpu
     asked, failed = sum(row.livez.asked for row in rows), sum(row.livez.failed for row in rows)
     ratio = beside.quantile(0.99) / alone.quantile(0.99) if alone.bound else 0.0
     missed = [
         name
         for name, is_missed in (
             ("p99", ratio > RATIO_GOAL or bool(beside.late) or not beside.bound),
-            ("input", longest is None or longest > LONGEST_GOAL_MS),
+            ("input", judged is None or judged > LONGEST_GOAL_MS),
             ("livez", failed > 0 or not asked),
         )
         if is_missed
@@ -305,6 +317,7 @@ def cells_of(rows: Sequence[Row]) -> tuple[str, ...]:
         *(beside.text(share) for share in (0.5, 0.99)),
         f"{ratio:.1f}" if ratio else "",
         _whole_ms(longest),
+        "" if cpu is None else _whole_ms(cpu),
         f"{max(row.resident_mib for row in rows):.0f}",
         f"{max(row.livez.worst_ms for row in rows):.0f}",
         f"{failed}/{asked}",
@@ -349,7 +362,7 @@ def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loads", nargs="+", metavar="NAME", choices=list(LOADS), default=list(LOADS))
     parser.add_argument("--list", action="store_true", help="say which loads there are, and run nothing")
-    parser.add_argument("--seconds", type=float, default=20, help="of the pods alone, and again beside the load")
+    parser.add_argument("--seconds", type=float, default=40, help="of the pods alone, and again beside the load")
     parser.add_argument("--rounds", type=int, default=1, help="all loads, so many times; their pods are put together")
     parser.add_argument(
         "--scheduler-tree", type=Path, default=ROOT, metavar="PATH", help="the checkout whose scheduler is measured"

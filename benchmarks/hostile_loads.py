@@ -452,9 +452,28 @@ async def _hopeless(field: Field) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _flood(field: Field) -> AsyncIterator[None]:
     """8 clients that ask for /metrics without a pause, and 3,000 connections whose request never ends."""
+    async with _flooding(field, field.health_port):
+        yield
+
+
+@asynccontextmanager
+async def _flood_elsewhere(field: Field) -> AsyncIterator[None]:
+    """The same flood of a port that belongs to no scheduler: what clients and the kernel take of two cores."""
+    async with _process("--listen") as port, _flooding(field, int(port)):
+        yield
+
+
+@asynccontextmanager
+async def _flooding(field: Field, port: int) -> AsyncIterator[None]:
+    async with _process(f"--port={port}", "--clients=8", f"--half-open={field.some(3000)}"):
+        yield
+
+
+@asynccontextmanager
+async def _process(*arguments: str) -> AsyncIterator[str]:
+    """`benchmarks.flood`, and its first line."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.flood", f"--port={field.health_port}"),
-        *("--clients=8", f"--half-open={field.some(3000)}"),
+        *(sys.executable, "-m", "benchmarks.flood", *arguments),
         cwd=ROOT,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
@@ -462,8 +481,8 @@ async def _flood(field: Field) -> AsyncIterator[None]:
     )
     try:
         assert process.stdout is not None
-        await asyncio.wait_for(process.stdout.readline(), 30)  # it has begun
-        yield
+        line = await asyncio.wait_for(process.stdout.readline(), 30)  # it has begun
+        yield line.decode()
     finally:
         with suppress(ProcessLookupError):
             process.kill()
@@ -501,6 +520,7 @@ LOADS: Final = {
         HostileLoad("constraints", "20 pods of 30 spread constraints, 250 values each", _spread),
         HostileLoad("terms", "anti-affinity: 20 pods of 59 terms, 2,500 terms of running pods", _apart),
         HostileLoad("flood", "/metrics by 8 clients, 3,000 half-open connections", _flood),
+        HostileLoad("flood-elsewhere", "the same flood of a port of no scheduler's", _flood_elsewhere),
     )
 }
 """All loads by name, in the table's order."""

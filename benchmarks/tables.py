@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,11 +89,16 @@ class Entry:
 
 def table(name: str) -> list[Entry]:
     """The entries of one table. Raises KeyError for a table that is not there."""
-    return [entry for given in yaml.safe_load(TABLES.read_text())[name] for entry in _entries(given)]
+    return [entry for given in _tables()[name] for entry in _entries(given)]
 
 
 def table_names() -> tuple[str, ...]:
-    return tuple(yaml.safe_load(TABLES.read_text()))
+    return tuple(_tables())
+
+
+@cache
+def _tables() -> Mapping[str, Any]:
+    return yaml.safe_load(TABLES.read_text())
 
 
 def _entries(given: Mapping[str, Any]) -> Iterator[Entry]:

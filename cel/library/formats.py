@@ -104,16 +104,20 @@ def _prefix(problems: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     return lambda text: problems(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
+_QUALIFIED_NAME_ERROR: Final = _pattern_error(
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+    _NAME_PATTERN,
+    *("MyName", "my.name", "123-abc"),
+)
+
+
 def _qualified_name(text: str) -> list[str]:
-    complaint = (
-        "must consist of alphanumeric characters, '-', '_' or '.', "
-        "and must start and end with an alphanumeric character"
-    )
-    pattern_error = _pattern_error(complaint, _NAME_PATTERN, "MyName", "my.name", "123-abc")
+    if len(text) <= 63 and _NAME.fullmatch(text):
+        return []  # without a prefix: the commonest, and somebody's selectors may have thousands
     prefix, slash, name = text.partition("/")
     if "/" in name:
         return [
-            f"a valid label key {pattern_error} "
+            f"a valid label key {_QUALIFIED_NAME_ERROR} "
             "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         ]
     problems: list[str] = []
@@ -128,7 +132,7 @@ def _qualified_name(text: str) -> list[str]:
     else:
         problems += [f"name part {problem}" for problem in _too_long(name, 63, "bytes")]
     if not _NAME.fullmatch(name):
-        problems.append(f"name part {pattern_error}")
+        problems.append(f"name part {_QUALIFIED_NAME_ERROR}")
     return problems
 
 

@@ -105,14 +105,14 @@ class ControlPlane:
         controllers: kube-controller-manager's `--controllers`; empty starts none.
         feature_gates: more gates for every component, beside DRADeviceTaintRules.
         runtime_config: more API versions to serve, beside those of resource.k8s.io.
-        audits: whether the API server writes down who changes what (`audit`), and when.
+        audits: whether the API server writes down who changes what (`audit`), and when; or by which audit policy.
         url: of the API server, from `start` on.
     """
 
     controllers: Sequence[str] = CONTROLLERS
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     runtime_config: Sequence[str] = ()
-    audits: bool = False
+    audits: bool | Mapping[str, Any] = False
     url: str = ""
     admin_token: str = ""
     folder: Path = Path()
@@ -366,7 +366,7 @@ class ControlPlane:
 
     def _audit_policy(self) -> Path:
         path = self.folder / "audit-policy.json"
-        path.write_text(json.dumps(POLICY))
+        path.write_text(json.dumps(POLICY if self.audits is True else self.audits))
         return path
 
     def _start_controller_manager(self) -> None:

@@ -294,7 +294,7 @@ def is_settled(pod: Object) -> bool:
     return refusal is not None and not any(text in refusal.get("message", "") for text in _PASSING)
 
 
-_PASSING: Final = (_MISSED, "is in the process of being allocated")
+_PASSING: Final = (_MISSED, "is in the process of being allocated", "waiting for volumes on node")
 
 
 def _refusal(pod: Object) -> Object | None:

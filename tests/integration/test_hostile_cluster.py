@@ -63,6 +63,7 @@ def test_the_loads_are_those_of_the_table() -> None:
         "constraints",
         "terms",
         "flood",
+        "flood-elsewhere",
     ]
 
 
@@ -81,6 +82,16 @@ def test_a_row_that_keeps_the_goals_misses_nothing() -> None:
 
     assert (found["bound"], found["p50 ms"], found["p99 ms"], found["x alone"]) == ("100/100", "15", "40", "2.0")
     assert (found["longest input ms"], found["failed"], found["missed"]) == ("12", "0/50", "")
+
+
+def test_the_goal_is_about_what_the_input_itself_took() -> None:
+    pods = Stream(bound=(15.0,))
+    shared, long = cells(row(pods, longest_ms=60.0, longest_cpu_ms=13.0)), cells(row(pods, longest_cpu_ms=21.0))
+    older = cells(row(pods, longest_ms=21.0))
+
+    assert (shared["longest input ms"], shared["input CPU ms"], shared["missed"]) == ("60", "13", "")
+    assert (long["input CPU ms"], long["missed"]) == ("21", "input")
+    assert (older["input CPU ms"], older["missed"]) == ("", "input")
 
 
 def test_pods_that_were_not_bound_count_with_what_they_waited_and_are_marked() -> None:
