@@ -36,6 +36,7 @@ from scheduler.core.inputs import (
 from scheduler.core.machine import KINDS, Machine
 from scheduler.core.settings import CoreSettings
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, PatchPodStatus, WriteClaimStatus
+from scheduler.garbage_collector import settle
 from tests import builders
 
 START_MS = 1_800_000_000_000
@@ -110,6 +111,7 @@ class Shell:
         self.feed([ClassObserved(builders.device_class(openb.DRIVER, driver=openb.DRIVER), 1)])
         self.feed([SliceObserved(slice_, 1) for _, slice_ in pairs])
         self.feed([RelistFinished(kind) for kind in KINDS])
+        settle()
 
     def offer(self, name: str, spec, requests) -> bool:
         """Whether the pod was placed. One that was not is gone afterwards."""

@@ -26,6 +26,7 @@ from allocator.masks import mask_of, positions_of
 from allocator.meter import Meter
 from allocator.model import Allocation, AllocationError
 from allocator.node_pools import NodePools
+from allocator.node_use import NodeUse
 from allocator.placement.pieces import NodePieces, Options, State, need_of
 from allocator.placement.ranks import NodeState, Rank, Ranks, Strategy
 from allocator.problem import Problem
@@ -83,12 +84,18 @@ class _Remembered(NamedTuple):
     is_counted: bool
 
 
+NO_ROOM: Final = Choice((), (), is_counted=False)
+"""Proven: too few devices have room for the request."""
+
+
 class Chooser:
     """Chooses devices by `ranks`; remembers what it chose by the state of a node."""
 
     def __init__(self, ranks: Ranks) -> None:
         self.ranks: Final = ranks
         self._known: Final[dict[object, _Remembered]] = {}
+        self._numbers: Final[dict[object, int]] = {}
+        self._last_number = 0
 
     def rank_without_devices(self, at: Situation) -> Choice:
         """The rank of a pod that takes cpu alone."""
@@ -118,32 +125,56 @@ class Chooser:
 
     # --- one request without constraints ----------------------------------------------------------------
 
-    def choose_for(self, plan: Plan, at: Situation) -> Choice | None:
+    def choose_for(self, plan: Plan, at: Situation, use: NodeUse) -> Choice | None:
         """As `choose_simply`, where a plan is for nothing else but one such request; else None."""
-        if not plan.is_unconstrained or len(plan.requests) != 1 or len(plan.slots) != 1:
-            return None
-        (slot,) = plan.slots
-        return None if slot.is_admin or slot.count < 1 else self.choose_simply(slot, slot.count, at)
+        slot = only_slot(plan)
+        return None if slot is None else self.choose_simply(slot, at, use)
 
-    def choose_simply(self, slot: Slot, count: int, at: Situation) -> Choice | None:
-        """The best devices for a pod's only request; None where they are too few, or need a closer look."""
-        options = options_of(slot, at.node)
+    def choose_simply(self, slot: Slot, at: Situation, use: NodeUse) -> Choice | None:
+        """The best devices for a pod's only request (`only_slot`).
+
+        Returns:
+            NO_ROOM when it is proven that too few devices are free; None where that needs a closer look.
+        """
+        node, count = at.node, slot.count
+        options = node.options[slot.key] if slot.key in node.options else options_of(slot, node)
         if options is None or (count > 1 and options.has_counters):
             return None
-        key = (options, count, at.cpu, at.asked, at.node.kinds, at.states)
+        pools = node.pools
+        free = pools.candidates_for(slot).usable & ~use.dedicated
+        if use.sharing and slot.features.consumable_capacity:
+            free &= ~use.exhausted(slot, pools.usable)
+        if free.bit_count() < count:
+            return NO_ROOM
+        number = node.numbers.get(slot.key)
+        if number is None:
+            number = self._number(slot, node, options)
+        # What is free of devices without counters shows in the states of their pieces.
+        key = (number, count, at.cpu, at.asked, at.states, free if options.has_counters else 0)
         known = self._known.get(key)
         if known is None:
-            known = self._decide(count, at, options)
+            known = self._decide(count, at, options, free)
             if known is None:
-                return None
+                return NO_ROOM if options.has_counters else None
             if self.ranks.remembers:
                 if len(self._known) >= _REMEMBERED_MAX:
                     del self._known[next(iter(self._known))]
                 self._known[key] = known
-        picks = tuple((slot, options.devices[number][0]) for number in known.chosen)
+        picks = tuple([(slot, options.devices[one][0]) for one in known.chosen])
         return Choice(known.rank, picks, known.is_counted)
 
-    def _decide(self, count: int, at: Situation, options: Options) -> _Remembered | None:
+    def _number(self, slot: Slot, node: NodePieces, options: Options) -> int:
+        """Equal where nodes are of the same pieces and the slot accepts the same of them; never used again."""
+        key = (node.kinds, tuple(node.is_counted), options)
+        known = self._numbers.get(key)
+        if known is None:
+            if len(self._numbers) >= _REMEMBERED_MAX:
+                self._numbers.clear()
+            known = self._numbers[key] = self._last_number = self._last_number + 1
+        node.numbers[slot.key] = known
+        return known
+
+    def _decide(self, count: int, at: Situation, options: Options, free: int) -> _Remembered | None:
         """The best devices, one after another; None where too few have room."""
         node, now = at.node, list(at.states)
         before = at.before()
@@ -153,7 +184,9 @@ class Chooser:
         for _ in range(count):
             best: tuple[Rank, int, int] | None = None  # the piece with the least left, then the order of slices
             seen: set[tuple[int, State, State]] = set()
-            for number, (_, piece, take) in enumerate(options.devices):
+            for number, (position, piece, take) in enumerate(options.devices):
+                if not free >> position & 1:
+                    continue
                 state = now[piece]
                 one = (node.kinds[piece], state, take)
                 if one in seen or number in chosen or not _has_room(state, take):
@@ -238,6 +271,14 @@ def _search_among(problem: Problem, masks: dict[int, int], alternatives: dict[in
             return None
     finally:
         problem.usable[:], problem.reachable[:] = usable, reachable
+
+
+def only_slot(plan: Plan) -> Slot | None:
+    """The slot of a plan for nothing else but one request without constraints, for a number of devices."""
+    if not plan.is_unconstrained or len(plan.requests) != 1 or len(plan.slots) != 1:
+        return None
+    (slot,) = plan.slots
+    return None if slot.is_admin or slot.is_all or slot.count < 1 else slot
 
 
 def _union(masks: Sequence[int]) -> int:

@@ -158,17 +158,23 @@ class NodePieces:
         of_position: Which pieces a device takes from: one, or each counter set it consumes.
         is_counted: By piece, whether it is a counter set.
         options: What slots accept here; `keep_options` bounds it.
+        numbers: Names of options and kinds together, by slot; whoever gives them keeps them here.
     """
 
-    def __init__(self, pools: NodePools, kinds: Kinds) -> None:
-        """Raises PausedError: a selector of the workload is not answered yet, and not now."""
+    def __init__(self, pools: NodePools, kinds: Kinds, before: NodePieces | None = None) -> None:
+        """Raises PausedError: a selector of the workload is not answered yet, and not now.
+
+        Args:
+            before: Pieces of the same pools for another workload; what slots accept is taken over from them.
+        """
         self.pools: Final = pools
         self._kinds: Final[list[int]] = []
         self.is_counted: Final[list[bool]] = []
         self.of_position: Final[list[tuple[int, ...]]] = []
         self._places: Final[list[tuple[int, int, tuple[int, ...]]]] = []
         self._state: tuple[tuple[int, int], tuple[State, ...]] | None = None
-        self.options: Final[dict[SlotKey, Options | None]] = {}
+        self.options: Final[dict[SlotKey, Options | None]] = before.options if before is not None else {}
+        self.numbers: Final[dict[SlotKey, int]] = {}
         for ask in kinds.asks:
             pools.candidates_for(ask)
         for number, (view, start) in enumerate(pools.usable):
@@ -229,6 +235,7 @@ class NodePieces:
     def keep_options(self, key: SlotKey, options: Options | None) -> None:
         if len(self.options) >= _OPTIONS_MAX:
             self.options.clear()
+            self.numbers.clear()
         self.options[key] = options
 
     def states(self, use: NodeUse) -> tuple[State, ...]:

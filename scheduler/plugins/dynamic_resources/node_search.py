@@ -224,6 +224,10 @@ class NodeSearch(Struct):
             return None
         return self._no_solution(view.inventory.node_pools(host, view.features).has_invalid)
 
+    def refuse(self, node: NodeInfo, view: ClusterView) -> Status:
+        """Where it is known without a search that there is no solution."""
+        return self._no_solution(view.inventory.node_pools(node.host, view.features).has_invalid)
+
     def _no_solution(self, has_invalid_pools: bool) -> Status:
         if has_invalid_pools:
             return Status.unresolvable(INVALID_POOLS)

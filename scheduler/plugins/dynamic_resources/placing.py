@@ -16,16 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
 
 from allocator import Allocation, AllocationError, Claim, NodePools, PausedError, Question
-from allocator.placement.choice import Choice, Chooser, Situation, allocate_picks, picks_of
+from allocator.placement.choice import NO_ROOM, Choice, Chooser, Situation, allocate_picks, only_slot, picks_of
 from allocator.placement.pieces import NodePieces
 from allocator.placement.ranks import SCORE_MAX, Rank, Ranks, Strategy, is_absolute_rank
 from allocator.placement.workload import PodShape, Workload
 from allocator.problem import Problem
+from allocator.requests import Plan, Slot
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import UNFINISHED, Status
@@ -37,6 +37,7 @@ from scheduler.plugins.dynamic_resources.pod_claims import PodClaims
 from scheduler.plugins.normalize import normalize
 
 _SEEN_MAX: Final = 65_536
+_NODES_MAX: Final = 65_536
 _STEPS_OF_WASTE: Final = 25
 _STEPS_OF_RANK: Final = 2
 _SIMPLE_STEPS: Final = 1_000
@@ -57,7 +58,8 @@ class PlacementMemory:
         self._seen: Final[dict[PodUid, None]] = {}
         self._chooser: Chooser | None = None
         self._made_of: tuple[object, ...] = ()
-        self._pieces: WeakKeyDictionary[NodePools, NodePieces] = WeakKeyDictionary()
+        self._pieces: dict[NodeName, NodePieces] = {}
+        self._former: dict[NodeName, NodePieces] = {}
 
     def observe(self, uid: PodUid, shape: PodShape) -> None:
         """Count a pod that is pending, once, for ranks that look ahead."""
@@ -74,16 +76,20 @@ class PlacementMemory:
         if self._chooser is None or self._made_of != made_of:
             ranks = Ranks(self.strategy, self.workload.in_use, view.inventory, view.features, remembers=self._remembers)
             self._chooser, self._made_of = Chooser(ranks), made_of
-            self._pieces = WeakKeyDictionary()
+            # Those that were not looked at since the last workload are forgotten: perhaps their nodes are gone.
+            self._pieces, self._former = {}, self._pieces
         return self._chooser
 
-    def pieces(self, pools: NodePools, view: ClusterView) -> NodePieces:
-        """Raises PausedError."""
-        chooser = self.chooser(view)
-        pieces = self._pieces.get(pools)
-        if pieces is None:
-            pieces = NodePieces(pools, chooser.ranks.kinds)
-            self._pieces[pools] = pieces
+    def pieces(self, node: NodeName, pools: NodePools, chooser: Chooser) -> NodePieces:
+        """For the chooser given last. Raises PausedError."""
+        pieces = self._pieces.get(node)
+        if pieces is None or pieces.pools is not pools:
+            former = self._former.pop(node, None)
+            if former is not None and former.pools is not pools:
+                former = None
+            if len(self._pieces) >= _NODES_MAX:
+                self._pieces.clear()
+            pieces = self._pieces[node] = NodePieces(pools, chooser.ranks.kinds, former)
         return pieces
 
 
@@ -94,6 +100,8 @@ class Placing(Struct):
         asked: Milli-cpu that the pod asks for.
         keeps_devices: First fit's devices are kept, and only nodes are ranked.
         ranked: What was chosen, by node.
+        planned: The claims that were asked about last, their plan, and its only slot.
+        leaves_choice: Whether the user orders alternatives; None when nobody has asked yet.
     """
 
     memory: PlacementMemory
@@ -101,12 +109,20 @@ class Placing(Struct):
     budget_steps: int
     keeps_devices: bool
     ranked: dict[NodeName, Choice] = field(default_factory=dict)
+    planned: tuple[tuple[Claim, ...], Plan, Slot | None] | None = None
+    leaves_choice: bool | None = None
 
-    def fits_simply(self, wanted: tuple[Claim, ...], node: NodeInfo, view: ClusterView, cycle: Cycle) -> bool:
-        """Whether devices were found without a search: they are ranked then."""
+    def fits_simply(self, wanted: tuple[Claim, ...], node: NodeInfo, view: ClusterView, cycle: Cycle) -> bool | None:
+        """Whether there are devices, found without a search, which are ranked then; None: a search must say it."""
         if self.keeps_devices or self.budget_steps < _SIMPLE_STEPS or view.in_use.is_supposed:
+            return None
+        if self._within_steps(wanted, node, None, view, cycle) is not None:
+            return None
+        choice = self.ranked.get(node.name)
+        if choice is NO_ROOM:
+            del self.ranked[node.name]
             return False
-        return self._within_steps(wanted, node, None, view, cycle) is None and node.name in self.ranked
+        return None if choice is None else True
 
     def rank(
         self,
@@ -155,17 +171,21 @@ class Placing(Struct):
     ) -> None:
         chooser = self.memory.chooser(view)
         pools = view.inventory.node_pools(node.host, view.features)
-        pieces = self.memory.pieces(pools, view)
+        pieces = self.memory.pieces(node.name, pools, chooser)
+        use = pools.use_of(view.in_use)
         cpu_left = node.allocatable.get(CPU, 0) - node.requested.get(CPU, 0)
-        at = Situation(pieces, pieces.states(pools.use_of(view.in_use)), cpu_left, self.asked)
+        at = Situation(pieces, pieces.states(use), cpu_left, self.asked)
         evaluations = chooser.ranks.evaluations
         choice: Choice | None = None
         if not wanted:
             choice = chooser.rank_without_devices(at)
         else:
-            plan = view.inventory.plan([claim.spec for claim in wanted], view.features)
-            if not self.keeps_devices:
-                choice = chooser.choose_for(plan, at)
+            if self.planned is None or self.planned[0] is not wanted:
+                plan = view.inventory.plan([claim.spec for claim in wanted], view.features)
+                self.planned = wanted, plan, only_slot(plan)
+            _, plan, slot = self.planned
+            if slot is not None and not self.keeps_devices:
+                choice = chooser.choose_simply(slot, at, use)
             if choice is None and found is not None:
                 first = picks_of(plan, pools, found)
                 if first is not None and self.keeps_devices:

@@ -209,7 +209,9 @@ class DynamicResources:
                 is_usable = claim.allocation is not None and is_usable_on(claim.allocation, host)
                 if is_usable and (refusal := refuse_shared(claim.key, node)):
                     return refusal
-        is_ranked = placing is not None and bool(wanted) and placing.fits_simply(wanted, node, view, cycle)
+        is_ranked = placing.fits_simply(wanted, node, view, cycle) if placing is not None and wanted else None
+        if is_ranked is False:
+            return search.refuse(node, view)
         if wanted and not is_ranked:
             # Also when an allocated claim is unavailable: freeing it must not look helpful where this search fails.
             outcome = search.ask(wanted, host, view, cycle)
@@ -270,9 +272,10 @@ class DynamicResources:
         """
         placing = cycle.find(Placing)
         if placing is not None:
-            claims_of_pod = cycle.find(PodClaims)
-            leaves_choice = claims_of_pod is not None and has_alternatives(claims_of_pod, view)
-            return placing.score(node.name, self._preferred(cycle, node, view) if leaves_choice else 0)
+            if placing.leaves_choice is None:
+                claims_of_pod = cycle.find(PodClaims)
+                placing.leaves_choice = claims_of_pod is not None and has_alternatives(claims_of_pod, view)
+            return placing.score(node.name, self._preferred(cycle, node, view) if placing.leaves_choice else 0)
         search = cycle.get(NodeSearch)
         found = search.found_on(node, view)
         if found is None:

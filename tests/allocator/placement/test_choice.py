@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator import Allocated, AllocationError, Features, Inventory, allocate, encode_allocation
-from allocator.placement.choice import Chooser, Situation, allocate_picks, picks_of
+from allocator.placement.choice import NO_ROOM, Chooser, Situation, allocate_picks, picks_of
 from allocator.placement.pieces import NodePieces
 from allocator.placement.ranks import Ranks, Strategy
 from allocator.placement.workload import PodShape, Weighted
@@ -71,10 +71,11 @@ def place(asked_case, strategy, workload=(), *, remembers=True, chooser=None):
     except AllocationError:
         return None, None, None
     at = Situation(pieces, pieces.states(pools.use_of(in_use)), CPU, ASKED)
-    simple = chooser.choose_for(plan, at)
+    simple = chooser.choose_for(plan, at, pools.use_of(in_use))
     if not isinstance(outcome, Allocated):
-        assert simple is None, "found without a search what the search says is not there"
+        assert simple in (None, NO_ROOM), "found without a search what the search says is not there"
         return outcome, None, None
+    assert simple is not NO_ROOM, "refused without a search what the search finds a place for"
     first = picks_of(plan, pools, outcome.allocations)
     assert first is not None
     choice = simple or chooser.choose(lambda: Problem(claims, plan, pools, in_use), at, first)
@@ -221,6 +222,23 @@ def test_partitions_end_on_one_gpu_in_any_order(strategy, order) -> None:
         assert isinstance(outcome, Allocated), (profile, held)
         held += devices(allocations)
     assert len({name[:5] for name in held[:-1]}) == 1
+
+
+@pytest.mark.parametrize("strategy", RANKED, ids=lambda one: one.value)
+def test_a_device_in_use_is_not_given_again_where_its_counters_have_room(strategy) -> None:
+    """Of 10 both parts take 3, and the first is held: there is room for a third one, but no device."""
+    sets = [{"name": "set", "counters": {"memory": {"value": "10"}}}]
+    takes = [{"counterSet": "set", "counters": {"memory": {"value": "3"}}}]
+    parts = pool(*(device(name, consumesCounters=takes) for name in ("part-0", "part-1")), size=2)
+    counters = pool(slice_name="counters", size=2)
+    del counters["spec"]["devices"]
+    counters["spec"]["sharedCounters"] = sets
+    held = ["driver-a/pool-1/part-0"]
+    outcome, _, allocations = place(case([parts, counters], [claim(request())], held=held), strategy)
+    assert isinstance(outcome, Allocated)
+    assert devices(allocations) == ["part-1"]
+    both = case([parts, counters], [claim(request())], held=[*held, "driver-a/pool-1/part-1"])
+    assert not isinstance(place(both, strategy)[0], Allocated)
 
 
 def test_several_requests_under_a_constraint_keep_it() -> None:
