@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from allocator import Features
     from scheduler.framework.api import Profile
     from scheduler.offline.cluster import Given
+    from scheduler.offline.making_room import Room
     from scheduler.offline.simulation import Arrival, Played, Simulated
 
 _BEGIN_MS: Final = 1_800_000_000_000
@@ -59,6 +60,19 @@ class _WrongInputError(click.ClickException):
     show_default=True,
     help="The rank by which devices and nodes are chosen.",
 )
+@click.option(
+    "--make-room-for", "room_for", metavar="FILE", help="Which pods would have to move so that this one fits."
+)
+@click.option("--free", "freed", metavar="TEXT", help='The same for devices: "4 gpu.example.com on one node".')
+@click.option("--free-profile", "freed_profile", metavar="NAME", help="The same for a device with this profile.")
+@click.option("--moves-max", default=3, show_default=True, type=click.IntRange(1, 8), help="Plans of so many moves.")
+@click.option(
+    "--questions-max",
+    default=20_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Give up looking for a plan after so many questions to the scheduler.",
+)
 @click.option("--seed", type=int, help="Let what arrives come in another order, drawn from this; the times stay.")
 @click.option(
     "-o",
@@ -89,6 +103,11 @@ def simulate(
     added: tuple[str, ...],
     removed: tuple[str, ...],
     placement: str,
+    room_for: str | None,
+    freed: str | None,
+    freed_profile: str | None,
+    moves_max: int,
+    questions_max: int,
     seed: int | None,
     output: str,
     feature_gates: dict[str, bool],
@@ -104,6 +123,7 @@ def simulate(
     dra-scheduler simulate -f dump.yaml --add 40xjob-pod.yaml        # would forty of them fit?
     dra-scheduler simulate -f dump.yaml --remove node/gpu-7          # where would its pods go?
     dra-scheduler simulate -f nodes/ --arrivals trace.jsonl -o json
+    dra-scheduler simulate -f dump.yaml --make-room-for big.yaml     # which pods would have to move?
 
     A line of --arrivals is {"at": 60, "for": 3600, "objects": [{"kind": "Pod", …}, …]}: seconds from the beginning, how
     long the pods run once they are bound (null: to the end), and the pods with the claims and templates only they use.
@@ -116,9 +136,24 @@ def simulate(
         raise click.UsageError("--context needs --kubeconfig")
     if arrivals is None and (once or seed is not None):
         raise click.UsageError(f"{'--once' if once else '--seed'} is about --arrivals; name them")
+    wanted = [one for one in (room_for, freed, freed_profile) if one is not None]
+    if len(wanted) > 1 or (wanted and (arrivals is not None or output == "csv")):
+        raise click.UsageError("--make-room-for, --free and --free-profile go alone: without --arrivals and -o csv")
     given, later = _read(files, kubeconfig, context, arrivals=arrivals, added=added, removed=removed, seed=seed)
     features = _features(feature_gates)
-    profile = _profile(placement, budget_steps)
+    profile = _profile(placement, budget_steps, preempts=not wanted)
+    if wanted:
+        from scheduler.cli.make_room import free_devices, free_profile, print_room
+
+        if room_for is not None:
+            asked = _read((room_for,), None, None, arrivals=None, added=(), removed=(), seed=None)[0]
+        else:
+            asked = free_devices(freed) if freed is not None else free_profile(freed_profile or "", given)
+        room = _room(given, asked, profile, features, moves_max=moves_max, questions_max=questions_max)
+        print_room(room, output, room_for)
+        for problem in room.problems:
+            click.echo(f"warning: {problem}", err=True)
+        ctx.exit(0 if room.outcome in ("fits", "plan") else 1)
     played = _play(given, later, features=features, profile=profile, is_offered_once=once)
     _PRINT[output](played)
     for problem in played.problems:
@@ -158,7 +193,7 @@ def _features(gates: dict[str, bool]) -> Features:
     return Features(**flags)
 
 
-def _profile(placement: str, budget_steps: int) -> Callable[[str], Profile]:
+def _profile(placement: str, budget_steps: int, *, preempts: bool) -> Callable[[str], Profile]:
     """The profile of a scheduler's name, as a configuration file with these arguments would give it."""
     from scheduler.config.plugin_args import DynamicResourcesArgs
     from scheduler.config.profiles import ProfileConfig
@@ -167,9 +202,37 @@ def _profile(placement: str, budget_steps: int) -> Callable[[str], Profile]:
 
     def of_name(name: str) -> Profile:
         entry = {"name": "DynamicResources", "args": args.model_dump(by_alias=True, exclude_unset=True)}
-        return ProfileConfig.model_validate({"schedulerName": name, "pluginConfig": [entry]}).profile()
+        written: dict[str, Any] = {"schedulerName": name, "pluginConfig": [entry]}
+        if not preempts:
+            written["plugins"] = {"multiPoint": {"disabled": [{"name": "DefaultPreemption"}]}}
+        return ProfileConfig.model_validate(written).profile()
 
     return of_name
+
+
+def _room(
+    given: Sequence[Given],
+    asked: Sequence[Given],
+    profile: Callable[[str], Profile],
+    features: Features,
+    *,
+    moves_max: int,
+    questions_max: int,
+) -> Room:
+    from scheduler.offline.making_room import NoSuchPodError, make_room
+
+    try:
+        return make_room(
+            given,
+            asked,
+            profile=profile,
+            features=features,
+            now_ms=_BEGIN_MS,
+            moves_max=moves_max,
+            questions_max=questions_max,
+        )
+    except NoSuchPodError as error:
+        raise _WrongInputError(str(error)) from error
 
 
 def _play(

@@ -147,7 +147,7 @@ class OfflineCluster:
         self.run_controllers()
         for kind_id, change in self.changes[seen:]:
             if kind_id == POD.kind_id and change.type is ChangeType.ADDED:
-                self._make_claims_of(change.current, {})
+                self.make_claims_of(change.current)
 
     def _store_all(self, objects: Iterable[Given]) -> None:
         rank = {kind: index for index, kind in enumerate(_FIRST)}
@@ -237,10 +237,15 @@ class OfflineCluster:
         for stored in self.stored_pods():
             status = stored.obj.get("status") or {}
             if not stored.obj["metadata"].get("deletionTimestamp") and status.get("phase") not in TERMINAL_PHASES:
-                self._make_claims_of(stored, made)
+                self.make_claims_of(stored, made)
 
-    def _make_claims_of(self, pod: Stored, made: Mapping[tuple[str, str], str]) -> None:
-        """Args: made: Names of claims that exist, by their pod's uid and entry."""
+    def make_claims_of(self, pod: Stored, made: Mapping[tuple[str, str], str] | None = None) -> None:
+        """Make the claims that a pod waits for, and name them in its status.
+
+        Args:
+            made: Names of claims that exist, by their pod's uid and entry.
+        """
+        made = made or {}
         named = {entry["name"]: entry for entry in (pod.obj.get("status") or {}).get("resourceClaimStatuses") or ()}
         has_news = False
         for entry in pod.obj["spec"].get("resourceClaims") or ():

@@ -26,17 +26,14 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from scheduler.embedded.kinds.catalog import CLAIM, POD
-from scheduler.embedded.server.rest import DeleteOptions, WriteOptions
 from scheduler.embedded.server.store import Change, ChangeType, Stored
-from scheduler.model.pod_claims import claim_names, owning_pod
 from scheduler.offline.cluster import Given, OfflineCluster
+from scheduler.offline.leaving import leave
 from scheduler.offline.utilization import Utilization, utilization
 from scheduler.offline.verdicts import Outcome, Run, devices_of
 
 _SETTLE_MS: Final = 12_000
 """After the last event: the longest back-off of a pod is 10 s."""
-_AT_ONCE: Final = DeleteOptions(grace_period_s=0)
-_MANAGER: Final = WriteOptions(manager="kube-controller-manager")
 
 
 class Arrival(NamedTuple):
@@ -218,36 +215,8 @@ class Simulation:
             return
         if played.bound_s is not None:
             self._judge(played)
-        claims = [(played.namespace, name) for name in claim_names(stored.obj)]
-        self._cluster.api.delete(POD, played.namespace, played.name, _AT_ONCE)
-        brought = self._brought.pop(uid, [])
-        for namespace, name in dict.fromkeys([*claims, *brought]):
-            self._give_back(namespace, name, uid, is_brought=(namespace, name) in brought)
+        leave(self._cluster, stored, self._brought.pop(uid, []))
         self._run.observe_changes()
-
-    def _give_back(self, namespace: str, name: str, uid: str, *, is_brought: bool) -> None:
-        """What the claim controller does when a consumer is gone."""
-        api = self._cluster.api
-        claim = api.find(CLAIM.kind_id, namespace, name)
-        if claim is None:
-            return
-        consumers = (claim.get("status") or {}).get("reservedFor") or []
-        left = [one for one in consumers if one.get("uid") != uid]
-        is_own = owning_pod(claim)[1] == uid
-
-        def change(obj: dict[str, Any]) -> dict[str, Any]:
-            obj["status"] = {**(obj.get("status") or {}), "reservedFor": left} if left else {}
-            return obj
-
-        def unfinish(obj: dict[str, Any]) -> dict[str, Any]:
-            obj["metadata"].pop("finalizers", None)
-            return obj
-
-        if consumers != left:
-            api.update(CLAIM, namespace, name, change, sub_resource="status", options=_MANAGER)
-        if not left and (is_own or is_brought):
-            api.update(CLAIM, namespace, name, unfinish, options=_MANAGER)
-            api.delete(CLAIM, namespace, name, _AT_ONCE)
 
     # -- the result --------------------------------------------------------------------------------
 

@@ -1,0 +1,403 @@
+"""Making room: the smallest set of pods that would have to move so that one that waits gets its node and devices.
+
+A plan takes pods off one node: it is cordoned, they are evicted one after the other and placed elsewhere by the
+scheduler, and once the node is open again the pod that waits fits. Plans of one move are tried before those of two,
+and so on; of equally many moves the one with the fewest devices, then priorities, then the youngest pods comes first.
+
+Rules of this module
+  1. Nothing is promised that was not played: the plan is played on the cluster in which it was found, and once more
+     on a new one.
+  2. Three outcomes, never confused: a plan; none exists (of so many moves off one node, each pod placed where the
+     scheduler places it); unknown, as the questions were used up.
+  3. All moves that one PodDisruptionBudget covers together are at most what it allows now.
+  4. Deterministic: equal objects give equal plans.
+
+Not here: which pods may move, and what a move is (`moving`).
+
+Cost: a question for each set of pods that is looked at, about 1 ms, and `_PLAY` for each move that is played.
+
+Source: docs/adr/0033-making-room.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import orjson
+from msgspec.structs import replace
+
+from allocator import Features
+from scheduler.core.dry_run import DryRuns, without
+from scheduler.core.dry_run_memory import DryRunMemories
+from scheduler.core.inputs import PodObserved
+from scheduler.core.machine import KINDS
+from scheduler.embedded.kinds.catalog import POD
+from scheduler.embedded.server.store import Stored
+from scheduler.framework.api import Profile
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.plan import Plan
+from scheduler.framework.status import UNFINISHED
+from scheduler.kube.codec import Codec
+from scheduler.kube.watched_kind import Broken
+from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.objects import Pod
+from scheduler.offline.cluster import Given, OfflineCluster
+from scheduler.offline.every_node import EveryNode
+from scheduler.offline.moving import Board, Move, sharing_pods, why_it_stays
+from scheduler.offline.verdicts import Answers, Run, new_machine, scheduler_name_of
+
+QUESTIONS_MAX: Final = 20_000
+MOVES_MAX: Final = 3
+_PLAY: Final = 10
+"""Questions that a played move counts as."""
+_SETS_MAX: Final = 1_000_000
+"""Sets of pods that are compared before the first is looked at."""
+_PRIORITY_MAX: Final = 2**31 - 1
+_GATE: Final = "dra-scheduler/room-is-being-made"
+
+
+class RoomOutcome(StrEnum):
+    """What became of the search."""
+
+    FITS = "fits"
+    """Nothing needs to move."""
+    PLAN = "plan"
+    NONE = "none"
+    """There is no plan of so many moves."""
+    UNKNOWN = "unknown"
+    """None was found before the questions were used up."""
+
+
+@dataclass(slots=True)
+class Room:
+    """The answer.
+
+    Attributes:
+        cordoned: The node that the pods leave; "" without a plan.
+        node, devices: What the pod that waits is given.
+        budgets: Of each PodDisruptionBudget that the plan uses: how many of the pods it allows to go.
+        stays: Why pods may not move, and how many of them, on nodes where the pod would fit without its pods.
+        nodes: How many nodes those are.
+        reason: Without a plan: what the scheduler says of the pod.
+    """
+
+    outcome: RoomOutcome
+    pod: tuple[str, str]
+    moves_max: int
+    moves: list[Move] = field(default_factory=list)
+    cordoned: str = ""
+    node: str = ""
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    budgets: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    stays: Counter[str] = field(default_factory=Counter)
+    nodes: int = 0
+    questions: int = 0
+    reason: str = ""
+    problems: list[str] = field(default_factory=list)
+
+
+class _Set(NamedTuple):
+    """Pods of one node, in the order in which sets are tried."""
+
+    devices: int
+    priorities: int
+    ages: tuple[float, ...]
+    names: tuple[tuple[str, str], ...]
+    node: str
+    uids: tuple[str, ...]
+
+
+class NoSuchPodError(ValueError):
+    """What room is to be made for is not one pod."""
+
+
+def make_room(
+    objects: Sequence[Given],
+    asked: Sequence[Given],
+    *,
+    profile: Callable[[str], Profile],
+    features: Features,
+    now_ms: int,
+    moves_max: int = MOVES_MAX,
+    questions_max: int = QUESTIONS_MAX,
+) -> Room:
+    """Find the smallest plan after which a pod fits.
+
+    Args:
+        asked: One pod, and what only it needs.
+        profile: Of each scheduler name, without PostFilter plugins.
+
+    Raises:
+        NoSuchPodError: `asked` has no pod or several, or one that cannot be asked about.
+    """
+
+    def table() -> _Table:
+        return _Table(objects, asked, profile=profile, features=features, now_ms=now_ms)
+
+    search = _Search(table(), moves_max, questions_max)
+    room = search.find()
+    if room.outcome is RoomOutcome.PLAN:
+        again = table().play_again(room)
+        if again is None or (again.node, again.moves) != (room.node, room.moves):
+            raise AssertionError(f"the plan for {room.pod} does not play alike on a new cluster")
+    return room
+
+
+class _Table:
+    """The cluster, the pod that waits behind a gate, and the pods that run."""
+
+    def __init__(
+        self,
+        objects: Sequence[Given],
+        asked: Sequence[Given],
+        *,
+        profile: Callable[[str], Profile],
+        features: Features,
+        now_ms: int,
+    ) -> None:
+        self.cluster: Final = OfflineCluster(now_ms)
+        self.cluster.load(objects)
+        known = {pod.uid for pod in self.cluster.stored_pods()}
+        self.cluster.add([_gated(given) for given in asked])
+        new = [pod for pod in self.cluster.stored_pods() if pod.uid not in known]
+        if len(new) != 1:
+            raise NoSuchPodError(_not_one_pod(new, asked, self.cluster))
+        self.pod: Final = new[0]
+        names = {scheduler_name_of(pod.obj) for pod in self.cluster.stored_pods()}
+        self.machine: Final = new_machine(names, profile, features)
+        self.run: Final = Run(self.cluster, Answers(self.machine, self.cluster), {self.pod.uid})
+        self.run.start()
+        self.run.until(now_ms)
+        self.board: Final = Board(self.cluster, self.run)
+
+    def stored(self, namespace: str, name: str) -> Stored:
+        found = self.cluster.api.store.get(POD.kind_id, namespace, name)
+        assert found is not None
+        return found
+
+    def play(self, node: str, pods: Sequence[Stored]) -> tuple[list[Move], str, list[dict[str, Any]]] | None:
+        """Cordon the node, move the pods, open it and place the pod that waits; None where one stays pending."""
+        self.board.cordon(node)
+        moves: list[Move] = []
+        for pod in pods:
+            move = self.board.move(pod)
+            if move is None:
+                return None
+            moves.append(move)
+        self.board.cordon(node, on=False)
+        placed = self.board.place(self.pod)
+        return (moves, *placed) if placed is not None else None
+
+    def play_again(self, room: Room) -> Room | None:
+        """The plan on this cluster."""
+        played = self.play(room.cordoned, [self.stored(move.namespace, move.name) for move in room.moves])
+        if played is None:
+            return None
+        moves, node, devices = played
+        return Room(RoomOutcome.PLAN, room.pod, room.moves_max, moves, room.cordoned, node, devices)
+
+
+def _gated(given: Given) -> Given:
+    """A pod waits behind a gate until room is made; preempting is no way to make it."""
+    obj = given.obj
+    if obj.get("kind") != "Pod" or not isinstance(obj.get("spec"), dict):
+        return given
+    if obj["spec"].get("schedulingGates"):
+        raise NoSuchPodError(f"{given.place}: the pod has schedulingGates; take them away to ask about it")
+    return Given(given.place, {**obj, "spec": {**obj["spec"], "schedulingGates": [{"name": _GATE}]}})
+
+
+def _not_one_pod(new: Sequence[Stored], asked: Sequence[Given], cluster: OfflineCluster) -> str:
+    places = {given.place for given in asked}
+    refused = [str(problem) for problem in cluster.loaded.problems if problem.place in places]
+    if refused:
+        return "; ".join(refused)
+    if not new:
+        return "no pod to make room for: name a file with a Pod that is not in the cluster yet"
+    return f"room is made for one pod; there are {len(new)}: {', '.join(pod.name for pod in new[:3])}"
+
+
+class _Search:
+    """One search."""
+
+    def __init__(self, table: _Table, moves_max: int, questions_max: int) -> None:
+        self._table: Final = table
+        self._questions_max: Final = questions_max
+        self._room: Final = Room(RoomOutcome.UNKNOWN, (table.pod.namespace, table.pod.name), moves_max)
+        self._movable: dict[str, Stored] = {}
+        machine = table.machine
+        self._runner: Final = machine.runners[scheduler_name_of(table.pod.obj)]
+        pod = self._decoded()
+        self._priority: Final = pod.priority
+        # Asked with the highest priority, so that no pod is beyond it: who may move is a question of its own.
+        self._pod: Final = replace(pod, spec=replace(pod.spec, priority=_PRIORITY_MAX))
+        self._shared: Final = sharing_pods(table.cluster)
+
+    def _decoded(self) -> Pod:
+        """The pod as the scheduler reads it."""
+        stored = self._table.stored(self._table.pod.namespace, self._table.pod.name)
+        body = orjson.dumps({"apiVersion": "v1", "kind": "Pod", **stored.obj})
+        decoded = Codec(reads=KINDS).pods.decode_object(body)
+        if isinstance(decoded, Broken) or not isinstance(decoded.input, PodObserved):
+            raise NoSuchPodError(f"pod {stored.name} cannot be read by the scheduler")
+        return decoded.input.pod
+
+    @property
+    def _is_over(self) -> bool:
+        return self._room.questions >= self._questions_max
+
+    def find(self) -> Room:
+        room, table = self._room, self._table
+        potential = self._potential_nodes()
+        if potential is None:
+            placed = table.board.place(table.pod)
+            if placed is not None:
+                room.outcome, (room.node, room.devices) = RoomOutcome.FITS, placed
+            return self._ended()
+        sets = {node: self._sets_of(node, pods) for node, pods in potential.items()}
+        for size in range(1, room.moves_max + 1):
+            combined = (one for of_node in sets.values() for one in of_node(size))
+            compared = list(itertools.islice(combined, _SETS_MAX + 1))
+            if len(compared) > _SETS_MAX:
+                return self._ended()
+            for one in sorted(compared):
+                if self._is_over:
+                    return self._ended()
+                if self._try(one):
+                    return self._ended()
+        if not self._is_over:
+            room.outcome = RoomOutcome.NONE
+        return self._ended()
+
+    def _ended(self) -> Room:
+        room, table = self._room, self._table
+        room.problems = [*map(str, table.cluster.loaded.problems), *table.run.answers.broken]
+        if room.outcome in (RoomOutcome.NONE, RoomOutcome.UNKNOWN) and not room.reason:
+            table.board.place(table.pod)
+            room.reason = table.run.verdict(table.pod.obj).reason
+        return room
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def _potential_nodes(self) -> dict[str, list[Stored]] | None:
+        """The nodes on which the pod would fit without their movable pods, and these; None where it fits already."""
+        machine, pod = self._table.machine, self._pod
+        cycle = Cycle(pod, self._table.cluster.now_ms)
+        view = machine.ground.view
+        filtered = self._runner.pre_filter(cycle, view)
+        if not filtered.status.is_success:
+            return {}
+        plan = self._runner.plan(cycle, view, filtered)
+        if not isinstance(plan, Plan):
+            return {}
+        verdicts = EveryNode(machine, cycle.now_ms).verdicts(self._runner, cycle, filtered, plan)
+        if any(status.is_success for status in verdicts.values()):
+            return None
+        memory = DryRunMemories(machine.ground.store).of(self._runner, pod, None)
+        dry_run = DryRuns(machine.ground, self._runner, cycle, verdicts=verdicts, memory=memory)
+        helped = [name for name in dry_run.candidates() if dry_run.may_help(name, verdicts[name])]
+        return {name: pods for name in helped if (pods := self._movable_on(name))}
+
+    def _movable_on(self, name: NodeName) -> list[Stored]:
+        """The node's movable pods, where the pod fits without them."""
+        machine, cluster, room = self._table.machine, self._table.cluster, self._room
+        on_node = machine.ground.store.node_infos[name].pods
+        if self._is_over or not on_node or not self._would_fit(name, tuple(on_node)):
+            return []
+        room.nodes += 1
+        pods: list[Stored] = []
+        for uid, pod in on_node.items():
+            stored = self._table.stored(pod.metadata.namespace, pod.metadata.name)
+            why = why_it_stays(cluster, stored, priority=self._priority, of_pod=pod.priority, shared=self._shared)
+            if why:
+                room.stays[why] += 1
+            else:
+                pods.append(stored)
+                self._movable[uid] = stored
+        if len(pods) < len(on_node) and not self._would_fit(name, tuple(PodUid(pod.uid) for pod in pods)):
+            return []
+        return pods
+
+    def _would_fit(self, node: str, removed: Iterable[str]) -> bool:
+        """Whether all filters pass the node as if these pods were gone."""
+        self._room.questions += 1
+        machine = self._table.machine
+        info = machine.ground.store.node_infos[NodeName(node)]
+        cycle = Cycle(self._pod, self._table.cluster.now_ms)
+        trial = without(machine.ground, self._runner, cycle, info, frozenset(map(PodUid, removed)))
+        if trial.status is UNFINISHED:
+            self._room.questions = self._questions_max  # nothing is proven any more
+        return trial.status.is_success
+
+    # -- sets of pods ------------------------------------------------------------------------------
+
+    def _sets_of(self, node: str, pods: Sequence[Stored]) -> Callable[[int], Iterator[_Set]]:
+        costs = [(pod, self._cost(pod)) for pod in pods]
+
+        def sets(size: int) -> Iterator[_Set]:
+            for chosen in itertools.combinations(costs, size):
+                ordered = sorted(chosen, key=lambda one: (-one[1][0], one[1]))  # the largest moves first
+                yield _Set(
+                    sum(cost[0] for _, cost in ordered),
+                    sum(cost[1] for _, cost in ordered),
+                    tuple(sorted(cost[2] for _, cost in ordered)),
+                    tuple(sorted((pod.namespace, pod.name) for pod, _ in ordered)),
+                    node,
+                    tuple(pod.uid for pod, _ in ordered),
+                )
+
+        return sets
+
+    def _cost(self, pod: Stored) -> tuple[int, int, float]:
+        """Devices, priority, and how long ago it was made, the oldest last."""
+        created = str(pod.obj["metadata"].get("creationTimestamp") or "1970-01-01T00:00:00Z")
+        priority = self._table.machine.ground.store.pods[PodUid(pod.uid)].priority
+        return len(self._table.board.devices(pod)), priority, -datetime.fromisoformat(created).timestamp()
+
+    def _try(self, one: _Set) -> bool:
+        """Whether moving these pods makes room; then the room has the plan."""
+        budgets = self._budgets_used(one.uids)
+        if any(used > allowed for used, allowed in budgets.values()):
+            return False
+        if not self._would_fit(one.node, one.uids):
+            return False
+        table, room = self._table, self._room
+        for uids in itertools.permutations(one.uids):
+            if self._is_over:
+                return False
+            room.questions += _PLAY * len(uids)
+            pods = [self._movable[uid] for uid in uids]
+            saved = table.board.snapshot([*pods, table.stored(table.pod.namespace, table.pod.name)])
+            played = table.play(one.node, pods)
+            if played is not None:
+                room.outcome, room.cordoned, room.budgets = RoomOutcome.PLAN, one.node, budgets
+                room.moves, room.node, room.devices = played
+                return True
+            table.board.cordon(one.node, on=False)
+            table.board.restore(saved)
+            self._known_anew(pods)
+        return False
+
+    def _known_anew(self, pods: Sequence[Stored]) -> None:
+        for pod in pods:
+            self._movable[pod.uid] = self._table.stored(pod.namespace, pod.name)
+
+    def _budgets_used(self, uids: Iterable[str]) -> dict[tuple[str, str], tuple[int, int]]:
+        """Of each PodDisruptionBudget that covers some of the pods: how many, and how many it allows."""
+        store = self._table.machine.ground.store
+        used: Counter[tuple[str, str]] = Counter()
+        allowed: dict[tuple[str, str], int] = {}
+        for uid in uids:
+            pod = store.pods[PodUid(uid)]
+            for budget in store.disruption_budgets.of(pod.metadata.namespace):
+                if budget.selector.matches(pod.metadata.labels or {}):
+                    key = (budget.key.namespace, budget.key.name)
+                    used[key] += 1
+                    allowed[key] = budget.allowed
+        return {key: (count, allowed[key]) for key, count in used.items()}

@@ -1,0 +1,206 @@
+"""Moving pods in an offline cluster: which may move, and a move as it would happen.
+
+A move is what a person can do to a pod: its node is cordoned, the pod is evicted, its controller makes it again, and
+the scheduler places the new one. So it lands where the scheduler puts it, never on the cordoned node, and only where
+there is room before it is evicted.
+
+Rules of this module
+  1. What is played can be taken back, object by object: whoever searches plays many moves on one cluster.
+  2. Nobody is preempted for a moved pod: whoever asks gives a profile without PostFilter plugins.
+
+Not here: which pods to move (`making_room`).
+
+Cost: a few milliseconds a move, what the scheduler's decision takes not counted.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, NODE, POD
+from scheduler.embedded.kinds.pods import TERMINAL_PHASES
+from scheduler.embedded.loading import restore_object
+from scheduler.embedded.server.rest import WriteOptions
+from scheduler.embedded.server.store import Stored
+from scheduler.model.pod_claims import claim_names
+from scheduler.offline.cluster import Obj, OfflineCluster
+from scheduler.offline.leaving import leave
+from scheduler.offline.verdicts import Outcome, Run, devices_of
+
+MOVABLE_ANNOTATION: Final = "dra-scheduler/movable"
+"""`"false"` on a pod: it is never moved by a plan."""
+_SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_FROM_THE_SERVER: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+_PERSON: Final = WriteOptions(manager="kubectl")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A pod that was moved.
+
+    Attributes:
+        devices, given: Its devices before and after, as `devices_of` has them.
+        named_claims: Claims it names itself: they are de-allocated once the pod is gone, and allocated anew.
+    """
+
+    namespace: str
+    name: str
+    source: str
+    target: str
+    devices: list[dict[str, Any]]
+    given: list[dict[str, Any]]
+    named_claims: tuple[str, ...]
+
+
+def why_it_stays(cluster: OfflineCluster, pod: Stored, *, priority: int, of_pod: int, shared: Collection[str]) -> str:
+    """Why a running pod may not be moved; "" where it may.
+
+    Args:
+        priority: Of the pod for which room is made.
+        of_pod: The pod's own.
+        shared: Uids of pods that use a claim together with others.
+    """
+    metadata, spec = pod.obj["metadata"], pod.obj["spec"]
+    annotations = metadata.get("annotations") or {}
+    controller = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), None)
+    if metadata.get("deletionTimestamp"):
+        return "is being deleted"
+    if _MIRROR in annotations or (controller is not None and controller.get("kind") == "Node"):
+        return "is a static pod"
+    if controller is None:
+        return "has no controller that would make it again"
+    if controller.get("kind") == "DaemonSet":
+        return "is a DaemonSet's, and stays on its node"
+    for annotation in (MOVABLE_ANNOTATION, _SAFE_TO_EVICT):
+        if annotations.get(annotation) == "false":
+            return f'has the annotation {annotation}: "false"'
+    if of_pod > priority:
+        return "has a higher priority"
+    if spec.get("schedulingGroup") or spec.get("workloadRef"):
+        return "belongs to a group of pods"
+    if pod.uid in shared:
+        return "shares a claim with other pods"
+    for entry in spec.get("resourceClaims") or ():
+        template = entry.get("resourceClaimTemplateName")
+        if template and cluster.api.find(CLAIM_TEMPLATE.kind_id, pod.namespace, template) is None:
+            return f"has a claim from the template {template}, which is not among the objects"
+    return ""
+
+
+def sharing_pods(cluster: OfflineCluster) -> set[str]:
+    """Uids of pods that use a claim together with others."""
+    found: set[str] = set()
+    for claim in cluster.api.store.listed(CLAIM.kind_id):
+        users = (claim.obj.get("status") or {}).get("reservedFor") or ()
+        if len(users) > 1:
+            found.update(str(user.get("uid")) for user in users)
+    return found
+
+
+class Board:
+    """A cluster on which moves are played.
+
+    Args:
+        run: Of the cluster, started.
+    """
+
+    def __init__(self, cluster: OfflineCluster, run: Run) -> None:
+        self._cluster: Final = cluster
+        self._run: Final = run
+        self._numbers = 0
+
+    def is_running(self, pod: Stored) -> bool:
+        phase = (pod.obj.get("status") or {}).get("phase")
+        return bool(pod.obj["spec"].get("nodeName")) and phase not in TERMINAL_PHASES
+
+    def devices(self, pod: Stored) -> list[dict[str, Any]]:
+        return devices_of(self._run.answers, self._run.verdict(pod.obj))
+
+    def cordon(self, node: str, *, on: bool = True) -> None:
+        """`kubectl cordon`, or with `on=False` `kubectl uncordon`."""
+
+        def change(obj: dict[str, Any]) -> dict[str, Any]:
+            spec = {key: value for key, value in obj["spec"].items() if key != "unschedulable"}
+            obj["spec"] = {**spec, "unschedulable": True} if on else spec
+            return obj
+
+        self._cluster.api.update(NODE, "", node, change, options=_PERSON)
+        self._run.observe_changes()
+
+    def move(self, pod: Stored) -> Move | None:
+        """Evict the pod and let the scheduler place the new one; None where it stays pending."""
+        source, devices = str(pod.obj["spec"]["nodeName"]), self.devices(pod)
+        leave(self._cluster, pod)
+        self._run.observe_changes()
+        again = self._make_again(pod)
+        verdict = self._try(again)
+        if verdict.outcome is not Outcome.FITS:
+            return None
+        entries = pod.obj["spec"].get("resourceClaims") or ()
+        named = tuple(str(one["resourceClaimName"]) for one in entries if one.get("resourceClaimName"))
+        given = devices_of(self._run.answers, verdict)
+        return Move(pod.namespace, pod.name, source, verdict.node, devices, given, named)
+
+    def place(self, pod: Stored) -> tuple[str, list[dict[str, Any]]] | None:
+        """Let the scheduler try a pod that waits behind a gate: its node and devices; None where it stays pending."""
+
+        def open_gate(obj: dict[str, Any]) -> dict[str, Any]:
+            obj["spec"] = {key: value for key, value in obj["spec"].items() if key != "schedulingGates"}
+            return obj
+
+        self._cluster.api.update(POD, pod.namespace, pod.name, open_gate, options=_PERSON)
+        verdict = self._try(pod)
+        return (verdict.node, devices_of(self._run.answers, verdict)) if verdict.outcome is Outcome.FITS else None
+
+    def _try(self, pod: Stored) -> Any:
+        self._run.observe_changes()
+        self._run.until(self._cluster.now_ms)
+        return self._run.verdict(pod.obj)
+
+    def _make_again(self, pod: Stored) -> Stored:
+        """What the pod's controller does."""
+        self._numbers += 1
+        metadata = {key: value for key, value in pod.obj["metadata"].items() if key not in _FROM_THE_SERVER}
+        metadata["uid"] = f"{pod.uid}-moved-{self._numbers}"
+        spec = {key: value for key, value in pod.obj["spec"].items() if key != "nodeName"}
+        obj = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+        _, again = restore_object(self._cluster.api, obj)
+        self._cluster.make_claims_of(again)
+        stored = self._cluster.api.store.get(POD.kind_id, pod.namespace, pod.name)
+        assert stored is not None
+        return stored
+
+    # -- taking back -------------------------------------------------------------------------------
+
+    def snapshot(self, pods: Collection[Stored]) -> list[tuple[str, Obj]]:
+        """Pods and their claims as they are, to `restore`."""
+        saved: list[tuple[str, Obj]] = []
+        for pod in pods:
+            for name in claim_names(pod.obj):
+                claim = self._cluster.api.store.get(CLAIM.kind_id, pod.namespace, name)
+                if claim is not None:
+                    saved.append((CLAIM.kind, _document(claim.obj, "resource.k8s.io/v1", CLAIM.kind)))
+            saved.append((POD.kind, _document(pod.obj, "v1", POD.kind)))
+        return saved
+
+    def restore(self, saved: Collection[tuple[str, Obj]]) -> None:
+        """Put things back as they were."""
+        for kind, obj in saved:
+            metadata = obj["metadata"]
+            if kind == POD.kind:
+                now = self._cluster.api.store.get(POD.kind_id, metadata["namespace"], metadata["name"])
+                if now is not None:
+                    leave(self._cluster, now)
+        self._run.observe_changes()
+        for _, obj in saved:
+            restore_object(self._cluster.api, obj)
+        self._run.observe_changes()
+        self._run.until(self._cluster.now_ms)
+
+
+def _document(obj: Mapping[str, Any], version: str, kind: str) -> Obj:
+    return {"apiVersion": version, "kind": kind, **copy.deepcopy(dict(obj))}
