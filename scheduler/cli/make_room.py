@@ -5,18 +5,23 @@ Not here: finding it (`scheduler.offline.making_room`).
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.tables import device_text, print_document, print_table
-from scheduler.offline.cluster import Given
 
 if TYPE_CHECKING:
+    from allocator import Features
+    from scheduler.framework.api import Profile
+    from scheduler.offline.cluster import Given
     from scheduler.offline.making_room import Room
     from scheduler.offline.moving import Move
 
@@ -26,7 +31,101 @@ _NAME: Final = "room"
 """Of the pod, claim and class that `--free` asks with."""
 
 
-def free_devices(written: str) -> list[Given]:
+class WrongInputError(click.ClickException):
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What room is to be made for: a file's pod, devices, or a device with a profile; at most one of them."""
+
+    file: str | None
+    devices: str | None
+    profile: str | None
+    moves_max: int
+    questions_max: int
+
+    @property
+    def is_asked(self) -> bool:
+        return any(one is not None for one in (self.file, self.devices, self.profile))
+
+
+def room_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options about room, for the command as one argument `wanted`."""
+
+    @click.option(
+        "--make-room-for", "file", metavar="FILE", help="Which pods would have to move so that this one fits."
+    )
+    @click.option("--free", "devices", metavar="TEXT", help='The same for devices: "4 gpu.example.com on one node".')
+    @click.option("--free-profile", "profile", metavar="NAME", help="The same for a device with this profile.")
+    @click.option(
+        "--moves-max", default=3, show_default=True, type=click.IntRange(1, 8), help="Plans of so many moves."
+    )
+    @click.option(
+        "--questions-max",
+        default=20_000,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Give up looking for a plan after so many questions to the scheduler.",
+    )
+    @functools.wraps(command)
+    def with_wanted(
+        *,
+        file: str | None,
+        devices: str | None,
+        profile: str | None,
+        moves_max: int,
+        questions_max: int,
+        **options: Any,
+    ) -> None:
+        if sum(one is not None for one in (file, devices, profile)) > 1:
+            raise click.UsageError("name one of --make-room-for, --free and --free-profile")
+        command(wanted=Wanted(file, devices, profile, moves_max, questions_max), **options)
+
+    return with_wanted
+
+
+def answer_room(
+    wanted: Wanted,
+    given: Sequence[Given],
+    *,
+    profile: Callable[[str], Profile],
+    features: Features,
+    now_ms: int,
+    output: str,
+) -> int:
+    """Print the plan; the exit code."""
+    from scheduler.offline.making_room import NoSuchPodError, make_room
+
+    try:
+        room = make_room(
+            given,
+            _asked(wanted, given),
+            profile=profile,
+            features=features,
+            now_ms=now_ms,
+            moves_max=wanted.moves_max,
+            questions_max=wanted.questions_max,
+        )
+    except (NoSuchPodError, ManifestError) as error:
+        raise WrongInputError(str(error)) from error
+    print_room(room, output, wanted.file)
+    for problem in room.problems:
+        click.echo(f"warning: {problem}", err=True)
+    return 0 if room.outcome in ("fits", "plan") else 1
+
+
+def _asked(wanted: Wanted, given: Sequence[Given]) -> list[Given]:
+    from scheduler.offline.cluster import Given
+
+    if wanted.file is not None:
+        return [Given(str(document.place()), document.obj) for document in read_manifests([wanted.file])]
+    if wanted.devices is not None:
+        return [Given(*one) for one in free_devices(wanted.devices)]
+    return [Given(*one) for one in free_profile(wanted.profile or "", given)]
+
+
+def free_devices(written: str) -> list[tuple[str, Mapping[str, Any]]]:
     """A pod that needs what `--free` says: `4 gpu.example.com on one node`."""
     found = _FREE.fullmatch(written)
     if found is None:
@@ -38,7 +137,7 @@ def free_devices(written: str) -> list[Given]:
     )
 
 
-def free_profile(profile: str, given: Iterable[Given]) -> list[Given]:
+def free_profile(profile: str, given: Iterable[Given]) -> list[tuple[str, Mapping[str, Any]]]:
     """A pod that needs a device whose attribute `profile` is this."""
     by_profile: dict[str, set[tuple[str, str]]] = {}
     for one in given:
@@ -66,7 +165,7 @@ def free_profile(profile: str, given: Iterable[Given]) -> list[Given]:
         "spec": {"selectors": selectors},
     }
     request = {"deviceClassName": _NAME, "allocationMode": "ExactCount", "count": 1}
-    return [Given(place, every_device), *_pod_with(place, request)]
+    return [(place, every_device), *_pod_with(place, request)]
 
 
 def _profiles(spec: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
@@ -77,7 +176,7 @@ def _profiles(spec: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
                 yield str(spec.get("driver")), name, str(value["string"])
 
 
-def _pod_with(place: str, request: Mapping[str, Any]) -> list[Given]:
+def _pod_with(place: str, request: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     claim = {
         "apiVersion": _DRA,
         "kind": "ResourceClaim",
@@ -94,7 +193,7 @@ def _pod_with(place: str, request: Mapping[str, Any]) -> list[Given]:
             "resourceClaims": [{"name": "free", "resourceClaimName": _NAME}],
         },
     }
-    return [Given(place, claim), Given(place, pod)]
+    return [(place, claim), (place, pod)]
 
 
 # -- the answer -----------------------------------------------------------------------------------

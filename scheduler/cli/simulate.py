@@ -15,6 +15,7 @@ import click
 
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
+from scheduler.cli.make_room import Wanted, WrongInputError, answer_room, room_options
 from scheduler.cli.options import cluster_options
 from scheduler.cli.tables import device_text, print_document, print_table
 
@@ -22,17 +23,12 @@ if TYPE_CHECKING:
     from allocator import Features
     from scheduler.framework.api import Profile
     from scheduler.offline.cluster import Given
-    from scheduler.offline.making_room import Room
     from scheduler.offline.simulation import Arrival, Played, Simulated
 
 _BEGIN_MS: Final = 1_800_000_000_000
 """What the clock shows at the beginning: the same each time, so that equal input gives equal output."""
 _BUDGET_STEPS: Final = 200_000
 _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node", "devices", "reason")
-
-
-class _WrongInputError(click.ClickException):
-    exit_code = 2
 
 
 @click.command()
@@ -60,19 +56,7 @@ class _WrongInputError(click.ClickException):
     show_default=True,
     help="The rank by which devices and nodes are chosen.",
 )
-@click.option(
-    "--make-room-for", "room_for", metavar="FILE", help="Which pods would have to move so that this one fits."
-)
-@click.option("--free", "freed", metavar="TEXT", help='The same for devices: "4 gpu.example.com on one node".')
-@click.option("--free-profile", "freed_profile", metavar="NAME", help="The same for a device with this profile.")
-@click.option("--moves-max", default=3, show_default=True, type=click.IntRange(1, 8), help="Plans of so many moves.")
-@click.option(
-    "--questions-max",
-    default=20_000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Give up looking for a plan after so many questions to the scheduler.",
-)
+@room_options
 @click.option("--seed", type=int, help="Let what arrives come in another order, drawn from this; the times stay.")
 @click.option(
     "-o",
@@ -103,11 +87,7 @@ def simulate(
     added: tuple[str, ...],
     removed: tuple[str, ...],
     placement: str,
-    room_for: str | None,
-    freed: str | None,
-    freed_profile: str | None,
-    moves_max: int,
-    questions_max: int,
+    wanted: Wanted,
     seed: int | None,
     output: str,
     feature_gates: dict[str, bool],
@@ -136,24 +116,13 @@ def simulate(
         raise click.UsageError("--context needs --kubeconfig")
     if arrivals is None and (once or seed is not None):
         raise click.UsageError(f"{'--once' if once else '--seed'} is about --arrivals; name them")
-    wanted = [one for one in (room_for, freed, freed_profile) if one is not None]
-    if len(wanted) > 1 or (wanted and (arrivals is not None or output == "csv")):
-        raise click.UsageError("--make-room-for, --free and --free-profile go alone: without --arrivals and -o csv")
+    if wanted.is_asked and (arrivals is not None or output == "csv"):
+        raise click.UsageError("--make-room-for, --free and --free-profile go without --arrivals and -o csv")
     given, later = _read(files, kubeconfig, context, arrivals=arrivals, added=added, removed=removed, seed=seed)
     features = _features(feature_gates)
-    profile = _profile(placement, budget_steps, preempts=not wanted)
-    if wanted:
-        from scheduler.cli.make_room import free_devices, free_profile, print_room
-
-        if room_for is not None:
-            asked = _read((room_for,), None, None, arrivals=None, added=(), removed=(), seed=None)[0]
-        else:
-            asked = free_devices(freed) if freed is not None else free_profile(freed_profile or "", given)
-        room = _room(given, asked, profile, features, moves_max=moves_max, questions_max=questions_max)
-        print_room(room, output, room_for)
-        for problem in room.problems:
-            click.echo(f"warning: {problem}", err=True)
-        ctx.exit(0 if room.outcome in ("fits", "plan") else 1)
+    profile = _profile(placement, budget_steps, preempts=not wanted.is_asked)
+    if wanted.is_asked:
+        ctx.exit(answer_room(wanted, given, profile=profile, features=features, now_ms=_BEGIN_MS, output=output))
     played = _play(given, later, features=features, profile=profile, is_offered_once=once)
     _PRINT[output](played)
     for problem in played.problems:
@@ -181,7 +150,7 @@ def _read(
     except click.UsageError:
         raise
     except click.ClickException as error:
-        raise _WrongInputError(error.message) from error
+        raise WrongInputError(error.message) from error
     return given, later if seed is None else shuffled(later, seed)
 
 
@@ -208,31 +177,6 @@ def _profile(placement: str, budget_steps: int, *, preempts: bool) -> Callable[[
         return ProfileConfig.model_validate(written).profile()
 
     return of_name
-
-
-def _room(
-    given: Sequence[Given],
-    asked: Sequence[Given],
-    profile: Callable[[str], Profile],
-    features: Features,
-    *,
-    moves_max: int,
-    questions_max: int,
-) -> Room:
-    from scheduler.offline.making_room import NoSuchPodError, make_room
-
-    try:
-        return make_room(
-            given,
-            asked,
-            profile=profile,
-            features=features,
-            now_ms=_BEGIN_MS,
-            moves_max=moves_max,
-            questions_max=questions_max,
-        )
-    except NoSuchPodError as error:
-        raise _WrongInputError(str(error)) from error
 
 
 def _play(

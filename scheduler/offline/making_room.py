@@ -14,9 +14,9 @@ Rules of this module
 
 Not here: which pods may move, and what a move is (`moving`).
 
-Cost: a question for each set of pods that is looked at, about 1 ms, and `_PLAY` for each move that is played.
+Why it is done like this: docs/adr/0033-making-room.md.
 
-Source: docs/adr/0033-making-room.md.
+Cost: a question for each set of pods that is looked at, about 1 ms, and `_PLAY` for each move that is played.
 """
 
 from __future__ import annotations
