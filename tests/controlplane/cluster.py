@@ -119,7 +119,8 @@ class ControlPlane:
     _components: dict[str, Component] = field(default_factory=dict)
     _tokens: dict[str, str] = field(default_factory=dict)
     _lifeline: tuple[int, int] = (-1, -1)
-    _etcd_url: str = ""
+    etcd_url: str = ""
+    _etcd_flags: Sequence[str] = ()
     _apiserver_port: int = 0
 
     def __enter__(self) -> ControlPlane:
@@ -174,6 +175,17 @@ class ControlPlane:
         if "kube-apiserver" in self._components:
             self.kill_apiserver()
         self._start_apiserver()
+
+    def kill_etcd(self) -> None:
+        """The API server has no store until `restart_etcd`; what was written stays."""
+        self._components.pop("etcd").kill()
+
+    def restart_etcd(self) -> None:
+        """Kill it if it runs, start it again with the same data at the same address; returns when it is ready."""
+        if "etcd" in self._components:
+            self.kill_etcd()
+        component = self._spawn("etcd", self._etcd_flags)
+        self._wait_ready(component, f"{self.etcd_url}/health", retry_port_taken=False)
 
     def start_kube_scheduler(
         self,
@@ -304,20 +316,18 @@ class ControlPlane:
     def _start_etcd(self) -> None:
         for attempt in range(_TRIES):
             client, peer = (f"http://127.0.0.1:{port}" for port in _free_ports(2))
-            component = self._spawn(
-                "etcd",
-                [
-                    f"--data-dir={self.folder / f'etcd-{attempt}'}",
-                    f"--listen-client-urls={client}",
-                    f"--advertise-client-urls={client}",
-                    f"--listen-peer-urls={peer}",
-                    f"--initial-advertise-peer-urls={peer}",
-                    f"--initial-cluster=default={peer}",
-                    "--unsafe-no-fsync",  # the data does not outlive the process
-                    "--log-level=warn",
-                ],
+            self.etcd_url = client
+            self._etcd_flags = (
+                f"--data-dir={self.folder / f'etcd-{attempt}'}",
+                f"--listen-client-urls={client}",
+                f"--advertise-client-urls={client}",
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=default={peer}",
+                "--unsafe-no-fsync",  # the data need not outlive this machine
+                "--log-level=warn",
             )
-            self._etcd_url = client
+            component = self._spawn("etcd", self._etcd_flags)
             if self._wait_ready(component, f"{client}/health", retry_port_taken=attempt < _TRIES - 1):
                 return
 
@@ -334,7 +344,7 @@ class ControlPlane:
 
     def _apiserver_flags(self) -> list[str]:
         return [
-            f"--etcd-servers={self._etcd_url}",
+            f"--etcd-servers={self.etcd_url}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._apiserver_port}",
             f"--cert-dir={self.folder}",

@@ -5,6 +5,7 @@
         proxy.add(Fault("lose-reply", "PATCH", r"/resourceclaims/[^/]+/status$"))
         proxy.cut_watches()
         proxy.hold_watches("pods")                   # open, and nothing comes
+    proxy.truncate_watches("pods")               # half of what comes next, then they are cut
         proxy.refuse(); proxy.accept()
         proxy.deny("patch", "resource.k8s.io", "resourceclaims", "binding")  # says a SelfSubjectAccessReview
 
@@ -23,6 +24,7 @@ import re
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -31,7 +33,9 @@ from typing import Literal
 import aiohttp
 from aiohttp import web
 
-FaultKind = Literal["lose-request", "lose-reply", "answer", "delay", "before", "hold"]
+FaultKind = Literal[
+    "lose-request", "lose-reply", "answer", "delay", "before", "hold", "truncate", "duplicate", "late-copy"
+]
 
 # Headers that belong to one connection and not to the message.
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer", "host", "content-length"}
@@ -46,6 +50,9 @@ class Fault:
             client gets a cut connection. answer: the client gets `status` and `body`, the server nothing.
             delay: wait `seconds`, then pass it on. before: await `action(path)`, then pass it on.
             hold: keep it until `release()`, also when the client has gone meanwhile; then pass it on.
+            truncate: pass it on; of the first part of the reply (a watch: of what it says first) the client gets half.
+            duplicate: the server gets it twice, the client the second reply. late-copy: the client gets the first
+            reply, and `seconds` later the server gets the same request again.
         method: exact, or "*".
         path: regular expression, searched in the path with its query.
         times: how often; -1 for ever.
@@ -110,6 +117,7 @@ class _Open:
     task: asyncio.Task[object] | None
     watched: str = ""
     is_held: bool = False
+    is_truncated: bool = False
 
     def cut(self) -> None:
         _cut(self.request)
@@ -140,7 +148,7 @@ class FaultProxy:
     _watches_flow: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[int, _Open] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
-    _held: set[asyncio.Task[tuple[int, str, bytes]]] = field(default_factory=set)
+    _held: set[asyncio.Task[object]] = field(default_factory=set)
     _session: aiohttp.ClientSession | None = None
     _runner: web.ServerRunner | None = None
     _context: ssl.SSLContext | None = None
@@ -209,6 +217,13 @@ class FaultProxy:
         self._held_watches.clear()
         self._watches_flow.set()
 
+    def truncate_watches(self, resource: str = "") -> int:
+        """Cut the open watches (of one resource) in the middle of what they say next; returns how many."""
+        watches = [one for one in self._open.values() if one.watched and resource in one.watched]
+        for one in watches:
+            one.is_truncated = True
+        return len(watches)
+
     def refuse(self) -> None:
         """Cut every connection and every new one, as if the server were gone, until `accept`."""
         self._refusing = True
@@ -273,6 +288,19 @@ class FaultProxy:
                 # Not cancelled with the client's connection: the request is on its way, whoever sent it.
                 status, content_type, body = await asyncio.shield(held)
                 return web.Response(status=status, body=body, headers={"Content-Type": content_type})
+            case Fault(kind="truncate"):
+                self._opened(request).is_truncated = True
+                return await self._pass_on(request)
+            case Fault(kind="duplicate"):
+                body = await request.content.read()
+                await self._pass_on(request, body, reply=False)
+                return await self._pass_on(request, body)
+            case Fault(kind="late-copy"):
+                body = await request.content.read()
+                copy = asyncio.create_task(self._copy(fault, request, body))
+                self._held.add(copy)
+                copy.add_done_callback(self._held.discard)
+                return await self._pass_on(request, body)
             case _:
                 assert fault.action is not None, "a fault of kind `before` needs an action"
                 await fault.action(path)
@@ -304,6 +332,15 @@ class FaultProxy:
             fault.answers.append(status)
             fault.answered.set()
 
+    async def _copy(self, fault: Fault, request: web.BaseRequest, body: bytes) -> None:
+        await asyncio.sleep(fault.seconds)
+        with suppress(aiohttp.ClientError, OSError):
+            await self._pass_on(request, body, reply=False)
+            fault.answered.set()
+
+    def _opened(self, request: web.BaseRequest) -> _Open:
+        return next(one for one in self._open.values() if one.request is request)
+
     async def _pass_on(
         self, request: web.BaseRequest, body: bytes | None = None, *, reply: bool = True
     ) -> web.StreamResponse:
@@ -327,10 +364,13 @@ class FaultProxy:
                 if name.lower() not in _HOP_BY_HOP:
                     passed.headers.add(name, value)
             await passed.prepare(request)
-            opened = next((one for one in self._open.values() if one.request is request), None)
+            opened = self._opened(request)
             async for chunk in answer.content.iter_any():
-                if opened is not None and opened.is_held:
+                if opened.is_held:
                     await self._watches_flow.wait()
+                if opened.is_truncated:
+                    await passed.write(chunk[: len(chunk) // 2])
+                    return _close(request)
                 await passed.write(chunk)
             await passed.write_eof()
             return passed
@@ -339,6 +379,13 @@ class FaultProxy:
 def _cut(request: web.BaseRequest) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
+    return web.Response()
+
+
+def _close(request: web.BaseRequest) -> web.Response:
+    """After what was written has gone out, which `_cut` does not wait for."""
+    if request.transport is not None:
+        request.transport.close()
     return web.Response()
 
 

@@ -98,6 +98,19 @@ def test_the_apiserver_comes_back_at_its_address_with_its_objects(cluster: Contr
     assert cluster.request("GET", "/api/v1/nodes/survivor")["metadata"]["name"] == "survivor"
 
 
+def test_etcd_comes_back_with_its_objects(cluster: ControlPlane) -> None:
+    configmap = {"metadata": {"name": "kept-by-etcd"}}
+    cluster.request("POST", "/api/v1/namespaces/default/configmaps", configmap)
+    before = cluster.component("etcd").process.pid
+
+    cluster.kill_etcd()
+    cluster.restart_etcd()
+
+    found = cluster.request("GET", "/api/v1/namespaces/default/configmaps/kept-by-etcd", seconds=30)
+    assert found["metadata"]["name"] == "kept-by-etcd"
+    assert cluster.component("etcd").process.pid != before
+
+
 def test_kube_scheduler_binds_a_pod(cluster: ControlPlane) -> None:
     cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": "kube"}})
     offer = {"cpu": "4", "memory": "8Gi", "pods": "10"}

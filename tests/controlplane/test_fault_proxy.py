@@ -19,6 +19,7 @@ class Server:
     def __init__(self) -> None:
         self.reached: list[str] = []
         self.url = ""
+        self.say_more = asyncio.Event()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.reached.append(f"{request.method} {request.path}")
@@ -26,6 +27,8 @@ class Server:
             stream = web.StreamResponse()
             await stream.prepare(request)
             await stream.write(b"first\n")
+            await self.say_more.wait()
+            await stream.write(b"second\n")
             await asyncio.Event().wait()
         body = await request.read()
         headers = {"X-Sent": request.headers.get("Authorization", ""), "X-Type": request.headers["Content-Type"]}
@@ -201,3 +204,45 @@ async def test_who_asks_for_a_denied_right_is_told_no_and_nobody_else(
     async with client.post(path, json=other) as response:
         assert await response.json(content_type=None) == other
     assert server.reached == [f"POST {path}"]
+
+
+async def test_a_truncated_reply_breaks_off_in_its_middle(client: aiohttp.ClientSession, proxy: FaultProxy) -> None:
+    proxy.add(Fault("truncate", "PATCH", "/pods/"))
+    async with client.patch("/api/v1/pods/a", data=b"0123456789", headers={"Content-Type": "x"}) as answer:
+        assert answer.status == 201
+        assert await answer.content.readany() == b"01234"
+        with pytest.raises(aiohttp.ClientError):
+            await answer.content.readany()
+    assert await patch(client, "/api/v1/pods/a") == 201
+
+
+async def test_a_truncated_watch_ends_in_the_middle_of_a_line(
+    client: aiohttp.ClientSession, proxy: FaultProxy, server: Server
+) -> None:
+    async with client.get("/api/v1/pods?watch=true", headers={"Content-Type": "x"}) as watch:
+        assert await watch.content.readline() == b"first\n"
+        assert proxy.truncate_watches("nodes") == 0
+        assert proxy.truncate_watches("pods") == 1
+        server.say_more.set()
+        assert await watch.content.readany() == b"sec"
+        with pytest.raises(aiohttp.ClientError):
+            await watch.content.readany()
+
+
+async def test_a_duplicate_reaches_the_server_twice(
+    client: aiohttp.ClientSession, proxy: FaultProxy, server: Server
+) -> None:
+    proxy.add(Fault("duplicate", "PATCH", "/pods/"))
+    assert await patch(client, "/api/v1/pods/a") == 201
+    assert server.reached == ["PATCH /api/v1/pods/a"] * 2
+
+
+async def test_a_late_copy_comes_after_the_client_has_its_reply(
+    client: aiohttp.ClientSession, proxy: FaultProxy, server: Server
+) -> None:
+    fault = proxy.add(Fault("late-copy", "PATCH", "/pods/", seconds=0.05))
+    assert await patch(client, "/api/v1/pods/a") == 201
+    assert await patch(client, "/api/v1/pods/b") == 201
+    async with asyncio.timeout(10):
+        await fault.answered.wait()
+    assert server.reached == ["PATCH /api/v1/pods/a", "PATCH /api/v1/pods/b", "PATCH /api/v1/pods/a"]
