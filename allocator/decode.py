@@ -63,6 +63,7 @@ _NO_CAPACITY: Final[Mapping[str, DeviceCapacity]] = {}
 
 _attributes: Final[dict[tuple[str, Any], Attribute]] = {}
 _taints: Final[dict[tuple[Taint, ...], tuple[Taint, ...]]] = {}
+_capacities: Final[dict[tuple[Any, ...], Mapping[str, DeviceCapacity]]] = {}
 
 
 _KINDS: Final[Mapping[AttributeKind, Read[Any]]] = {
@@ -193,6 +194,24 @@ def _shared_taints(values: Any) -> tuple[Taint, ...]:
     return _taints.setdefault(taints, taints)
 
 
+def _shared_capacity(raw: Any) -> Mapping[str, DeviceCapacity]:
+    """One object for devices whose capacities are written alike, so that what a request takes is worked out once."""
+    capacity = read_entries(raw, _capacity)
+    # By identity: quantities of one text are one object, and those of equal value may be written in two ways.
+    key = tuple([(name, id(one.value), _policy_key(one.policy)) for name, one in capacity.items()])
+    if len(_capacities) >= SHARED_MAX:
+        _capacities.clear()
+    return _capacities.setdefault(key, capacity)
+
+
+def _policy_key(policy: RequestPolicy | None) -> tuple[int, ...]:
+    if policy is None:
+        return ()
+    valid = policy.valid_range
+    among = (id(valid.min), id(valid.max), id(valid.step)) if valid is not None else ()
+    return id(policy.default), len(among), *among, *map(id, policy.valid_values)
+
+
 _counter_fields: Final = fields(value=QUANTITY)
 _counters: Final = entries(_counter)
 _range: Final = record(ValidRange, min=QUANTITY, max=QUANTITY, step=QUANTITY)
@@ -210,7 +229,7 @@ _read_taints: Final = many(record(Taint, key=TEXT, value=TEXT, effect=TEXT, time
 _device_fields: Final = fields(
     name=TEXT,
     attributes=Field(_attributes_of, (_NO_ATTRIBUTES, False)),
-    capacity=Field(lambda raw: read_entries(raw, _capacity), _NO_CAPACITY),
+    capacity=Field(_shared_capacity, _NO_CAPACITY),
     allow_multiple_allocations=BOOL,
     consumes_counters=many(_consumption),
     node_name=OPTIONAL_TEXT,

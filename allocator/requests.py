@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple, TypeAlias
 
+from allocator.capacity import Consumption, consume
 from allocator.features import Features
 from allocator.meter import Meter
 from allocator.model import (
@@ -23,6 +24,7 @@ from allocator.model import (
     Claim,
     ClaimSpec,
     Constraint,
+    DeviceCapacity,
     DeviceClass,
     Request,
     RequestAlternative,
@@ -33,6 +35,7 @@ from allocator.slot_records import SlotKey, SlotRecord, Total
 from cel.quantity import Quantity
 
 _SERIALS: Final = count()
+_CONSUMPTION_MAX: Final = 1_024
 
 
 class Slot:
@@ -80,6 +83,18 @@ class Slot:
         self.capacity: Final[Mapping[str, Quantity]] = dict(details.capacity_requests or ())
         self.record: Final = record
         self.key: Final = record.key
+        self._consumption: Final[dict[int, tuple[Mapping[str, DeviceCapacity], Consumption | None]]] = {}
+
+    def consumption_of(self, capacity: Mapping[str, DeviceCapacity]) -> Consumption | None:
+        """As `consume`; worked out once for devices whose capacities are one object. Raises CapacityError."""
+        known = self._consumption.get(id(capacity))
+        if known is not None and known[0] is capacity:
+            return known[1]
+        found = consume(self.capacity, capacity, has_137_semantics=self.features.has_137_semantics)
+        if len(self._consumption) >= _CONSUMPTION_MAX:
+            self._consumption.clear()
+        self._consumption[id(capacity)] = capacity, found
+        return found
 
     def __repr__(self) -> str:
         return f"Slot({self.claim}:{self.label})"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from allocator.capacity import NOTHING, CapacityError, Consumption, consume
+from allocator.capacity import NOTHING, CapacityError, Consumption
 from allocator.model import Device
 from allocator.requests import Slot
 from allocator.selectors import Failure
@@ -151,7 +151,7 @@ def judge(slot: Slot, device: Device) -> Verdict:
     consumption = None
     if features.consumable_capacity:
         try:
-            consumption = consume(slot.capacity, device.capacity, has_137_semantics=features.has_137_semantics)
+            consumption = slot.consumption_of(device.capacity)
         except CapacityError as error:
             return Verdict(is_selectable=True, failure=error)
         if consumption is None:

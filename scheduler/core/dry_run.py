@@ -83,6 +83,10 @@ class DryRuns:
             if status.code is Code.UNSCHEDULABLE or status.plugin in releasing
         )
 
+    def has_less_important(self) -> bool:
+        lowest = self._ground.store.priorities.lowest
+        return lowest is not None and lowest < self._cycle.pod.priority
+
     def may_help(self, node: NodeName, status: Status) -> bool:
         if status.code is Code.UNSCHEDULABLE:
             return True

@@ -116,6 +116,9 @@ class Invariants:
                 yield f"node {name}: counts users of claims {info.claim_users}, should be {rebuilt.claim_users}"
             if rebuilt.requested != info.requested or rebuilt.scoring_requested != info.scoring_requested:
                 yield f"node {name}: requested {info.requested}, should be {rebuilt.requested}"
+        placed = [pod.priority for uid, pod in store.pods.items() if store.node_of(uid) is not None]
+        if store.priorities.lowest != min(placed, default=None):
+            yield f"the lowest priority is {store.priorities.lowest}, should be {min(placed, default=None)}"
         if list(store.node_order) != sorted(store.node_infos):
             yield "node_order is not the sorted node names"
 

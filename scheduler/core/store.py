@@ -28,6 +28,7 @@ from scheduler.core.newest_objects import UNCHANGED, NewestObjects, ObjectsByUid
 from scheduler.core.node_images import NodeImages
 from scheduler.core.nominations import Nominations
 from scheduler.core.pod_counts import PodCounts
+from scheduler.core.pod_priorities import PodPriorities
 from scheduler.core.pod_selector_objects import PodSelectorObjects
 from scheduler.core.storage_objects import StorageObjects
 from scheduler.core.tainted_slices import Put, TaintedSlices
@@ -69,6 +70,7 @@ class Store:
         self.nominations: Final = Nominations()
         self._counted_on: Final[dict[PodUid, NodeName]] = {}
         self._counted_by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
+        self.priorities: Final = PodPriorities()
         self.storage: Final = StorageObjects(self._counted_on, self.node_infos)
         self.pod_selectors: Final = PodSelectorObjects()
         self.disruption_budgets: Final = DisruptionBudgets()
@@ -177,7 +179,7 @@ class Store:
         if counted is not None and counted != node:
             del self._counted_on[uid]
             others = self._counted_by_node[counted]
-            del others[uid]
+            self.priorities.remove(others.pop(uid).priority)
             if not others:
                 del self._counted_by_node[counted]
             info = self.node_infos.get(counted)
@@ -191,6 +193,10 @@ class Store:
             pod = self.as_counted(pod)
         here = self._counted_by_node.setdefault(node, {})
         before = here.get(uid)
+        if before is None or before.priority != pod.priority:
+            self.priorities.add(pod.priority)
+            if before is not None:
+                self.priorities.remove(before.priority)
         here[uid] = pod
         self._counted_on[uid] = node
         info = self.node_infos.get(node)

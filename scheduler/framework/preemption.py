@@ -50,6 +50,10 @@ class DryRun(Protocol):
         """The nodes that could fit if pods were gone from them, by name, as far as their verdicts tell."""
         ...
 
+    def has_less_important(self) -> bool:
+        """Whether any pod on any node is of lower priority than the cycle's."""
+        ...
+
     def may_help(self, node: NodeName, status: Status) -> bool:
         """Whether a node that got `status` could fit if pods were gone from it."""
         ...

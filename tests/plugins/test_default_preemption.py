@@ -319,6 +319,9 @@ class Remembering:
     def recall(self, name: NodeName) -> NodeTried | None:
         return self.known.get(name)
 
+    def has_less_important(self) -> bool:
+        return True
+
     def remember(self, name: NodeName, tried: NodeTried) -> None:
         assert name not in self.known, "it was begun before"
         self.known[name] = tried
@@ -344,3 +347,26 @@ def test_a_cluster_without_victims_is_gone_through_in_parts(steps):
     assert sum(begun) == 2_000
     text = "0/2000 nodes are available: 2000 No preemption victims found for incoming pod."
     assert (status.message, dry_run.hopeless.message) == (f"preemption: {text}", text)
+
+
+def test_where_no_pod_is_less_important_no_node_is_looked_at_and_the_words_are_the_same():
+    names = [NodeName(f"n{number}") for number in range(30)]
+    pods = {name: builders.pod(f"on-{name}", priority=9) for name in names}
+    infos = {name: SimpleNamespace(pods={pods[name].uid: pods[name]}) for name in names}
+    view = SimpleNamespace(node_infos=infos, preemption_of=lambda uid: None)
+    refusals = [Status.unschedulable("Insufficient cpu"), Status.unresolvable("cannot allocate all claims")]
+    verdicts = {name: refusals[number % 3 == 0] for number, name in enumerate(names)}
+
+    class NoneLess(Remembering):
+        def has_less_important(self) -> bool:
+            return False
+
+    words, known = [], []
+    for dry_run in (Remembering(names), NoneLess(names)):
+        found = DefaultPreemption().post_filter(
+            Cycle(builders.pod("late"), 0, UNLIMITED_STEPS), verdicts, view, dry_run
+        )
+        words.append((found.status.code, found.status.message, found.nominated_node))
+        known.append(len(dry_run.known))
+    assert words[0] == words[1]
+    assert known == [30, 0]

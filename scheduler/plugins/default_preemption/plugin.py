@@ -88,6 +88,9 @@ class DefaultPreemption:
         found: list[Preemption] = []
         tried: dict[NodeName, Status] = {}
         names = dry_run.candidates()
+        if not dry_run.has_less_important():
+            tried = {name: _why_none(verdicts[name]) for name in names}
+            return _told(_none_found(tried, len(view.node_infos)), NodeName(""))
         begun = 0
         for name in names:
             known = dry_run.recall(name)
@@ -163,7 +166,7 @@ class DefaultPreemption:
     def _begin(self, pod: Pod, name: NodeName, verdict: Status, view: ClusterView, dry_run: DryRun) -> NodeTried:
         potential = [one for one in view.node_infos[name].pods.values() if self._may_preempt(pod, one)]
         if not potential:
-            return Hopeless(NO_VICTIMS if verdict.code is Code.UNSCHEDULABLE else NOT_HELPFUL)
+            return Hopeless(_why_none(verdict))
         if not dry_run.may_help(name, verdict):
             return Hopeless(NOT_HELPFUL)
         return Reprieve(name, potential, view)
@@ -190,6 +193,11 @@ def argument_errors(plugin: DefaultPreemption) -> list[FieldError]:
         errors.append(invalid("minCandidateNodesPercentage", 0, f"{text} minCandidateNodesAbsolute"))
         errors.append(invalid("minCandidateNodesAbsolute", 0, f"{text} minCandidateNodesPercentage"))
     return errors
+
+
+def _why_none(verdict: Status) -> Status:
+    """Of a node without pods that may be preempted."""
+    return NO_VICTIMS if verdict.code is Code.UNSCHEDULABLE else NOT_HELPFUL
 
 
 def _go_on(tried: NodeTried, dry_run: DryRun) -> Preemption | Status | None:
