@@ -36,6 +36,8 @@ NO_CANDIDATE: Final = -1
 _UNIT: Final = 10**9
 _VIEWS_MAX: Final = 65_536
 _OPTIONS_MAX: Final = 256
+_PIECE_WORK: Final = 10
+"""Comparing a device's piece with others by one request."""
 
 State: TypeAlias = int | tuple[int, ...]
 Piece: TypeAlias = tuple[int, State]
@@ -177,6 +179,7 @@ class NodePieces:
         self.numbers: Final[dict[SlotKey, int]] = {}
         for ask in kinds.asks:
             pools.candidates_for(ask)
+            ask.matcher.meter.spent += _PIECE_WORK * pools.size
         for number, (view, start) in enumerate(pools.usable):
             masks = [view.mask_for(ask) for ask in kinds.asks]
             sets = self._add_counter_sets(number, view, masks, kinds)

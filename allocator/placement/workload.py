@@ -12,7 +12,7 @@ Source: none upstream; docs/adr/0031-placement.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from allocator.model import ClaimSpec
@@ -49,14 +49,18 @@ class Workload:
         in_use: The copy, heaviest first; of equal weight, the one seen first. Empty before the first 50 pods.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[PodShape, int] | None = None) -> None:
+        """`known`: how many pods there are of each shape; then nothing is learnt."""
         self._weights: Final[dict[PodShape, int]] = {}
         self._count = 0
+        self._learns: Final = known is None
         self.generation = 0
-        self.in_use: tuple[Weighted, ...] = ()
+        self.in_use: tuple[Weighted, ...] = _heaviest_first(known or {})
 
     def observe(self, shape: PodShape) -> None:
         """Count a pod."""
+        if not self._learns:
+            return
         self._weights[shape] = self._weights.get(shape, 0) + UNIT
         self._count += 1
         if self._count % HALF_LIFE == 0:
@@ -76,8 +80,7 @@ class Workload:
 
     def _renew(self) -> None:
         self.generation += 1
-        ordered = sorted(self._weights.items(), key=lambda one: -one[1])
-        self.in_use = tuple(Weighted(shape, weight) for shape, weight in ordered)
+        self.in_use = _heaviest_first(self._weights)
 
     def _is_far(self) -> bool:
         """Whether the weights, each scaled to a sum of 1, differ by more than 0.2 in all from those in use."""
@@ -87,6 +90,10 @@ class Workload:
             abs(self._weights.get(shape, 0) * old - known.get(shape, 0) * new) for shape in {**known, **self._weights}
         )
         return 5 * apart > old * new
+
+
+def _heaviest_first(weights: Mapping[PodShape, int]) -> tuple[Weighted, ...]:
+    return tuple(Weighted(*one) for one in sorted(weights.items(), key=lambda one: -one[1]))
 
 
 def frequent(workload: Iterable[Weighted]) -> tuple[Weighted, ...]:

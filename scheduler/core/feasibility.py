@@ -17,7 +17,8 @@ Rules of this module
      That verdict is for pods of the same priority, and where plugins filter by facts for one attempt.
   5. Which node is chosen follows from the order of inputs alone: best score, then the one whose last change is longest
      ago, then the order in which it was looked at. No hash order, no randomness.
-  6. With `is_paranoid` every remembered answer is compared with a fresh one, each cycle.
+  6. Where nodes are ranked, one of several alike nodes is asked about in a look (`alike_nodes`).
+  7. With `is_paranoid` every remembered answer is compared with a fresh one, each cycle.
 
 Cost: a cycle of a known shape O(changed nodes + distinct facts + distinct score vectors); of a new one O(nodes looked
 at).
@@ -34,8 +35,9 @@ from collections.abc import Container, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from scheduler.core.alike_nodes import AlikeNodes, Likeness
 from scheduler.core.dry_run import beside_nominated
 from scheduler.core.fact_verdicts import FactVerdicts, NodeVerdicts, PluginFailedError
 from scheduler.core.ground import Ground
@@ -77,6 +79,7 @@ class Question(Struct):
     filter_calls_max: int
     goes_on: bool = False
     are_possible_known: bool = False
+    likeness: Likeness = field(default_factory=Likeness)
 
     def is_asked_about(self, name: NodeName) -> bool:
         return self.node_names is None or name in self.node_names
@@ -125,6 +128,7 @@ class Feasibility:
         self._store: Final = ground.store
         self._settings: Final = ground.settings
         self._view: Final = ground.view
+        self._alike: Final = AlikeNodes(ground.view)
         self._records: Final[OrderedDict[Shape, ShapeRecord]] = OrderedDict()
         self.verdicts = 0
         """Verdicts that are remembered."""
@@ -286,6 +290,7 @@ class Feasibility:
                 return
             if not record.is_known(asked.preferred):
                 record.look_first((asked.preferred,))
+        asked.likeness = Likeness(self._alike.plugins_of(asked.plan, cycle))
         enough, last = self._enough(asked), self.filter_calls + asked.filter_calls_max
         known = sum(group.fits for group in verdicts.passing())
         found: dict[NodeName, tuple[NodeInfo, Facts]] = {}
@@ -331,7 +336,11 @@ class Feasibility:
             if status is not SUCCESS:
                 facts = status
         if facts is None:
-            status = runner.filter(plan.filters, cycle, info, view)
+            number = self._alike.number(asked.likeness.plugins, cycle, info) if asked.likeness.plugins else None
+            known = asked.likeness.statuses.get(number) if number is not None else None
+            status = known if known is not None else runner.filter(plan.filters, cycle, info, view)
+            if known is None and number is not None and status.code not in _ENDS_LOOKING:
+                asked.likeness.statuses[number] = status
             if status is SUCCESS:
                 facts = runner.facts(plan, cycle, info, view) if plan.fact_plugins else NO_FACTS
                 if isinstance(facts, Status):
@@ -364,11 +373,16 @@ class Feasibility:
             else []
         )
         failure = scorers if isinstance(scorers, Status) else None
+        like = asked.likeness
         for info, facts in found.values():
             if failure is None:
                 assert not isinstance(scorers, Status)
-                vector = runner.score(plan, scorers, cycle, info, self._view)
+                number = self._alike.number(like.plugins, cycle, info) if like.plugins else None
+                known = like.vectors.get(number) if number is not None else None
+                vector = known if known is not None else runner.score(plan, scorers, cycle, info, self._view)
                 if not isinstance(vector, Status):
+                    if number is not None:
+                        like.vectors[number] = vector
                     self._stamp += 1
                     record.accept(info.name, facts, vector, self._stamp)
                     continue

@@ -398,6 +398,23 @@ class NormalizeScorePlugin(ScorePlugin, Protocol):
 
 
 @runtime_checkable
+class AlikePlugin(Plugin, Protocol):
+    """Optional: a plugin that filters or scores and can say which nodes it answers alike for.
+
+    Where a plan ranks nodes, and all its plugins that filter or score can say it, one of several alike nodes is asked
+    about, and its verdict, scores and rank are those of the others.
+    """
+
+    def knows_likeness(self, cycle: Cycle, view: ClusterView) -> bool:
+        """Whether answers for the cycle's pod follow from its shape and a node's likeness."""
+        ...
+
+    def likeness(self, node: NodeInfo, view: ClusterView) -> Hashable | None:
+        """Equal for nodes that get equal answers; None for a node that is like no other. Holds for its generation."""
+        ...
+
+
+@runtime_checkable
 class RankingPlugin(NormalizeScorePlugin, Protocol):
     """A Score plugin that also says which of equally good nodes is best; of a profile's the first counts.
 

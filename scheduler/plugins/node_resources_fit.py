@@ -24,6 +24,9 @@ from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 from scheduler.model.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
     PODS,
     PodAmounts,
     is_extended_resource,
@@ -46,6 +49,7 @@ from scheduler.validation.field_errors import FieldError, invalid
 from scheduler.validation.names import check_text, label_key
 
 _FEW: Final = 16
+_OF_NODES: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 """Resources that take no time worth counting."""
 NAME: Final = "NodeResourcesFit"
 
@@ -83,6 +87,14 @@ class NodeResourcesFit:
         amounts = cycle.get(PodAmounts)
         asked = amounts.scoring_itself
         return amounts.needed, tuple([asked.get(one.name, 0) for one in self.scoring_strategy.resources])
+
+    def knows_likeness(self, cycle: Cycle, view: ClusterView) -> bool:
+        """Unless it asks for what devices may serve."""
+        return _OF_NODES.issuperset(name for name, _ in cycle.get(PodAmounts).needed)
+
+    def likeness(self, node: NodeInfo, view: ClusterView) -> Hashable | None:
+        amounts = (node.allocatable, node.requested, node.scoring_requested)
+        return len(node.pods), tuple([tuple(sorted(one.items())) for one in amounts])
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         allocatable, requested = node.allocatable, node.requested

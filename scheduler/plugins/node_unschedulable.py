@@ -37,6 +37,12 @@ class NodeUnschedulable:
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return _tolerates_cordon(cycle.pod)
 
+    def knows_likeness(self, cycle: Cycle, view: ClusterView) -> bool:
+        return True
+
+    def likeness(self, node: NodeInfo, view: ClusterView) -> Hashable | None:
+        return bool(node.node.spec.unschedulable)
+
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         if not node.node.spec.unschedulable or _tolerates_cordon(cycle.pod):
             return SUCCESS

@@ -39,6 +39,12 @@ class TaintToleration:
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return cycle.pod.spec.tolerations or ()
 
+    def knows_likeness(self, cycle: Cycle, view: ClusterView) -> bool:
+        return True
+
+    def likeness(self, node: NodeInfo, view: ClusterView) -> Hashable | None:
+        return node.node.spec.taints or ()
+
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         if not node.node.spec.taints:
             return SUCCESS

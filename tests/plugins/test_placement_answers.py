@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from allocator.placement.ranks import Strategy
+from scheduler.core.alike_nodes import AlikeNodes
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins.dynamic_resources.placing import PlacementMemory
 from scheduler.plugins.dynamic_resources.plugin import DynamicResources
@@ -27,27 +28,33 @@ PODS = 70
 AMOUNTS = (20, 50, 50, 80, 100)
 
 
-def rig_that_remembers(strategy: Strategy, *, remembers: bool) -> Rig:
-    memory = PlacementMemory(strategy, remembers=remembers)
+def rig_that_remembers(strategy: Strategy, *, remembers: bool = True, is_paranoid: bool = False) -> Rig:
+    return rig_of(PlacementMemory(strategy, remembers=remembers), is_paranoid=is_paranoid)
+
+
+def rig_of(memory: PlacementMemory, *, is_paranoid: bool = False) -> Rig:
+    plugins = [one for one in profile(memory.strategy.value).plugins if one.name != "NodeResourcesBalancedAllocation"]
     return Rig(
-        *[
-            replace(one, memory=memory) if isinstance(one, DynamicResources) else one
-            for one in profile(strategy.value).plugins
-        ],
-        is_paranoid=False,
+        *[replace(one, memory=memory) if isinstance(one, DynamicResources) else one for one in plugins],
+        is_paranoid=is_paranoid,
     )
 
 
-def fill(rig: Rig, seed: int) -> list[tuple[Any, ...]]:
-    """Five nodes whose GPUs are shared, and pods that ask for more than there is; each with its node and devices."""
+def fill(rig: Rig, seed: int, *, alike: int = 0, pods: int = PODS) -> list[tuple[Any, ...]]:
+    """Five nodes whose GPUs are shared, and pods that ask for more than there is; each with its node and devices.
+
+    Args:
+        alike: So many nodes that are all the same instead.
+    """
     draw = random.Random(seed)
     rig.server.put_class(builders.device_class())
-    for number in range(5):
+    for number in range(alike or 5):
         name = f"n{number}"
-        rig.add_nodes(name, allocatable={"cpu": str(draw.choice([8, 16, 64])), "memory": "64Gi", "pods": "110"})
-        devices = tuple(device(f"gpu-{index}", is_shared=True) for index in range(draw.choice([4, 8])))
+        cpu, gpus = ("64", 8) if alike else (str(draw.choice([8, 16, 64])), draw.choice([4, 8]))
+        rig.add_nodes(name, allocatable={"cpu": cpu, "memory": "64Gi", "pods": "110"})
+        devices = tuple(device(f"gpu-{index}", is_shared=True) for index in range(gpus))
         rig.server.put_slice(builders.resource_slice(f"s-{name}", node=name, devices=devices))
-    for number in range(PODS):
+    for number in range(pods):
         amount = draw.choice(AMOUNTS)
         exactly = {
             "deviceClassName": builders.CLASS,
@@ -59,7 +66,7 @@ def fill(rig: Rig, seed: int) -> list[tuple[Any, ...]]:
         rig.server.put_claim(builders.claim(f"c{number}", spec=spec))
         rig.add_pod(f"p{number}", claims=(f"c{number}",), requests={"cpu": f"{draw.choice([100, 500, 900])}m"})
         rig.settle()
-    return [placed(rig, number) for number in range(PODS)]
+    return [placed(rig, number) for number in range(pods)]
 
 
 def placed(rig: Rig, number: int) -> tuple[Any, ...]:
@@ -110,6 +117,39 @@ def test_no_pod_waits_that_first_fit_finds_a_place_for(strategy: Strategy, seed:
     again.server = ranked.server
     again.settle()
     assert [placed(again, number) for number in range(PODS)] == before
+
+
+@pytest.mark.parametrize("strategy", [Strategy.BEST_FIT, Strategy.FRAGMENTATION], ids=lambda one: one.value)
+def test_answers_are_the_same_where_each_of_the_alike_nodes_is_asked_about(strategy, monkeypatch) -> None:
+    asked: list[str] = []
+    filter_ = DynamicResources.filter
+
+    def counted(self, cycle, node, view):
+        asked.append(node.name)
+        return filter_(self, cycle, node, view)
+
+    monkeypatch.setattr(DynamicResources, "filter", counted)
+    answers, counts = [fill(rig_that_remembers(strategy, is_paranoid=True), 4, alike=12, pods=56)], []
+    asked.clear()
+    for shares in (True, False):
+        if not shares:
+            monkeypatch.setattr(AlikeNodes, "plugins_of", lambda self, plan, cycle: ())
+        answers.append(fill(rig_that_remembers(strategy), 4, alike=12, pods=56))
+        counts.append(len(asked))
+        asked.clear()
+    assert answers[0] == answers[1] == answers[2]
+    assert counts[0] + 50 < counts[1]
+
+
+def test_a_restart_learns_the_workload_anew_from_the_pods_that_run() -> None:
+    memory, anew = [PlacementMemory(Strategy.FRAGMENTATION) for _ in range(2)]
+    before, again = rig_of(memory), rig_of(anew)
+    assert None not in [node for node, _ in fill(before, 5, alike=12, pods=50)]
+    again.server = before.server
+    again.add_pod("new", requests={"cpu": "7"})
+    again.settle()
+    assert len(memory.workload.in_use) > 2
+    assert {*anew.workload.in_use} == {*memory.workload.in_use}
 
 
 def test_ranks_that_look_ahead_use_what_they_learnt() -> None:

@@ -32,6 +32,8 @@ from scheduler.framework.status import UNFINISHED, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import CPU, counted_amounts
+from scheduler.plugins.dynamic_resources.bound_pods import BoundPods
+from scheduler.plugins.dynamic_resources.likeness import DeviceLikeness
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pod_claims import PodClaims
 from scheduler.plugins.normalize import normalize
@@ -50,16 +52,24 @@ _ZERO: Final = 1 << 58
 class PlacementMemory:
     """The workload as it is learnt, ranks for it, and the pieces of nodes that it tells apart."""
 
-    def __init__(self, strategy: Strategy, *, remembers: bool = True) -> None:
-        """`remembers`: for tests; answers do not depend on it."""
+    def __init__(self, strategy: Strategy, workload: Workload | None = None, *, remembers: bool = True) -> None:
+        """`workload`: known beforehand; `remembers`: for tests, answers do not depend on it."""
         self.strategy: Final = strategy
         self._remembers: Final = remembers
-        self.workload: Final = Workload()
+        self.workload: Final = workload or Workload()
+        self.likeness: Final = DeviceLikeness()
+        self._bound: Final = BoundPods()
         self._seen: Final[dict[PodUid, None]] = {}
         self._chooser: Chooser | None = None
         self._made_of: tuple[object, ...] = ()
         self._pieces: dict[NodeName, NodePieces] = {}
         self._former: dict[NodeName, NodePieces] = {}
+
+    def catch_up(self, cycle: Cycle, view: ClusterView) -> None:
+        """Count some more of the pods that ran before the first cycle."""
+        if self.strategy is not Strategy.BEST_FIT:
+            for uid, shape in self._bound.some(cycle, view):
+                self.observe(uid, shape)
 
     def observe(self, uid: PodUid, shape: PodShape) -> None:
         """Count a pod that is pending, once, for ranks that look ahead."""
@@ -248,8 +258,11 @@ def normalize_ranks(scores: dict[NodeName, int]) -> None:
         scores[node] = SCORE_MAX - SCORE_MAX * (best - first) // (best - worst) if best > worst else SCORE_MAX
 
 
-def begin_placing(memory: PlacementMemory, budget_steps: int, claims: PodClaims | None, cycle: Cycle) -> Placing:
+def begin_placing(
+    memory: PlacementMemory, budget_steps: int, claims: PodClaims | None, cycle: Cycle, view: ClusterView
+) -> Placing:
     """Count the pod, and be ready to rank nodes for it."""
+    memory.catch_up(cycle, view)
     asked = counted_amounts(cycle.pod).requests.get(CPU, 0)
     specs = tuple([claim.spec for claim in claims.wanted]) if claims is not None else ()
     memory.observe(cycle.pod.uid, PodShape(asked, specs))

@@ -150,7 +150,7 @@ class DynamicResources:
         cycle.put(_ASKED)
         claims = gather_claims(cycle.pod, view, now_ms=cycle.now_ms, binding_timeout_ms=self.binding_timeout_ms)
         if self.memory is not None and not isinstance(claims, Status):
-            cycle.put(begin_placing(self.memory, self.budget_steps, claims, cycle))
+            cycle.put(begin_placing(self.memory, self.budget_steps, claims, cycle, view))
             if claims is None:
                 return PRE_FILTERED
         if claims is None:
@@ -193,6 +193,18 @@ class DynamicResources:
         if pod_claims.takes_of_nodes:
             return claims, special, shape_of_node(cycle.pod, pod_claims, view)
         return claims if special is None else (claims, special)
+
+    def knows_likeness(self, cycle: Cycle, view: ClusterView) -> bool:
+        """Unless claims are bound to nodes already, or take of a node's own resources."""
+        claims = cycle.find(PodClaims)
+        if self.memory is None or (claims is None and cycle.find(NodeSearch) is not None):
+            return False
+        return claims is None or not (
+            claims.special is not None or claims.takes_of_nodes or len(claims.unallocated) < len(claims.claims)
+        )
+
+    def likeness(self, node: NodeInfo, view: ClusterView) -> Hashable | None:
+        return self.memory.likeness.of(node.host, view) if self.memory is not None and not node.claim_users else None
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         placing = cycle.find(Placing)

@@ -1,0 +1,91 @@
+"""Which nodes are alike for a pod, so that its plugins are asked about one of them.
+
+Where a plugin ranks nodes, all that fit are compared, and most of a cluster's idle nodes are the same. Nodes are alike
+for a plan when each of its plugins that filter or score says so (`framework.api.AlikePlugin`).
+
+Rules of this module
+  1. What plugins read of a node is asked once for each generation of it, whatever pod it is for.
+  2. Numbers stand for what was read; a number never stands for anything else.
+
+Not here: remembering answers (`feasibility`), which hold for one look only.
+
+Cost: one look-up for each node that has not changed. Memory: about 300 bytes a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from msgspec import Struct, field
+
+from scheduler.framework.api import AlikePlugin
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.plan import Plan
+from scheduler.framework.status import Status
+from scheduler.model.keys import NodeName
+from scheduler.model.node_info import NodeInfo
+
+_NODES_MAX: Final = 65_536
+_STEPS: Final = 5
+"""Reading what plugins say of a node."""
+
+
+class Likeness(Struct):
+    """The plugins that say what is alike, and what one look at nodes has found out: verdicts and scores by number."""
+
+    plugins: tuple[AlikePlugin, ...] = ()
+    statuses: dict[int, Status] = field(default_factory=dict)
+    vectors: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+class AlikeNodes:
+    """Numbers of nodes; alike nodes have the same."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view: Final = view
+        self._known: dict[tuple[str, ...], dict[NodeName, tuple[int, int | None]]] = {}
+        self._numbers: Final[dict[Hashable, int]] = {}
+        self._last = 0
+
+    def plugins_of(self, plan: Plan, cycle: Cycle) -> tuple[AlikePlugin, ...]:
+        """The plugins to ask; empty where each node must be asked about."""
+        if plan.ranker is None or plan.fact_filters or plan.late_filters:
+            return ()
+        asked: dict[str, AlikePlugin] = {}
+        for plugin in (*plan.filters, *plan.scorers):
+            if not isinstance(plugin, AlikePlugin) or not plugin.knows_likeness(cycle, self._view):
+                return ()
+            asked[plugin.name] = plugin
+        return tuple(asked.values())
+
+    def number(self, plugins: tuple[AlikePlugin, ...], cycle: Cycle, node: NodeInfo) -> int | None:
+        """None when the node is like no other. What is found out anew is charged to the cycle."""
+        names = tuple([plugin.name for plugin in plugins])
+        known_of = self._known.get(names)
+        if known_of is None:
+            known_of = self._known[names] = {}
+        known = known_of.get(node.name)
+        if known is not None and known[0] == node.generation:
+            return known[1]
+        cycle.steps_left -= _STEPS
+        likeness = []
+        for plugin in plugins:
+            one = plugin.likeness(node, self._view)
+            if one is None:
+                break
+            likeness.append(one)
+        number = self._number((names, *likeness)) if len(likeness) == len(plugins) else None
+        if len(known_of) >= _NODES_MAX:
+            known_of.clear()
+        known_of[node.name] = node.generation, number
+        return number
+
+    def _number(self, likeness: Hashable) -> int:
+        number = self._numbers.get(likeness)
+        if number is None:
+            if len(self._numbers) >= _NODES_MAX:
+                self._numbers.clear()
+            number = self._numbers[likeness] = self._last = self._last + 1
+        return number
