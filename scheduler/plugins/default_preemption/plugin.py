@@ -89,8 +89,9 @@ class DefaultPreemption:
         tried: dict[NodeName, Status] = {}
         names = dry_run.candidates()
         if not dry_run.has_less_important():
-            tried = {name: _why_none(verdicts[name]) for name in names}
-            return _told(_none_found(tried, len(view.node_infos)), NodeName(""))
+            hopeless = _none_found({name: _why_none(verdicts[name]) for name in names}, len(view.node_infos))
+            dry_run.remember_hopeless(hopeless)
+            return _told(hopeless, NodeName(""))
         begun = 0
         for name in names:
             known = dry_run.recall(name)
