@@ -216,7 +216,10 @@ class SchedulerApp:
             )
         )
         limits = WatchLimits(inactivity_s=config.watch_inactivity)
-        reflectors = tuple(Reflector(client, kind, turns.deliver, self.reports, limits=limits) for kind in codec.kinds)
+        reflectors = tuple(
+            Reflector(client, kind, turns.deliver, self.reports, has_room=turns.has_room, limits=limits)
+            for kind in codec.kinds
+        )
         self.running = Running(machine, turns, executor, reflectors)
         self._tasks = [asyncio.create_task(self._begin(self.running), name="begin")]
         self._tasks[0].add_done_callback(self._on_task_done)

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 _TURN_S: Final = 0.005
 _ALIVE_S: Final = 30.0
+INPUTS_WAITING_MAX: Final = 4_096
+"""More that is watched is not read from the network until some of them were taken."""
 _TIMER: Final = TimerFired()
 
 
@@ -76,6 +78,7 @@ class MachineTurns:
         self._debug_log = DebugLog() if machine.outbox.takes_notes else None
         self._loop = asyncio.get_running_loop()
         self._inbox: deque[Input] = deque()
+        self._room = asyncio.Event()  # set while fewer than `INPUTS_WAITING_MAX` inputs wait
         self._next_turn: asyncio.Handle | None = None  # as soon as possible
         self._timer: asyncio.TimerHandle | None = None  # at the machine's deadline
         self._last_turn_s = self._loop.time()
@@ -105,6 +108,7 @@ class MachineTurns:
     def stop(self) -> None:
         """No turn comes after this."""
         self._is_stopped = True
+        self._room.set()
         for handle in (self._next_turn, self._timer):
             if handle is not None:
                 handle.cancel()
@@ -112,6 +116,16 @@ class MachineTurns:
     def deliver(self, inputs: Sequence[Input]) -> None:
         self._inbox.extend(inputs if self._decides else (one for one in inputs if type(one) is not RelistFinished))
         self._schedule_turn()
+
+    async def has_room(self) -> None:
+        """Return once there is room for more inputs: who brings any number of them asks before it reads more."""
+        while len(self._inbox) >= INPUTS_WAITING_MAX and not self._is_stopped:
+            self._room.clear()
+            await self._room.wait()
+
+    @property
+    def inputs_waiting(self) -> int:
+        return len(self._inbox)
 
     def deliver_answer(self, answer: Input) -> None:
         if self._debug_log is not None:
@@ -149,6 +163,8 @@ class MachineTurns:
         finally:
             if self._recorder is not None:
                 self._recorder.flush()  # before what was decided is sent: a life that is killed is recorded whole
+        if len(self._inbox) < INPUTS_WAITING_MAX:
+            self._room.set()
         if self._inbox:
             self._schedule_turn()
         else:

@@ -1,4 +1,7 @@
-"""docs/operations.md has an entry for each line of level error; for each alert: `tests/manifests/test_alerts.py`."""
+"""docs/operations.md has an entry for each line of level error, and the tests that it names are there.
+
+For each alert: `tests/manifests/test_alerts.py`.
+"""
 
 from __future__ import annotations
 
@@ -75,3 +78,18 @@ def test_the_lease_says_so() -> None:
 )
 def test_errors_are_found(source: str, formats: list[str]) -> None:
     assert list(errors_of(source)) == formats
+
+
+def test_the_tests_that_are_named_are_there() -> None:
+    section = TEXT.partition("## When something breaks")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    named = [re.findall(r"`(tests/[^`]+\.py)::(test_\w+)`", row) for row in rows]
+    assert len(rows) > 10
+    assert all(named), [row for row, tests in zip(rows, named, strict=True) if not tests]
+    missing = [
+        f"{path}::{name}"
+        for tests in named
+        for path, name in tests
+        if not re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert missing == []
