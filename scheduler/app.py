@@ -217,8 +217,7 @@ class SchedulerApp:
         )
         limits = WatchLimits(inactivity_s=config.watch_inactivity)
         reflectors = tuple(
-            Reflector(client, kind, turns.deliver, self.reports, has_room=turns.has_room, limits=limits)
-            for kind in codec.kinds
+            Reflector(client, kind, turns.deliver, self.reports, room=turns.room, limits=limits) for kind in codec.kinds
         )
         self.running = Running(machine, turns, executor, reflectors)
         self._tasks = [asyncio.create_task(self._begin(self.running), name="begin")]

@@ -50,6 +50,7 @@ class MachineTurns:
         inputs_count: Inputs and timers handled.
         longest_handle_s: The longest time the machine took for one of them.
         longest_handle_cpu_s: The most CPU time; the rest of a longest time belonged to other processes.
+        room: Set while fewer than `INPUTS_WAITING_MAX` inputs wait: who brings any number of them waits for it.
     """
 
     def __init__(
@@ -64,6 +65,8 @@ class MachineTurns:
         on_idle: Callable[[], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
+        self.room: Final = asyncio.Event()
+        self.room.set()
         self.inputs_count = 0
         self.longest_handle_s = self.longest_handle_cpu_s = 0.0
         self._handled_cpu_s = 0.0  # CPU time of the thread when the last input was done
@@ -78,7 +81,6 @@ class MachineTurns:
         self._debug_log = DebugLog() if machine.outbox.takes_notes else None
         self._loop = asyncio.get_running_loop()
         self._inbox: deque[Input] = deque()
-        self._room = asyncio.Event()  # set while fewer than `INPUTS_WAITING_MAX` inputs wait
         self._next_turn: asyncio.Handle | None = None  # as soon as possible
         self._timer: asyncio.TimerHandle | None = None  # at the machine's deadline
         self._last_turn_s = self._loop.time()
@@ -108,20 +110,16 @@ class MachineTurns:
     def stop(self) -> None:
         """No turn comes after this."""
         self._is_stopped = True
-        self._room.set()
+        self.room.set()
         for handle in (self._next_turn, self._timer):
             if handle is not None:
                 handle.cancel()
 
     def deliver(self, inputs: Sequence[Input]) -> None:
         self._inbox.extend(inputs if self._decides else (one for one in inputs if type(one) is not RelistFinished))
+        if len(self._inbox) >= INPUTS_WAITING_MAX:
+            self.room.clear()
         self._schedule_turn()
-
-    async def has_room(self) -> None:
-        """Return once there is room for more inputs: who brings any number of them asks before it reads more."""
-        while len(self._inbox) >= INPUTS_WAITING_MAX and not self._is_stopped:
-            self._room.clear()
-            await self._room.wait()
 
     @property
     def inputs_waiting(self) -> int:
@@ -164,7 +162,7 @@ class MachineTurns:
             if self._recorder is not None:
                 self._recorder.flush()  # before what was decided is sent: a life that is killed is recorded whole
         if len(self._inbox) < INPUTS_WAITING_MAX:
-            self._room.set()
+            self.room.set()
         if self._inbox:
             self._schedule_turn()
         else:

@@ -144,17 +144,13 @@ class _Replacement:
     broken: dict[ObjectKey, Broken] = field(default_factory=dict)
 
 
-async def _always() -> None:
-    """There is room."""
-
-
 class Reflector:
     """Lists and watches one kind, and delivers what it observes to the machine.
 
     Args:
         deliver: Takes a batch; synchronous, must not raise.
-        has_room: Awaited before more of a watch is read: what the machine has not taken yet stays with the API server,
-            which ends a watch that is too far behind, so that it is listed anew.
+        room: Waited for before more of a watch is read: what the machine has not taken yet stays with the API server,
+            which ends a watch that is too far behind, so that it is listed anew. None: there is always room.
         pause: Sleeps; replaced in tests.
         rng: For jitter only.
     """
@@ -166,7 +162,7 @@ class Reflector:
         deliver: Callable[[Sequence[Input]], None],
         reporter: Reporter,
         *,
-        has_room: Callable[[], Awaitable[None]] = _always,
+        room: asyncio.Event | None = None,
         limits: WatchLimits = DEFAULT_LIMITS,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
@@ -175,7 +171,7 @@ class Reflector:
         self.stats = WatchStats()
         self._client = client
         self._deliver = deliver
-        self._has_room = has_room
+        self._room = room
         self._reporter = reporter
         self._limits = limits
         self._pause = pause
@@ -355,7 +351,8 @@ class Reflector:
                         if for_machine:
                             self._deliver(for_machine)
                         self._has_moved.set()
-                    await self._has_room()
+                    if self._room is not None:
+                        await self._room.wait()
         except aiohttp.SocketTimeoutError as error:
             if initial is not None:
                 # A server that does not know `sendInitialEvents` never says that they are complete.

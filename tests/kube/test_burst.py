@@ -88,7 +88,7 @@ async def test_a_burst_waits_in_the_network_and_not_in_memory(monkeypatch: pytes
     async with misbehaving(burst(), watch(then="hang")) as server:
         credentials = await Connection(url=server.url).open()
         async with ApiClient(credentials) as client:
-            reflector = Reflector(client, Codec().pods, deliver, Reports(), has_room=turns.has_room)
+            reflector = Reflector(client, Codec().pods, deliver, Reports(), room=turns.room)
             task = asyncio.create_task(reflector.run())
             turns.begin()
             turns.decide([])
