@@ -22,7 +22,7 @@ overdrawn and vanished look at what is allocated already, for others.
 from allocator.after_release import could_serve
 from allocator.allocate import allocate, allocate_in_parts, explain
 from allocator.census import Stage
-from allocator.class_usage import ClassUsage, class_usage
+from allocator.class_usage import ClassUsage, FreeDevices, class_usage, free_devices, lacking
 from allocator.decode import decode_slice
 from allocator.decode_claims import claim_spec_text, decode_allocation, decode_claim_spec, decode_class
 from allocator.decode_node_selector import decode_node_selector
@@ -84,6 +84,7 @@ __all__ = [
     "DeviceId",
     "DeviceResult",
     "Features",
+    "FreeDevices",
     "InUse",
     "Inventory",
     "Ledger",
@@ -120,6 +121,8 @@ __all__ = [
     "encode_allocation",
     "encode_node_selector",
     "explain",
+    "free_devices",
+    "lacking",
     "match_node_selector",
     "newest_slices",
     "only",

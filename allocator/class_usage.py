@@ -1,4 +1,4 @@
-"""How much of a device class a node has, and how much of that is held: for scores, not for verdicts.
+"""How much of a device class a node has, and how much of that is held: for scores and for people, not for verdicts.
 
 A device counts where a claim could be given it at all (its selectors match, whatever its taints are). One of which a
 share is held counts as held, as a device; of its capacity only what the shares consume.
@@ -18,8 +18,10 @@ from allocator.features import Features
 from allocator.in_use import Ledger
 from allocator.inventory import Inventory
 from allocator.masks import positions_of
-from allocator.model import ClaimSpec, DeviceId, DeviceResult, NodeView
+from allocator.model import Claim, ClaimSpec, DeviceId, DeviceResult, NodeView
+from allocator.node_pools import NodePools
 from allocator.pools import NOTHING_HELD, HeldDevices, PoolView
+from allocator.problem import Problem
 
 
 class ClassUsage(NamedTuple):
@@ -31,6 +33,50 @@ class ClassUsage(NamedTuple):
 
 
 NO_USAGE: Final = ClassUsage(0, 0, 0)
+
+
+class FreeDevices(NamedTuple):
+    """A node's devices of a class, as masks over `pools`.
+
+    Attributes:
+        matched: All of them, whatever their taints and whoever has them.
+        free: Those that a claim for one device could be given now, each by itself: partitions of one device overlap.
+    """
+
+    pools: NodePools
+    matched: int
+    free: int
+
+
+def free_devices(
+    device_class: str, node: NodeView, *, inventory: Inventory, in_use: Ledger, features: Features
+) -> FreeDevices:
+    """The devices of a class that a node has, and those that are free there.
+
+    Raises:
+        AllocationError: there is no such class, or a slice's node selector cannot be parsed.
+        PausedError: as `allocate`.
+    """
+    plan = inventory.plan([one_device(device_class)], features)
+    pools = inventory.node_pools(node, features)
+    problem = Problem((Claim("", "", one_device(device_class)),), plan, pools, in_use)
+    (slot,) = plan.slots
+    free = problem.usable[slot.index]
+    for number in pools.numbers_among(free & pools.counting):
+        view, start = pools.usable[number]
+        for index in positions_of(pools.among(free, number) & lacking(view, in_use)):
+            free &= ~(1 << (start + index))
+    return FreeDevices(pools, pools.candidates_for(slot).fits, free)
+
+
+def lacking(view: PoolView, in_use: Ledger) -> int:
+    """Mask of a pool's devices that consume more of a counter than allocations leave of it."""
+    left = view.counters_left(in_use.pools.get(view.id))
+    mask = 0
+    for index, consumption in view.consumption.items():
+        if any(amount > left[counter] for counter, amount in consumption):
+            mask |= 1 << index
+    return mask
 
 
 def class_usage(

@@ -30,6 +30,10 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "scheduler.cli.explain:explain",
         "Say why a pod or claim does not fit, and the smallest change that would make it fit.",
     ),
+    "devices": (
+        "scheduler.cli.devices:devices",
+        "Say which devices are free, the largest request that still fits, and who uses what.",
+    ),
     "simulate": (
         "scheduler.cli.simulate:simulate",
         "Say which pods would run where, now or through time, and what would wait.",

@@ -2,7 +2,7 @@
 
 from scheduler.offline.cluster import Given, Loaded, OfflineCluster, is_waiting, makes_pods, name_of
 from scheduler.offline.reasons import NodeReason, Reasons
-from scheduler.offline.verdicts import Answers, Outcome, Verdict, decide, devices_of
+from scheduler.offline.verdicts import Answers, Outcome, Verdict, decide, devices_of, observe_only
 
 __all__ = [
     "Answers",
@@ -18,4 +18,5 @@ __all__ = [
     "is_waiting",
     "makes_pods",
     "name_of",
+    "observe_only",
 ]

@@ -172,7 +172,8 @@ class OfflineCluster:
             if kind_name in _SELECTING_OWNERS:
                 self.loaded.owners.append(obj)
             elif is_restored(obj):
-                check_fields(kind_of(self.api, obj), obj, allows_unknown=True)
+                if kind_name == "Pod":
+                    check_fields(kind_of(self.api, obj), obj, allows_unknown=True)  # `_undecided` looks inside
                 kind, _ = restore_object(self.api, _undecided(obj))
                 if kind.is_namespaced:
                     self._have_namespace(namespace, described)

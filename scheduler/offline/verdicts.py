@@ -135,6 +135,14 @@ def decide(
     return run.answers
 
 
+def observe_only(cluster: OfflineCluster, features: Features) -> Answers:
+    """A machine that has observed the cluster's objects and decides nothing; pods that wait are left out."""
+    machine = new_machine((), lambda name: Profile(name, default_plugins(budget_steps=1)), features)
+    run = Run(cluster, Answers(machine, cluster), ())
+    run.observe()
+    return run.answers
+
+
 def new_machine(names: Iterable[str], profile: Callable[[str], Profile], features: Features) -> Machine:
     """A machine that answers for schedulers of these names."""
     uids = (str(uuid.UUID(int=number)) for number in itertools.count(1))
@@ -173,8 +181,15 @@ class Run:
         self._kinds = watched_kinds(cluster, self._codec)
         self._inbox: deque[Input] = deque()
 
+    def observe(self) -> None:
+        """Let the machine observe everything there is; before its lists are complete it decides nothing."""
+        for kind, seen in observe_all(self._cluster, self._codec, self._left_out()):
+            self._take(kind, seen)
+            while self._inbox:
+                self._machine.handle(self._inbox.popleft(), now_ms=self._cluster.now_ms)
+
     def start(self) -> None:
-        """Let the machine observe everything there is."""
+        """The same, and then everything is known: decisions may follow."""
         for kind, seen in observe_all(self._cluster, self._codec, self._left_out()):
             self._take(kind, seen)
         self._cluster.changes.clear()

@@ -1,0 +1,251 @@
+"""`dra-scheduler devices`: which devices there are, who uses them, what is free, what still fits.
+
+Not here: finding that out (`scheduler.inventory`), reading files and clusters (`verdicts`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import gc
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from scheduler.cli.input_size import size_option
+from scheduler.cli.options import cluster_options, output_option
+from scheduler.cli.tables import print_document, print_table
+
+if TYPE_CHECKING:
+    from scheduler.inventory import DeviceList, Filter
+    from scheduler.inventory.answer import DeviceSummary, Largest
+
+_INTERVAL_S: Final = 10
+_WITHIN: Final = {"node": "on one node"}
+
+
+class _WrongInputError(click.ClickException):
+    exit_code = 2
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, allow_dash=True),
+    help="Manifests or dumps, or a folder of them (repeatable; - is stdin).",
+)
+@cluster_options("Read this cluster's objects too.")
+@click.option("--node", "nodes", multiple=True, help="Only this node (repeatable).")
+@click.option("--class", "classes", multiple=True, help="Only this device class (repeatable).")
+@click.option("--free", "free_only", is_flag=True, help="Only nodes and devices that have something free.")
+@click.option("--watch", is_flag=True, help=f"Look again every {_INTERVAL_S} s, and print what has changed.")
+@output_option("table", "wide", "json", "yaml", "name")
+@size_option
+def devices(
+    *,
+    files: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    nodes: tuple[str, ...],
+    classes: tuple[str, ...],
+    free_only: bool,
+    watch: bool,
+    output: str,
+) -> None:
+    """Say which devices are free, the largest request that still fits, and who uses what.
+
+    The first lines say of each device class how many of its devices are free, and how many of them one request could
+    get: on one node, and with one value of each attribute that says what is near (NUMA node, PCIe root, NVLink). The
+    allocator itself is asked. Then nodes and who uses their devices; with -o wide each device, and each pool with its
+    generation, and what is left of capacity and counters. Nothing is written anywhere.
+
+    A device that is free could be given to a claim now. On nodes that are cordoned, unreachable or not ready none is.
+
+    \b
+    dra-scheduler devices --kubeconfig ~/.kube/config
+    dra-scheduler devices --kubeconfig ~/.kube/config --class gpu.example.com --free
+    dra-scheduler devices -f dump.yaml --node gpu-7 -o wide
+    dra-scheduler devices -f dump.yaml -o json
+
+    Exit codes: 0 done, 2 wrong use or input.
+    """
+    from scheduler.inventory import Filter
+
+    if not files and kubeconfig is None:
+        raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
+    if context and kubeconfig is None:
+        raise click.UsageError("--context needs --kubeconfig")
+    if watch and (kubeconfig is None or files):
+        raise click.UsageError("--watch is about a cluster: it needs --kubeconfig, and no files")
+    wanted = Filter(nodes, classes, free_only)
+    before = None
+    while True:
+        with _without_collector():
+            found = _look(files, kubeconfig, context, wanted)
+        if found != before:
+            if before is not None and output in ("table", "wide"):
+                click.echo()
+            _PRINT[output](found)
+            for note in found.notes:
+                click.echo(f"note: {note}", err=True)
+        if not watch:
+            return
+        before = found
+        time.sleep(_INTERVAL_S)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Nothing becomes garbage in circles here, and looking for it takes half of the time of a large dump."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _look(files: Sequence[str], kubeconfig: str | None, context: str | None, wanted: Filter) -> DeviceList:
+    from allocator import Features
+    from scheduler.cli.verdicts import read_given
+    from scheduler.inventory import UnknownNameError, list_devices
+
+    try:
+        given = read_given(files, kubeconfig, context)
+        return list_devices(given, now_ms=time.time_ns() // 1_000_000, features=Features(), wanted=wanted)
+    except click.UsageError:
+        raise
+    except click.ClickException as error:
+        raise _WrongInputError(error.message) from error
+    except UnknownNameError as error:
+        near = difflib.get_close_matches(error.name, error.known, 1)
+        more = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(error.known[:10]) or 'none'}"
+        raise _WrongInputError(f"{error}{more}") from error
+
+
+def _print_short(found: DeviceList) -> None:
+    _print_classes(found)
+    users = _users_by_node_and_class(found.devices)
+    rows = [
+        (
+            one.node,
+            one.device_class,
+            f"{one.free} of {one.devices}",
+            ", ".join((*users.get((one.node, one.device_class), ()), *([one.closed] if one.closed else []))) or "-",
+        )
+        for one in found.nodes
+    ]
+    if rows:
+        click.echo()
+        print_table(("NODE", "CLASS", "FREE", "USED BY"), rows)
+    odd = [one for one in found.pools if one.state != "complete"]
+    if odd:
+        click.echo()
+        print_table(
+            ("POOL", "GENERATION", "STATE"),
+            [(f"{one.driver}/{one.pool}", str(one.generation), f"{one.state}: {one.reason}") for one in odd],
+        )
+    tainted = [one for one in found.devices if one.taints]
+    if tainted:
+        click.echo()
+        print_table(("TAINTED DEVICE", "TAINTS"), [(_name(one), ", ".join(one.taints)) for one in tainted])
+
+
+def _print_classes(found: DeviceList) -> None:
+    for one in found.classes:
+        fits = "; nothing more fits"
+        if one.largest[0].count:
+            fits = "; largest request that fits: " + ", ".join(map(_largest_text, one.largest))
+        click.echo(f"{one.name}: {one.free} of {one.devices} free{fits if one.devices else ''}")
+    if not found.classes:
+        click.echo("there are no device classes")
+
+
+def _largest_text(largest: Largest) -> str:
+    least = "" if largest.exact else "at least "
+    within = _WITHIN.get(largest.within, f"of one {largest.within}")
+    return f"{least}{largest.count} {within} ({largest.node})"
+
+
+def _users_by_node_and_class(listed: Sequence[DeviceSummary]) -> Mapping[tuple[str, str], list[str]]:
+    """Who uses how many devices: pods, or the claim where no pod has it."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for one in listed:
+        for name in one.classes:
+            users = counts.setdefault((one.node or "", name), Counter())
+            for user in one.users:
+                users.update(user.pods or (f"claim {user.claim}",))
+    return {
+        key: [f"{who} ({count})" if count > 1 else who for who, count in users.items()] for key, users in counts.items()
+    }
+
+
+def _print_wide(found: DeviceList) -> None:
+    _print_classes(found)
+    if found.devices:
+        click.echo()
+        print_table(
+            ("NODE", "DEVICE", "CLASSES", "STATE", "CAPACITY LEFT", "TAINTS", "USED BY"),
+            map(_device_row, found.devices),
+        )
+    if found.pools:
+        click.echo()
+        print_table(
+            ("POOL", "NODES", "GENERATION", "SLICES", "DEVICES", "STATE", "COUNTERS LEFT"),
+            [
+                (
+                    f"{one.driver}/{one.pool}",
+                    ",".join(one.nodes[:3]) + (f" and {len(one.nodes) - 3} more" if len(one.nodes) > 3 else "") or "-",
+                    str(one.generation),
+                    f"{one.slices} of {one.expected}" + (f", {one.superseded} old" if one.superseded else ""),
+                    str(one.devices),
+                    one.state + (f": {one.reason}" if one.reason else ""),
+                    ", ".join(f"{each.counter_set}.{each.counter} {each.left} of {each.total}" for each in one.counters)
+                    or "-",
+                )
+                for one in found.pools
+            ],
+        )
+
+
+def _device_row(one: DeviceSummary) -> tuple[str, ...]:
+    users = [
+        f"{', '.join(user.pods) or 'no pod'} by claim {user.claim}"
+        + "".join(f" {name}={amount}" for name, amount in user.consumed.items())
+        + (" (admin access)" if user.admin else "")
+        for user in one.users
+    ]
+    return (
+        one.node or "-",
+        _name(one),
+        ",".join(one.classes) or "-",
+        one.state,
+        ",".join(f"{name}={amount.left}" for name, amount in one.capacity.items()) or "-",
+        ",".join(one.taints) or "-",
+        "; ".join(users) or "-",
+    )
+
+
+def _print_names(found: DeviceList) -> None:
+    for one in found.devices:
+        click.echo(_name(one))
+
+
+def _name(one: DeviceSummary) -> str:
+    return f"{one.driver}/{one.pool}/{one.device}"
+
+
+_PRINT: Final[Mapping[str, Callable[[DeviceList], None]]] = {
+    "table": _print_short,
+    "wide": _print_wide,
+    "name": _print_names,
+    "json": lambda found: print_document(found.model_dump(mode="json"), "json"),
+    "yaml": lambda found: print_document(found.model_dump(mode="json"), "yaml"),
+}

@@ -1,0 +1,311 @@
+"""The devices of a cluster: which there are, what state they are in, who uses them, what still fits.
+
+Rules of this module
+  1. What is free is asked of the allocator (`free_devices`), and so is the largest request (`largest`).
+  2. A device is free when a pod's claim could be given it now: it has no taint that keeps claims off, and a node that
+     may use it takes pods. Taints of nodes other than those of cordoned, unreachable and unready ones do not count:
+     pods tolerate them.
+  3. A device that several nodes see is listed once.
+
+Not here: reading objects (`scheduler.cli`), tables.
+
+Cost: O(devices), and for each class O(nodes * their pools); the questions of `largest` are bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from allocator import (
+    AllocationError,
+    Device,
+    DeviceId,
+    Features,
+    NodePools,
+    PoolId,
+    ResourceSlice,
+    free_devices,
+    lacking,
+    prevent_allocation,
+)
+from allocator.masks import positions_of
+from allocator.pools import NOTHING_HELD, HeldDevices, PoolView
+from scheduler.core.machine import Machine
+from scheduler.inventory.answer import (
+    Capacity,
+    ClassSummary,
+    DeviceList,
+    DeviceSummary,
+    Largest,
+    NodeSummary,
+    State,
+    User,
+)
+from scheduler.inventory.largest import Asking, Offered, nearness_attributes
+from scheduler.inventory.pools import newest, pool_ids, pool_summary
+from scheduler.inventory.users import amount_text, users_by_device
+from scheduler.model.node_info import NodeInfo
+from scheduler.offline import Given, OfflineCluster, observe_only
+
+_CLOSING: Final = {
+    "node.kubernetes.io/not-ready": "not ready",
+    "node.kubernetes.io/unreachable": "unreachable",
+}
+
+
+class Filter(NamedTuple):
+    """What to list.
+
+    Attributes:
+        nodes, classes: Names; empty for all.
+        free_only: Nodes and devices only that have something free.
+    """
+
+    nodes: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    free_only: bool = False
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A device as its nodes see it."""
+
+    device: Device
+    slice: ResourceSlice
+    is_open: bool = False
+    is_lacking: bool = False
+    is_dedicated: bool = False
+    consumed: Mapping[str, int] | None = None
+    classes: dict[str, bool] = field(default_factory=dict)
+    """Name of each class that it matches -> whether it is free for it."""
+
+
+class UnknownNameError(ValueError):
+    """A node or class is asked for that is not there."""
+
+    def __init__(self, kind: str, name: str, known: Collection[str]) -> None:
+        super().__init__(f"no {kind} is named {name}")
+        self.kind: Final = kind
+        self.name: Final = name
+        self.known: Final = tuple(sorted(known))
+
+
+def list_devices(
+    objects: Iterable[Given],
+    *,
+    now_ms: int,
+    features: Features,
+    wanted: Filter = Filter(),  # noqa: B008 - immutable
+) -> DeviceList:
+    """The devices of the objects' cluster.
+
+    Raises:
+        UnknownNameError: the filter names a node or class that is not there.
+    """
+    cluster = OfflineCluster(now_ms)
+    loaded = cluster.load(objects)
+    answers = observe_only(cluster, features)
+    listing = _Listing(answers.machine, wanted)
+    notes = [*map(str, loaded.problems), *answers.broken, *loaded.notes]
+    return listing.answer(notes)
+
+
+class _Listing:
+    def __init__(self, machine: Machine, wanted: Filter) -> None:
+        store = machine.store
+        for name in wanted.nodes:
+            if name not in store.node_infos:
+                raise UnknownNameError("node", name, store.node_infos.keys())
+        for name in wanted.classes:
+            if name not in store.inventory.classes:
+                raise UnknownNameError("device class", name, store.inventory.classes.keys())
+        self._machine = machine
+        self._wanted = wanted
+        self._inventory = store.inventory
+        self._in_use = machine.overlay.in_use
+        self._features = store.features
+        names = sorted(wanted.nodes or store.node_infos)
+        self._infos: list[NodeInfo] = [info for name, info in store.node_infos.items() if name in set(names)]
+        self._infos.sort(key=lambda info: info.name)
+        self._classes = sorted(wanted.classes or store.inventory.classes)
+        self._seen: dict[DeviceId, _Seen] = {}
+        self._views: dict[PoolId, dict[int, PoolView]] = {}
+        self._done: set[tuple[int, bool]] = set()
+        self._offered: dict[str, list[Offered]] = {name: [] for name in self._classes}
+        self._nodes: list[NodeSummary] = []
+        self._errors: dict[str, None] = {}
+
+    def answer(self, notes: Iterable[str]) -> DeviceList:
+        for info in self._infos:
+            self._look_at(info)
+        devices = self._devices()
+        classes = self._summaries()
+        pools = tuple(
+            pool_summary(self._inventory, pool, tuple(self._views.get(pool, {}).values()), self._in_use)
+            for pool in pool_ids(self._inventory)
+            if not self._wanted.nodes or pool in self._views
+        )
+        nodes = tuple(one for one in self._nodes if one.free or not self._wanted.free_only)
+        return DeviceList(
+            classes=classes, nodes=nodes, devices=devices, pools=pools, notes=(*notes, *self._errors, *self._gone())
+        )
+
+    # -- what nodes see ----------------------------------------------------------------------------
+
+    def _look_at(self, info: NodeInfo) -> None:
+        closed = why_closed(info)
+        try:
+            pools = self._inventory.node_pools(info.host, self._features)
+        except AllocationError as error:
+            self._errors[f"node {info.name}: {error}"] = None
+            return
+        for view in pools.pools:
+            self._views.setdefault(view.id, {})[id(view)] = view
+        for number in range(len(pools.usable)):
+            self._look_at_pool(pools, number, is_open=not closed)
+        for name in self._classes:
+            self._look_for(name, info, closed)
+
+    def _look_at_pool(self, pools: NodePools, number: int, *, is_open: bool) -> None:
+        view, start = pools.usable[number]
+        key = id(view), is_open
+        if key in self._done and not view.has_per_device_selection:
+            return
+        self._done.add(key)
+        held, short = self._held(view), lacking(view, self._in_use)
+        for index, device in enumerate(view.devices):
+            if pools.elsewhere >> (start + index) & 1:
+                continue
+            seen = self._seen.get(device.id)
+            if seen is None:
+                seen = self._seen[device.id] = _Seen(device, view.slices[index])
+                seen.is_lacking = bool(short >> index & 1)
+                seen.is_dedicated = bool(held.dedicated >> index & 1)
+                seen.consumed = held.consumed.get(index)
+            seen.is_open |= is_open
+
+    def _held(self, view: PoolView) -> HeldDevices:
+        entry = self._in_use.pools.get(view.id)
+        return view.held(entry, self._features) if entry is not None else NOTHING_HELD
+
+    def _look_for(self, name: str, info: NodeInfo, closed: str) -> None:
+        """The devices of a class on a node."""
+        try:
+            found = free_devices(
+                name, info.host, inventory=self._inventory, in_use=self._in_use, features=self._features
+            )
+        except AllocationError as error:
+            self._errors[f"device class {name}: {error}"] = None
+            return
+        pools, matched, free = found
+        if closed:
+            free = 0
+        if not matched:
+            return
+        for number in pools.numbers_among(matched):
+            view, _ = pools.usable[number]
+            given = pools.among(free, number)
+            for index in positions_of(pools.among(matched, number)):
+                classes = self._seen[view.devices[index].id].classes
+                classes[name] = classes.get(name, False) or bool(given >> index & 1)
+        self._nodes.append(
+            NodeSummary(
+                node=info.name,
+                device_class=name,
+                devices=matched.bit_count(),
+                free=free.bit_count(),
+                closed=closed,
+            )
+        )
+        if free:
+            self._offered[name].append(Offered(info.host, found))
+
+    # -- the answer --------------------------------------------------------------------------------
+
+    def _summaries(self) -> tuple[ClassSummary, ...]:
+        attributes = nearness_attributes(self._inventory)
+        asking = Asking(self._inventory, self._in_use, self._features)
+        counts = {name: [0, 0] for name in self._classes}
+        for seen in self._seen.values():
+            for name, is_free in seen.classes.items():
+                counts[name][0] += 1
+                counts[name][1] += is_free
+        summaries = []
+        for name in self._classes:
+            offered = self._offered[name]
+            near = (asking.largest(name, offered, attribute) for attribute in attributes)
+            largest: list[Largest] = [asking.largest(name, offered), *(one for one in near if one.count)]
+            devices, free = counts[name]
+            summaries.append(ClassSummary(name=name, devices=devices, free=free, largest=tuple(largest)))
+        return tuple(summaries)
+
+    def _devices(self) -> tuple[DeviceSummary, ...]:
+        users = users_by_device(self._machine)
+        listed = [self._summary(one, _state(one), users) for one in self._seen.values()]
+        if not self._wanted.nodes:
+            listed += [self._summary(one, "unusable", users) for one in self._unusable()]
+        if self._wanted.classes:
+            listed = [one for one in listed if one.classes]
+        if self._wanted.free_only:
+            listed = [one for one in listed if one.state in ("free", "shared")]
+        return tuple(sorted(listed, key=lambda one: (one.node or "~", one.driver, one.pool, one.device)))
+
+    def _unusable(self) -> Iterable[_Seen]:
+        for pool in pool_ids(self._inventory):
+            for slice_ in newest(self._inventory.slices_of_pool(pool).values()):
+                for device in slice_.devices:
+                    if device.id not in self._seen:
+                        yield _Seen(device, slice_)
+
+    def _summary(self, seen: _Seen, state: State, users: Mapping[DeviceId, tuple[User, ...]]) -> DeviceSummary:
+        device = seen.device
+        consumed = seen.consumed or {}
+        return DeviceSummary(
+            driver=device.id.driver,
+            pool=device.id.pool,
+            device=device.name,
+            node=seen.slice.node_name or device.node_name or None,
+            classes=tuple(seen.classes),
+            state=state,
+            taints=tuple(f"{one.key}{'=' + one.value if one.value else ''}:{one.effect}" for one in device.taints),
+            users=users.get(device.id, ()),
+            capacity={
+                name: Capacity(
+                    total=amount_text(one.value.nano),
+                    left=amount_text(0 if seen.is_dedicated else one.value.nano - consumed.get(name, 0)),
+                )
+                for name, one in sorted(device.capacity.items())
+            },
+        )
+
+    def _gone(self) -> Iterable[str]:
+        """Devices that claims hold and nobody publishes."""
+        published = {device.id for one in self._inventory.slices.values() for device in one.devices}
+        for device, users in users_by_device(self._machine).items():
+            if device not in published:
+                yield f"{device} is held by claim {users[0].claim}, and no slice publishes it"
+
+
+def _state(seen: _Seen) -> State:
+    if seen.is_dedicated:
+        return "used"
+    if seen.is_lacking:
+        return "blocked"
+    if prevent_allocation(seen.device.taints, ()):
+        return "tainted"
+    is_shared = seen.consumed is not None
+    if is_shared and seen.classes and not any(seen.classes.values()) and seen.is_open:
+        return "used"
+    if not seen.is_open:
+        return "closed"
+    return "shared" if is_shared else "free"
+
+
+def why_closed(info: NodeInfo) -> str:
+    """Why no pod can go to a node now; "" when one can."""
+    if info.node.spec.unschedulable:
+        return "cordoned"
+    taints = {taint.key for taint in info.node.spec.taints or ()}
+    return next((text for key, text in _CLOSING.items() if key in taints), "")
