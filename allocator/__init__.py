@@ -7,8 +7,8 @@ To be read in this order, in which no module imports a later one:
 
   values     features, names, model; json_fields, decode_node_selector, decode, decode_claims, encode;
              masks, journal, meter
-  claims     slot_records, selectors (CEL, answered once), requests (claims and classes to a plan);
-             capacity, taints, slot_masks (which devices a slot of the plan accepts)
+  claims     slot_records, selectors (CEL, answered once), capacity, requests (claims and classes to a plan);
+             taints, slot_masks (which devices a slot of the plan accepts)
   nodes      node_match, in_use (the ledger), supposed_use, attribute_index, pools (each as nodes see it), node_use,
              outcome, node_pools (all of a node in a row)
   searching  constraints, counters, shares; problem; matching, bounds, counter_bounds, share_bounds (what cuts);
