@@ -13,6 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
+from allocator.decode import decode_slice
+from scheduler.model.objects import Node
 from tests import builders
 
 DRIVER = "gpu.openb.example"
@@ -88,28 +92,34 @@ def arrivals(pods: list[TracePod], capacity: int, seed: int, percent: int = 130)
 def node_objects(nodes: list[TraceNode], names: list[str]) -> Iterator[tuple[Any, Any]]:
     """For each node, under these names, the Node and its ResourceSlice."""
     for node, name in zip(nodes, names, strict=True):
-        allocatable = {"cpu": f"{node.cpu_milli}m", "memory": f"{node.memory_mib}Mi", "pods": "1001"}
-        capacity = {
-            "share": {
-                "value": str(WHOLE),
-                "requestPolicy": {
-                    "default": str(WHOLE),
-                    "validRange": {"min": "10", "max": str(WHOLE), "step": "10"},
-                },
-            }
+        made, slice_ = raw_objects(node, name)
+        yield msgspec.convert(made, Node), decode_slice(slice_)
+
+
+def raw_objects(node: TraceNode, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The same as files have them."""
+    allocatable = {"cpu": f"{node.cpu_milli}m", "memory": f"{node.memory_mib}Mi", "pods": "1001"}
+    capacity = {
+        "share": {
+            "value": str(WHOLE),
+            "requestPolicy": {
+                "default": str(WHOLE),
+                "validRange": {"min": "10", "max": str(WHOLE), "step": "10"},
+            },
         }
-        devices = tuple(
-            {
-                **builders.device_object(f"gpu-{index}", model=node.model),
-                "allowMultipleAllocations": True,
-                "capacity": capacity,
-            }
-            for index in range(node.gpus)
-        )
-        yield (
-            builders.node(name, labels={"model": node.model}, allocatable=allocatable),
-            builders.resource_slice(f"slice-{name}", node=name, driver=DRIVER, devices=devices),
-        )
+    }
+    devices = tuple(
+        {
+            **builders.device_object(f"gpu-{index}", model=node.model),
+            "allowMultipleAllocations": True,
+            "capacity": capacity,
+        }
+        for index in range(node.gpus)
+    )
+    return (
+        builders.node_object(name, labels={"model": node.model}, allocatable=allocatable),
+        builders.slice_object(f"slice-{name}", node=name, driver=DRIVER, devices=devices),
+    )
 
 
 def claim_spec(pod: TracePod) -> dict[str, Any] | None:

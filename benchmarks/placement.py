@@ -131,7 +131,6 @@ class Shell:
         self.feed([ClassObserved(builders.device_class(openb.DRIVER, driver=openb.DRIVER), 1)])
         self.feed([SliceObserved(slice_, 1) for _, slice_ in pairs])
         self.feed([RelistFinished(kind) for kind in KINDS])
-        settle()
 
     def offer(self, name: str, spec, requests) -> bool:
         """Whether the pod was placed. One that was not is gone afterwards."""
@@ -179,6 +178,7 @@ def shell_with_nodes(nodes: list[openb.TraceNode], placement: str, seed: int, wo
     random.Random(seed + 1000).shuffle(names)
     shell = Shell(placement, workload)
     shell.see(openb.node_objects(nodes, names))
+    settle()  # as the live scheduler does when it has read everything
     shell.spent_s = shell.longest_s = 0.0
     return shell
 

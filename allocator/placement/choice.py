@@ -19,7 +19,7 @@ Source: none upstream; docs/adr/0031-placement.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from allocator.features import ALL_SHORTCUTS
 from allocator.masks import mask_of, positions_of
@@ -28,7 +28,7 @@ from allocator.model import Allocation, AllocationError
 from allocator.node_pools import NodePools
 from allocator.node_use import NodeUse
 from allocator.placement.pieces import NodePieces, Options, State, need_of
-from allocator.placement.ranks import NodeState, Rank, Ranks, Strategy
+from allocator.placement.ranks import REMEMBERED_MAX, NodeState, Rank, Ranks, Strategy
 from allocator.problem import Problem
 from allocator.question import Question
 from allocator.requests import Plan, Slot
@@ -38,7 +38,6 @@ from allocator.search_state import ExhaustedError
 
 TRIES: Final = 8
 _TRY_STEPS: Final = 256
-_REMEMBERED_MAX: Final = 65_536
 
 PickList: TypeAlias = tuple[tuple[Slot, int], ...]
 
@@ -93,9 +92,13 @@ class Chooser:
 
     def __init__(self, ranks: Ranks) -> None:
         self.ranks: Final = ranks
-        self._known: Final[dict[object, _Remembered]] = {}
+        self._known: dict[object, _Remembered] = {}
         self._numbers: Final[dict[object, int]] = {}
         self._last_number = 0
+
+    def remembered(self) -> list[dict[Any, Any]]:
+        """As `Ranks.remembered`."""
+        return [self._known, self._numbers, *self.ranks.remembered()]
 
     def rank_without_devices(self, at: Situation) -> Choice:
         """The rank of a pod that takes cpu alone."""
@@ -157,8 +160,9 @@ class Chooser:
             if known is None:
                 return NO_ROOM if options.has_counters else None
             if self.ranks.remembers:
-                if len(self._known) >= _REMEMBERED_MAX:
-                    del self._known[next(iter(self._known))]
+                if len(self._known) >= REMEMBERED_MAX:
+                    self.ranks.full.append(self._known)
+                    self._known = {}
                 self._known[key] = known
         picks = tuple([(slot, options.devices[one][0]) for one in known.chosen])
         return Choice(known.rank, picks, known.is_counted)
@@ -168,7 +172,7 @@ class Chooser:
         key = (node.kinds, tuple(node.is_counted), options)
         known = self._numbers.get(key)
         if known is None:
-            if len(self._numbers) >= _REMEMBERED_MAX:
+            if len(self._numbers) >= REMEMBERED_MAX:
                 self._numbers.clear()
             known = self._numbers[key] = self._last_number = self._last_number + 1
         node.numbers[slot.key] = known

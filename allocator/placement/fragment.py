@@ -52,19 +52,19 @@ class Fragment:
         self._cpus: Final = [demand.cpu for demand in self._demands]
         self._kinds: Final = kinds
         self._remembers: Final = remembers
-        self._tables: Final[dict[Pieces, _Table]] = {}
+        self.tables: Final[dict[Pieces, _Table]] = {}
         self.total: Final = sum(demand.weight for demand in demands)
         """The sum of weights."""
 
     def of(self, cpu: int, pieces: Pieces) -> int:
         """F of a node with so much milli-cpu left."""
-        table = self._tables.get(pieces)
+        table = self.tables.get(pieces)
         if table is None:
             table = self._table(pieces)
             if self._remembers:
-                if len(self._tables) >= _TABLES_MAX:
-                    self._tables.clear()
-                self._tables[pieces] = table
+                if len(self.tables) >= _TABLES_MAX:
+                    self.tables.clear()
+                self.tables[pieces] = table
         return self.total * table.left - table.reached[bisect_right(self._cpus, cpu)]
 
     def _table(self, pieces: Pieces) -> _Table:

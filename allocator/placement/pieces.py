@@ -114,7 +114,7 @@ class Kinds:
         self.asks: Final = tuple(asks)
         self._numbers: Final[dict[DeviceKind | CounterKind, int]] = {}
         self.kinds: Final[list[DeviceKind | CounterKind]] = []
-        self._seen: Final[dict[Piece, Seen]] = {}
+        self.seen: Final[dict[Piece, Seen]] = {}
         self._remembers: Final = remembers
 
     def number(self, kind: DeviceKind | CounterKind) -> int:
@@ -130,13 +130,13 @@ class Kinds:
         return known.values if isinstance(known, CounterKind) else WHOLE
 
     def see(self, piece: Piece) -> Seen:
-        seen = self._seen.get(piece)
+        seen = self.seen.get(piece)
         if seen is None:
             seen = self.kinds[piece[0]].see(piece[1])
             if self._remembers:
-                if len(self._seen) >= _VIEWS_MAX:
-                    self._seen.clear()
-                self._seen[piece] = seen
+                if len(self.seen) >= _VIEWS_MAX:
+                    self.seen.clear()
+                self.seen[piece] = seen
         return seen
 
 

@@ -10,7 +10,7 @@ consume counters it is F after - F before + half of what is left of the sets tak
 nothing is said of waste. What will be wasted is max(0, V after - V before) in steps of 1/25 of a device.
 
 Rules of this module
-  1. Equal states have equal ranks: what is remembered is by state, not by node, and at most `_REMEMBERED_MAX` of each.
+  1. Equal states have equal ranks: what is remembered is by state, not by node, and at most `REMEMBERED_MAX` of each.
   2. Before there is a workload F and V are 0.
 
 Source: none upstream; docs/adr/0031-placement.md.
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from math import exp, floor
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from allocator.features import Features
 from allocator.inventory import Inventory
@@ -39,7 +39,7 @@ NODE_CPU: Final = 128_000
 NODE_DEVICES: Final = 8
 """What bestFit compares with: a node of this size with nothing in use scores 0."""
 SCORE_MAX: Final = 100
-_REMEMBERED_MAX: Final = 65_536
+REMEMBERED_MAX: Final = 65_536
 _FAR: Final = 50.0
 
 Rank: TypeAlias = tuple[int, ...]
@@ -88,7 +88,9 @@ class Ranks:
         self.kinds: Final = Kinds([slot for _, slot in asks.values()], remembers=remembers)
         self.fragment: Final = Fragment(demands, self.kinds, remembers=remembers)
         self.waste: Final = _waste(strategy, demands, self.kinds)
-        self._wasted: Final[dict[NodeState, int]] = {}
+        self._wasted: dict[NodeState, int] = {}
+        self.full: Final[list[dict[Any, Any]]] = []
+        """What was remembered until it was too much. Whoever holds the ranks empties it in parts."""
         self.evaluations = 0
         """How often V was worked out: what ranks cost."""
 
@@ -120,6 +122,10 @@ class Ranks:
         devices = gained / (max(1, self.fragment.total) * WHOLE)
         return floor(SCORE_MAX / (1 + exp(-max(-_FAR, min(_FAR, devices)))))
 
+    def remembered(self) -> list[dict[Any, Any]]:
+        """All that is remembered, for whoever gives the ranks up and empties it in parts."""
+        return [*self.full, self._wasted, self.fragment.tables, self.kinds.seen]
+
     def is_idle(self, state: NodeState) -> int:
         """1 when nothing of the node's devices is in use."""
         for kind, left in state.pieces:
@@ -137,8 +143,9 @@ class Ranks:
             known = self.waste.of(state.cpu, state.pieces)
             self.evaluations += 1
             if self.remembers:
-                if len(self._wasted) >= _REMEMBERED_MAX:
-                    del self._wasted[next(iter(self._wasted))]
+                if len(self._wasted) >= REMEMBERED_MAX:
+                    self.full.append(self._wasted)
+                    self._wasted = {}
                 self._wasted[state] = known
         return known
 

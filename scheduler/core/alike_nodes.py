@@ -28,7 +28,7 @@ from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 
 _NODES_MAX: Final = 65_536
-_STEPS: Final = 5
+_STEPS: Final = 12
 """Reading what plugins say of a node."""
 
 

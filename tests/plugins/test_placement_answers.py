@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from allocator.placement import choice, ranks
 from allocator.placement.ranks import Strategy
 from scheduler.core.alike_nodes import AlikeNodes
 from scheduler.model.keys import ClaimKey, PodKey
-from scheduler.plugins.dynamic_resources.placing import PlacementMemory
+from scheduler.plugins.dynamic_resources.placing import PlacementMemory, empty_some
 from scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from tests import builders
 from tests.core.rig import Rig
@@ -37,6 +38,7 @@ def rig_of(memory: PlacementMemory, *, is_paranoid: bool = False) -> Rig:
     return Rig(
         *[replace(one, memory=memory) if isinstance(one, DynamicResources) else one for one in plugins],
         is_paranoid=is_paranoid,
+        checks_invariants=False,
     )
 
 
@@ -117,6 +119,29 @@ def test_no_pod_waits_that_first_fit_finds_a_place_for(strategy: Strategy, seed:
     again.server = ranked.server
     again.settle()
     assert [placed(again, number) for number in range(PODS)] == before
+
+
+def test_answers_are_the_same_where_little_is_remembered_and_what_is_given_up_is_freed(monkeypatch) -> None:
+    expected = fill(rig_that_remembers(Strategy.FRAGMENTATION), 1)
+    for module in (choice, ranks):
+        monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
+    memory = PlacementMemory(Strategy.FRAGMENTATION)
+    rig = rig_of(memory)
+    assert fill(rig, 1) == expected
+    for number in range(4):
+        rig.add_pod(f"late-{number}", requests={"cpu": "100m"})
+        rig.settle()
+    assert memory.workload.generation > 0
+    assert memory._given_up == []
+
+
+def test_what_is_full_is_freed_in_parts() -> None:
+    full: list[dict[Any, Any]] = [dict.fromkeys(range(600)), dict.fromkeys(range(100))]
+    sizes = []
+    while full:
+        empty_some(full)
+        sizes.append([len(one) for one in full])
+    assert sizes == [[188], []]
 
 
 @pytest.mark.parametrize("strategy", [Strategy.BEST_FIT, Strategy.FRAGMENTATION], ids=lambda one: one.value)
