@@ -157,7 +157,7 @@ def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> 
     if kubeconfig is not None:
         from scheduler.cli.cluster_objects import read_cluster
 
-        listed, gates = read_cluster(kubeconfig, context, is_whole=True)
+        listed, gates, _ = read_cluster(kubeconfig, context, is_whole=True)
         if any(_waits(one.obj) for one in written):
             # Asked are the pods of the files; those that wait in the cluster would take their devices first.
             listed = [obj for obj in listed if not (obj["kind"] == "Pod" and is_waiting(obj))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -60,10 +60,12 @@ class ClusterObjects(NamedTuple):
 
     Attributes:
         gates: The API server's feature gates, empty where it does not show them.
+        unlisted: What could not be read, and what answers lack without it.
     """
 
     objects: list[dict[str, Any]]
     gates: Mapping[str, bool]
+    unlisted: tuple[str, ...] = ()
 
 
 def read_cluster(kubeconfig: str, context: str | None, *, is_whole: bool = False) -> ClusterObjects:
@@ -76,13 +78,13 @@ def read_cluster(kubeconfig: str, context: str | None, *, is_whole: bool = False
     Raises:
         ClusterReadError: No connection, or a list was refused.
     """
-    read, unlisted = asyncio.run(_read(kubeconfig, context, is_whole=is_whole))
-    for text in unlisted:
+    read = asyncio.run(_read(kubeconfig, context, is_whole=is_whole))
+    for text in read.unlisted:
         click.echo(f"warning: {text}", err=True)
     return read
 
 
-async def _read(kubeconfig: str, context: str | None, *, is_whole: bool) -> tuple[ClusterObjects, Iterable[str]]:
+async def _read(kubeconfig: str, context: str | None, *, is_whole: bool) -> ClusterObjects:
     try:
         credentials = await Connection.from_kubeconfig(kubeconfig, context).open()
     except CredentialsError as error:
@@ -101,7 +103,8 @@ async def _read(kubeconfig: str, context: str | None, *, is_whole: bool) -> tupl
     if any(_COSTS[kind] == _NO_DEVICES for kind in unlisted):
         # A device whose claim or taint is not seen would be given out twice, or where it must not.
         by_kind.pop("ResourceSlice", None)
-    return ClusterObjects([obj for objects in by_kind.values() for obj in objects], gates), unlisted.values()
+    objects = [obj for listed in by_kind.values() for obj in listed]
+    return ClusterObjects(objects, gates, tuple(unlisted.values()))
 
 
 def _wanted(*, is_whole: bool) -> Mapping[str, str | ServedAs]:

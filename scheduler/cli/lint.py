@@ -167,7 +167,7 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
     if kubeconfig is not None:
         from scheduler.cli.cluster_objects import read_cluster
 
-        listed, gates = read_cluster(kubeconfig, context)
+        listed, gates, _ = read_cluster(kubeconfig, context)
         objects += listed
     published = read_published(objects)
     published.gates = gates

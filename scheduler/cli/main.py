@@ -34,6 +34,10 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "scheduler.cli.devices:devices",
         "Say which devices are free, the largest request that still fits, and who uses what.",
     ),
+    "dump": (
+        "scheduler.cli.dump:dump",
+        "Write all that the scheduler looks at into one file, without what is private.",
+    ),
     "simulate": (
         "scheduler.cli.simulate:simulate",
         "Say which pods would run where, now or through time, and what would wait.",

@@ -119,7 +119,7 @@ def read_given(files: Sequence[str], kubeconfig: str | None, context: str | None
     if kubeconfig is not None:
         from scheduler.cli.cluster_objects import read_cluster
 
-        objects, _ = read_cluster(kubeconfig, context, is_whole=True)
+        objects = read_cluster(kubeconfig, context, is_whole=True).objects
         given = [*(Given(kubeconfig, obj) for obj in objects), *given]
     return given
 

@@ -34,6 +34,8 @@ MOVABLE_ANNOTATION: Final = "dra-scheduler/movable"
 """`"false"` on a pod: it is never moved by a plan."""
 _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _MIRROR: Final = "kubernetes.io/config.mirror"
+ANNOTATIONS_READ: Final = (MOVABLE_ANNOTATION, _SAFE_TO_EVICT, _MIRROR)
+"""Those of pods that this module looks at."""
 _FROM_THE_SERVER: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 _PERSON: Final = WriteOptions(manager="kubectl")
 

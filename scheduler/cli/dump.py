@@ -1,0 +1,112 @@
+"""`dra-scheduler dump`: a cluster's objects as a file that the other commands read, without what is private.
+
+Not here: what is left out (`scheduler.offline.left_out`), reading clusters (`cluster_objects`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduler.cli.input_size import size_option
+from scheduler.cli.options import cluster_options, output_option
+
+if TYPE_CHECKING:
+    from scheduler.offline import Given
+
+
+class _WrongInputError(click.ClickException):
+    exit_code = 2
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, allow_dash=True),
+    help="Take these files' objects, as kubectl prints them, or a folder of them (repeatable; - is stdin).",
+)
+@cluster_options("The cluster.")
+@output_option("yaml", "json", "name")
+@size_option
+def dump(*, files: tuple[str, ...], kubeconfig: str | None, context: str | None, output: str) -> None:
+    """Print all that the scheduler looks at: nodes, slices, classes, claims, pods, volumes, ….
+
+    The other commands read it with -f and answer as they do with --kubeconfig. It is meant to be shown to others: there
+    are no Secrets and ConfigMaps, and of pods neither environment, commands nor arguments; no annotations but those
+    that schedulers read, no managedFields. Names, labels and images stay. A kind that may not be listed is left out,
+    and named. Only read permissions are needed, and nothing is written anywhere but to standard output.
+
+    \b
+    dra-scheduler dump --kubeconfig ~/.kube/config > cluster.yaml
+    dra-scheduler explain pod/web-0 -n team -f cluster.yaml
+    kubectl get nodes,deviceclasses,resourceslices,resourceclaims,pods -A -o yaml | dra-scheduler dump -f - > small.yaml
+
+    Exit codes: 0 done, 2 wrong use or input.
+    """
+    if not files and kubeconfig is None:
+        raise click.UsageError('name a --kubeconfig, or files with -f ("-" is standard input)')
+    if context and kubeconfig is None:
+        raise click.UsageError("--context needs --kubeconfig")
+    try:
+        found, unlisted = _read(files, kubeconfig, context)
+    except click.UsageError:
+        raise
+    except click.ClickException as error:
+        raise _WrongInputError(error.message) from error
+    _write(_shown(found), output, unlisted)
+
+
+def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> tuple[list[Given], tuple[str, ...]]:
+    from scheduler.cli.verdicts import read_given
+    from scheduler.offline import Given
+
+    unlisted: tuple[str, ...] = ()
+    listed: list[Given] = []
+    if kubeconfig is not None:
+        from scheduler.cli.cluster_objects import read_cluster
+
+        read = read_cluster(kubeconfig, context, is_whole=True)
+        listed, unlisted = [Given(kubeconfig, obj) for obj in read.objects], read.unlisted
+    return [*listed, *(read_given(files, None, None) if files else [])], unlisted
+
+
+def _shown(found: Iterable[Given]) -> Iterator[dict[str, Any]]:
+    from scheduler.offline.left_out import shown
+
+    left_out: dict[str, int] = {}
+    for given in found:
+        part = shown(given.obj)
+        if part is None:
+            kind = str(given.obj.get("kind"))
+            left_out[kind] = left_out.get(kind, 0) + 1
+        else:
+            yield part
+    for kind, count in sorted(left_out.items()):
+        click.echo(f"note: left out {count} of kind {kind}", err=True)
+
+
+def _write(objects: Iterable[dict[str, Any]], output: str, unlisted: Sequence[str]) -> None:
+    if output == "json":
+        import orjson
+
+        document = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+        return
+    if output == "name":
+        for obj in objects:
+            metadata = obj["metadata"]
+            click.echo("/".join(filter(None, (obj["kind"], metadata.get("namespace"), str(metadata.get("name"))))))
+        return
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    for text in unlisted:
+        sys.stdout.write("# " + " ".join(text.splitlines()) + "\n")
+    for obj in objects:
+        sys.stdout.write("---\n" + yaml.dump(obj, Dumper=dumper, sort_keys=False, allow_unicode=True))
