@@ -29,7 +29,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @click.group()
 def cel() -> None:
-    """Check and evaluate CEL device selectors."""
+    """Check and evaluate CEL device selectors.
+
+    \b
+    dra-scheduler cel check 'device.driver == "gpu.example.com"'
+    dra-scheduler cel eval 'device.driver == "gpu.example.com"' -f slices.yaml
+    """
 
 
 def _environment_options(kind: str) -> Callable[[_Command], _Command]:

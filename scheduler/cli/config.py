@@ -14,7 +14,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.group()
 def config() -> None:
-    """Check a configuration file, or show all settings."""
+    """Check a configuration file, or show all settings.
+
+    \b
+    dra-scheduler config check config.yaml
+    dra-scheduler config show > all-settings.yaml
+    """
 
 
 @config.command()

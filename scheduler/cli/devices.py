@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, output_option
+from scheduler.cli.options import cluster_options, objects_option, output_option
 from scheduler.cli.tables import print_document, print_table
 
 if TYPE_CHECKING:
@@ -32,14 +32,7 @@ class _WrongInputError(click.ClickException):
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(exists=True, allow_dash=True),
-    help="Manifests or dumps, or a folder of them (repeatable; - is stdin).",
-)
+@objects_option
 @cluster_options("Read this cluster's objects too.")
 @click.option("--node", "nodes", multiple=True, help="Only this node (repeatable).")
 @click.option("--class", "classes", multiple=True, help="Only this device class (repeatable).")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, output_option
+from scheduler.cli.options import cluster_options, objects_option, output_option
 
 if TYPE_CHECKING:
     from scheduler.offline import Given
@@ -23,14 +23,7 @@ class _WrongInputError(click.ClickException):
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(exists=True, allow_dash=True),
-    help="Take these files' objects, as kubectl prints them, or a folder of them (repeatable; - is stdin).",
-)
+@objects_option
 @cluster_options("The cluster.")
 @output_option("yaml", "json", "name")
 @size_option

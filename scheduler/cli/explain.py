@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, output_option
+from scheduler.cli.options import cluster_options, objects_option, output_option
 from scheduler.cli.tables import print_document, print_table
 
 if TYPE_CHECKING:
@@ -34,14 +34,7 @@ class _WrongInputError(click.ClickException):
 
 @click.command()
 @click.argument("subject", metavar="pod/NAME|claim/NAME")
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(exists=True, allow_dash=True),
-    help="Manifests or dumps, or a folder of them (repeatable; - is stdin).",
-)
+@objects_option
 @cluster_options("Read this cluster's objects too.")
 @click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the pod or claim.")
 @output_option("table", "json", "yaml")

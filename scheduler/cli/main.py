@@ -5,6 +5,7 @@ Commands are imported when they run, so `--help` and the offline commands start 
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Final
@@ -46,6 +47,8 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "lint": ("scheduler.cli.lint:lint", "Find what is old or wrong in manifests, with line and field."),
     "convert": ("scheduler.cli.convert:convert", "Rewrite old manifests in resource.k8s.io/v1."),
     "cel": ("scheduler.cli.cel:cel", "Check and evaluate CEL device selectors."),
+    "version": ("scheduler.cli.version:version", "Print the version, the commit and the supported Kubernetes."),
+    "completion": ("scheduler.cli.completion:completion", "Print a script for completion in bash, zsh or fish."),
 }
 
 
@@ -62,6 +65,15 @@ class _LazyGroup(click.Group):
         command = getattr(importlib.import_module(module_name), attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A command that does not exist is answered with the one that was probably meant."""
+        near = difflib.get_close_matches(args[0], _COMMANDS, 1)
+        if args[0] not in _COMMANDS and near and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; Ctrl-C is no failure (click's own answer is exit code 1 and "Aborted!")."""

@@ -6,11 +6,12 @@ Not here: --feature-gates (`gates`), --max-size (`input_size`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_RECURSIVE: Final = "scheduler.cli.recursive"
 
 
 def output_option(*forms: str) -> Callable[[_Command], _Command]:
@@ -29,6 +30,38 @@ def files_option(use: str) -> Callable[[_Command], _Command]:
     """`files`: what they are used for, without a full stop."""
     path = click.Path(dir_okay=False, allow_dash=True)
     return click.option("-f", "--file", "files", multiple=True, type=path, help=f"{use} (repeatable; - is stdin).")
+
+
+def objects_option(command: _Command) -> _Command:
+    """`files`: manifests, dumps, and folders of them; -R looks into the folders inside, too."""
+    path = click.Path(exists=True, allow_dash=True)
+    files = click.option(
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        type=path,
+        help="Manifests or dumps, or a folder of them (repeatable; - is stdin).",
+    )
+    recursive = click.option(
+        "-R",
+        "--recursive",
+        is_flag=True,
+        expose_value=False,
+        callback=_remember_recursive,
+        help="Of folders, the files of the folders inside too.",
+    )
+    return files(recursive(command))
+
+
+def looks_inside() -> bool:
+    """Whether the running command was given -R."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.meta.get(_RECURSIVE) is True
+
+
+def _remember_recursive(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[_RECURSIVE] = value
 
 
 def kubernetes_option(command: _Command) -> _Command:

@@ -29,6 +29,10 @@ def replay(path: Path) -> None:
 
     FILE is written by `dra-scheduler run --record FILE`. Nothing is read from a cluster or written to one, and time is
     the recorded one: hours are replayed in seconds. Ends at the first decision that differs.
+
+    \b
+    dra-scheduler run --record today.recording
+    dra-scheduler replay today.recording
     """
     from scheduler.recorder import LineError
     from scheduler.recorder import replay as replay_lines

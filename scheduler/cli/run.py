@@ -143,6 +143,10 @@ def run(
     Watches pods whose spec.schedulerName is ours, finds a node and devices for each, writes the allocations into
     their ResourceClaims and binds them. Needs Kubernetes 1.34 or newer and the rights in manifests/base/rbac.yaml;
     both are checked at the start.
+
+    \b
+    dra-scheduler run --kubeconfig ~/.kube/config
+    dra-scheduler run --config config.yaml --record today.recording
     """
     from scheduler.kube.credentials import Connection, CredentialsError
 

@@ -16,7 +16,7 @@ import click
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
 from scheduler.cli.make_room import Wanted, WrongInputError, answer_room, room_options
-from scheduler.cli.options import cluster_options
+from scheduler.cli.options import cluster_options, objects_option
 from scheduler.cli.tables import device_text, print_document, print_table
 
 if TYPE_CHECKING:
@@ -32,14 +32,7 @@ _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(exists=True, allow_dash=True),
-    help="Manifests or dumps, or a folder of them (repeatable; - is stdin).",
-)
+@objects_option
 @cluster_options("Read this cluster's objects too.")
 @click.option("--arrivals", metavar="FILE", help="Pods that come later, one arrival a line (JSON lines).")
 @click.option("--once", is_flag=True, help="Offer a pod once: what arrives and does not fit at once is taken away.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, output_option
+from scheduler.cli.options import cluster_options, looks_inside, objects_option, output_option
 from scheduler.cli.tables import print_document
 
 if TYPE_CHECKING:
@@ -26,14 +26,7 @@ _ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
 
 @click.command()
 @click.option("--jsonl", is_flag=True, help="Read cases from standard input, one a line; answer each with a line.")
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(exists=True, allow_dash=True),
-    help="Manifests or dumps, or a folder of them (repeatable; - is stdin).",
-)
+@objects_option
 @click.option("--pod", help="The pod to ask about, NAME or NAMESPACE/NAME.")
 @cluster_options("Read this cluster's objects too.")
 @click.option(
@@ -139,12 +132,13 @@ def _configured(path: Path | None) -> Config:
 
 
 def _in_folders(paths: Sequence[str]) -> Iterator[str]:
-    """Files, and those of folders in the order of their names; folders inside are left alone, as kubectl does."""
+    """Files, and those of folders in the order of their names; folders inside with -R only, as kubectl does."""
     for path in paths:
         if path == "-" or not Path(path).is_dir():
             yield path
             continue
-        found = sorted(str(one) for one in Path(path).iterdir() if one.suffix in _ENDINGS and one.is_file())
+        inside = Path(path).rglob("*") if looks_inside() else Path(path).iterdir()
+        found = sorted(str(one) for one in inside if one.suffix in _ENDINGS and one.is_file())
         if not found:
             raise click.ClickException(f"{path}: no file in it ends in .yaml, .yml or .json")
         yield from found
