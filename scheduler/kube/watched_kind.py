@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -122,6 +123,16 @@ def checked(meta: PodMeta) -> PodMeta:
     return meta
 
 
+@cache
+def _event_types(name: str, wire: Any) -> tuple[type, type, type]:
+    """The three events that matter; made once for a process, `explain` builds a codec for each question."""
+    added, modified, deleted = (
+        msgspec.defstruct(f"{name}{tag.title()}", [("object", wire)], frozen=True, gc=False, tag=tag, tag_field="type")
+        for tag in ("ADDED", "MODIFIED", "DELETED")
+    )
+    return added, modified, deleted
+
+
 class WatchedKind:
     """How objects of one kind are listed, decoded and given to the machine.
 
@@ -160,12 +171,7 @@ class WatchedKind:
         self.cost = cost
         self._observed = observed
         self._object_decoder = msgspec.json.Decoder(wire)
-        events = [
-            msgspec.defstruct(
-                f"{name}{tag.title()}", [("object", wire)], frozen=True, gc=False, tag=tag, tag_field="type"
-            )
-            for tag in ("ADDED", "MODIFIED", "DELETED")
-        ]
+        events = _event_types(name, wire)
         self._deleted_event: type = events[2]
         # One step for the three events that matter; anything else fails here and goes to `_decode_other`.
         self._event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(events[0] | events[1] | events[2])
