@@ -108,5 +108,12 @@ def _print(told: Explanation) -> None:
             names = ", ".join(group.nodes[:_NAMED_MAX]) + more
             rows.append((names, group.plugin, "; ".join((group.reason, *group.devices))))
         print_table(("NODES", "PLUGIN", "WHY"), rows)
+    if told.scores:
+        click.echo()
+        cells = []
+        for place in told.scores:
+            plugins = ", ".join(f"{plugin} {score}" for plugin, score in place.plugins.items())
+            cells.append((place.node, str(place.total), plugins))
+        print_table(("NODES THAT FIT", "SCORE", "BY PLUGIN"), cells)
     for note in told.notes:
         click.echo(f"note: {note}", err=True)

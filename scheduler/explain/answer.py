@@ -31,6 +31,14 @@ class NodeGroup(_Part):
     nodes: tuple[str, ...] = Field(description="The first of them by name.")
 
 
+class NodeScore(_Part):
+    """A node on which the pod fits."""
+
+    node: str
+    total: int = Field(description="The sum of what the plugins give, weighted.")
+    plugins: dict[str, int] = Field(description="What each plugin gives; those that give nothing are left out.")
+
+
 class Device(_Part):
     """A device that the pod has, or would get."""
 
@@ -46,7 +54,9 @@ class Explanation(_Part):
 
     subject: str = Field(description="pod/NAMESPACE/NAME, or claim/NAMESPACE/NAME.")
     fits: bool = Field(description="It fits, or is bound.")
-    outcome: Literal["bound", "fits", "waits", "unschedulable", "error", "gated", "refused", "unknown"]
+    outcome: Literal["bound", "fits", "waits", "unschedulable", "error", "gated", "refused", "unknown", "unserved"] = (
+        Field(description="unserved: it would fit, but no scheduler seems to answer to its schedulerName.")
+    )
     node: str | None
     message: str = Field(description="What the scheduler says; empty where the pod fits.")
     verdict: str = Field(description="The first line: the verdict and its cause.")
@@ -57,4 +67,7 @@ class Explanation(_Part):
     exhausted: bool = Field(description="The budget was used up before all were asked about.")
     devices: tuple[Device, ...]
     nodes: tuple[NodeGroup, ...]
+    scores: tuple[NodeScore, ...] = Field(
+        default=(), description="Of a pod that is bound or fits: the nodes that fit, asked again now; the best first."
+    )
     notes: tuple[str, ...]

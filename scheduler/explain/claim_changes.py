@@ -59,6 +59,7 @@ def _references(objects: Objects) -> Iterator[Change]:
                 continue
             if key == "resourceClaimTemplateName" and any(source.path == ("spec",) for source in objects.sources):
                 continue  # its claim is there already
+            yield from _elsewhere(objects, kind, name)
             there = objects.names(kind, namespace)
             meant = near(name, there) or (there[0] if len(there) == 1 else "")
             if meant:
@@ -73,6 +74,24 @@ def _references(objects: Objects) -> Iterator[Change]:
                     f"in pod {namespace}/{pod} write {key}: {meant} instead of {name}",
                     ((objects.pod_index, edit),),
                 )
+
+
+def _elsewhere(objects: Objects, kind: str, name: str) -> Iterator[Change]:
+    """One of this name in another namespace, where a pod cannot use it."""
+    namespace, pod = objects.world.pod
+    found = objects.find(kind, name)
+    if found is None:
+        return
+
+    def edit(obj: Obj) -> None:
+        obj["metadata"] = {"name": name, "namespace": namespace}
+        obj.pop("status", None)
+
+    other = found[1]["metadata"].get("namespace", "default")
+    cause = (
+        f"{kind} {name} is in namespace {other}, and pod {namespace}/{pod}, which names it, in namespace {namespace}"
+    )
+    yield Change("namespace", 1, cause, f"make {kind} {name} in namespace {namespace}", ((found[0], edit),))
 
 
 def _class_name(objects: Objects, request: Request) -> Iterator[Change]:

@@ -10,6 +10,7 @@ Not here: changes and their search, output.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from scheduler.explain.answer import Device, Explanation, NodeGroup, Step
 from scheduler.explain.claim_changes import claim_changes
 from scheduler.explain.device_changes import device_changes
 from scheduler.explain.objects import Objects
+from scheduler.explain.placed import scores_and_groups
 from scheduler.explain.pod_changes import pod_changes
 from scheduler.explain.search import BUDGET, Found, smallest
 from scheduler.explain.world import BUDGET_STEPS, Change, Ruling, World
@@ -28,7 +30,7 @@ _NODES_MAX: Final = 100
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 _IN_PLACE: Final = ("toleration", "gate", "full-claim", "pinned-claim")
 """Changes of pods and claims that the API server lets somebody make to an object that is there."""
-_FIRST: Final = ("priority-class", "reference", "class-name", "namespace-label", "gate")
+_FIRST: Final = ("priority-class", "reference", "namespace", "class-name", "namespace-label", "gate")
 """Changes without which nothing else is looked at; they come first among several."""
 
 
@@ -56,7 +58,11 @@ def explain_pod(
     subject, name = f"pod/{'/'.join(key)}", f"pod {'/'.join(key)}"
     spec = objects.pod.get("spec") or {}
     if ruling.fits:
-        return _fitting(subject, name, ruling, bool(spec.get("nodeName")), notes)
+        told = _fitting(subject, name, ruling, bool(spec.get("nodeName")), notes)
+        if not spec.get("nodeName") and (known := _nearest_served(objects)):
+            return _unserved(told, name, str(spec.get("schedulerName")), known)
+        why, scores, groups = scores_and_groups(world, str(told.node))
+        return told.model_copy(update={"advice": f"{told.advice}; {why}", "scores": scores, "nodes": groups})
     candidates = _candidates(objects)
     found = smallest(world, candidates, budget)
     changes = sorted(found.changes, key=lambda change: change.kind not in _FIRST)
@@ -149,6 +155,40 @@ def _allocated(claim: Mapping[str, Any]) -> tuple[Device, ...]:
 
 def _candidates(objects: Objects) -> list[Change]:
     return [*claim_changes(objects), *pod_changes(objects), *device_changes(objects)]
+
+
+def _unserved(told: Explanation, name: str, scheduler: str, known: str) -> Explanation:
+    """It would fit, but nobody seems to look at it."""
+    cause = f"no pod that has a node names the scheduler {scheduler}; {known} is one that is known"
+    change = f"write schedulerName: {known} instead of {scheduler}, or start a scheduler of that name"
+    return told.model_copy(
+        update={
+            "fits": False,
+            "outcome": "unserved",
+            "verdict": f"{name} waits though it fits on node {told.node}: {cause}",
+            "advice": f"to make it start: {change}; this field of a pod cannot be edited: make the pod anew",
+            "changes": (Step(kind="scheduler-name", cause=cause, change=change),),
+            "node": None,
+            "devices": (),
+        }
+    )
+
+
+def _served(objects: Objects) -> set[str]:
+    """The schedulers that have placed pods, and those that are always known."""
+    found = {
+        str((one.get("spec") or {}).get("schedulerName") or _OWN[1])
+        for _, one in objects.of("Pod")
+        if (one.get("spec") or {}).get("nodeName")
+    }
+    return {*_OWN, *found}
+
+
+def _nearest_served(objects: Objects) -> str:
+    """Which scheduler's name the pod's is likely misspelt from; "" where it is served, or like none."""
+    name, served = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1]), _served(objects)
+    nearest = difflib.get_close_matches(name, sorted(served), n=1, cutoff=0.75)
+    return nearest[0] if nearest and name not in served else ""
 
 
 def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tuple[str, ...]) -> Explanation:
@@ -250,12 +290,7 @@ def _groups(ruling: Ruling) -> tuple[NodeGroup, ...]:
 def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
     notes = [*map(str, ruling.loaded.problems), *ruling.answers.broken, *ruling.loaded.notes]
     name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
-    served = {
-        str((one.get("spec") or {}).get("schedulerName") or _OWN[1])
-        for _, one in objects.of("Pod")
-        if (one.get("spec") or {}).get("nodeName")
-    }
-    if name not in (*_OWN, *served):
+    if name not in _served(objects):
         notes.append(
             f"no pod that has a node names the scheduler {name}: does it run? Answered as if it were {_OWN[0]}"
         )

@@ -96,7 +96,7 @@ def _node_rules(objects: Objects, index: int, pod: str) -> Iterator[Change]:
     """Node selector, affinities and spread constraints."""
     spec = objects.pod["spec"]
     for key, value in (spec.get("nodeSelector") or {}).items():
-        cause = f"no node that would do has the label {key}={value}, which the nodeSelector of {pod} asks for"
+        cause = f"no node with the label {key}={value} would do, which the nodeSelector of {pod} asks for"
 
         def edit(obj: Obj, key: str = key) -> None:
             obj["spec"]["nodeSelector"].pop(key, None)
@@ -129,7 +129,10 @@ def _requests(objects: Objects, index: int, pod: str) -> Iterator[Change]:
         for name, amount in asked.items():
             wanted = exact(amount)
             lefts = sorted({one[name] - others.get(name, 0) for one in free.values() if name in one}, reverse=True)
-            if "/" in name or wanted is None:
+            if wanted is None:
+                continue
+            if "/" in name:
+                yield from _fewer(index, place, container, name, int(wanted), pod)
                 continue
             for left in [one for one in lefts if 0 < one < wanted][:_AMOUNTS_MAX]:
 
@@ -142,6 +145,22 @@ def _requests(objects: Objects, index: int, pod: str) -> Iterator[Change]:
                     f"ask for {name} {written(left)} instead of {amount} in container {container.get('name')} of {pod}"
                 )
                 yield Change("resources", 3, cause, text, ((index, edit),))
+
+
+def _fewer(  # noqa: PLR0917
+    index: int, place: int, container: Mapping[str, Any], name: str, wanted: int, pod: str
+) -> Iterator[Change]:
+    """Fewer of an extended resource, the most first."""
+    for count in range(wanted - 1, max(0, wanted - 1 - _AMOUNTS_MAX), -1):
+
+        def edit(obj: Obj, count: int = count) -> None:
+            of = obj["spec"]["containers"][place]["resources"]
+            for kind in ("requests", "limits"):
+                of[kind] = {**(of.get(kind) or {}), name: str(count)}
+
+        cause = f"{pod} asks for {wanted} of {name}; no node that would do has more than {count} free"
+        text = f"ask for {count} of {name} instead of {wanted} in container {container.get('name')} of {pod}"
+        yield Change("resources", 3, cause, text, ((index, edit),))
 
 
 def _free(objects: Objects) -> dict[str, dict[str, Fraction]]:

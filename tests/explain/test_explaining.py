@@ -167,7 +167,239 @@ PLANTED: list[tuple[str, list[Obj], list[str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("objects", "first", "second"), [one[1:] for one in PLANTED], ids=[one[0] for one in PLANTED])
+HOT = {"key": "example.com/hot", "effect": "NoExecute", "value": "yes"}
+H100 = gpu("gpu-1", attributes={"model": {"string": "H100"}})
+PORT = [{"name": "main", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+THREE = [node("node-1", unschedulable=True), node("node-2", cpu="1"), node("node-3", taints=[TAINT])]
+NEAR_A_DATABASE = {
+    "podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
+        ]
+    }
+}
+OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
+    # The same kinds in another dressing, and some more
+    (
+        "taint-beside-a-cordon-and-a-small-node",
+        [
+            *THREE,
+            *(slice_(gpu(), where=f"node-{n}") for n in (1, 2, 3)),
+            device_class(),
+            claim(),
+            pod("gpu", requests={"cpu": "2"}),
+        ],
+        ["node node-3 has the taint", TAINT["key"]],
+        ["toleration"],
+    ),
+    (
+        "taint-no-execute",
+        [node(taints=[{**TAINT, "effect": "NoExecute"}]), *WORLD[1:], template(), pod("template:gpu")],
+        [":NoExecute", "does not tolerate"],
+        ["effect: NoExecute"],
+    ),
+    (
+        "memory-of-two-containers",
+        [
+            *WORLD,
+            claim(),
+            pod(
+                "gpu",
+                containers=[
+                    {"name": name, "image": "i", "resources": {"requests": {"memory": "10Gi"}}} for name in ("a", "b")
+                ],
+            ),
+        ],
+        ["memory 10Gi", "more than 6Gi free"],
+        ["memory 6Gi instead of 10Gi in container a"],
+    ),
+    (
+        "count-in-template",
+        [*TWO, template(request(count=4)), pod("template:gpu")],
+        ["ResourceClaimTemplate default/gpu asks for 4 devices", "at most 2"],
+        ["2 devices instead of 4"],
+    ),
+    (
+        "held-by-somebody-more-important",
+        [
+            *WORLD,
+            {**running(), "spec": {**running()["spec"], "priority": 1000}},
+            allocated(claim(name="theirs"), "gpu-0"),
+            claim(),
+            pod("gpu"),
+        ],
+        ["in use by ResourceClaim default/theirs", "priority 1000"],
+        ["end pod runs (priority 1000)"],
+    ),
+    (
+        "two-gates",
+        [*WORLD, claim(), pod("gpu", schedulingGates=[{"name": "example.com/one"}, {"name": "example.com/two"}])],
+        ["scheduling gates example.com/one, example.com/two"],
+        ["example.com/two must remove"],
+    ),
+    (
+        "device-taint-no-execute",
+        [node(), slice_(gpu(taints=[HOT])), device_class(), template(), pod("template:gpu")],
+        ["device node-1/gpu-0 has the taint example.com/hot=yes:NoExecute", "ResourceClaimTemplate default/gpu"],
+        ["key: example.com/hot"],
+    ),
+    (
+        "string-for-version-in-class",
+        [
+            node(),
+            slice_(VERSIONED),
+            claim(),
+            pod("gpu"),
+            device_class(f"device.attributes['{DRIVER}'].driverVersion == '1.2.3'"),
+        ],
+        [f"DeviceClass {DRIVER}", "is a version", "with a string"],
+        ["semver('1.2.3')"],
+    ),
+    (
+        "attribute-typo-in-an-alternative",
+        [
+            *WORLD,
+            pod("gpu"),
+            claim(
+                {
+                    "name": "gpu",
+                    "firstAvailable": [
+                        {
+                            "name": "a",
+                            "deviceClassName": DRIVER,
+                            "selectors": [{"cel": {"expression": f"{MODEL.replace('model', 'modle')} == 'A100'"}}],
+                        }
+                    ],
+                }
+            ),
+        ],
+        ["request gpu/a of ResourceClaim default/gpu", "modle", "1 have"],
+        ["write model"],
+    ),
+    (
+        "constraint-with-two-models",
+        [
+            node(),
+            slice_(gpu(), H100),
+            device_class(),
+            pod("gpu"),
+            claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/model", "requests": ["gpu"]}]),
+        ],
+        ["asks for 2 devices", "at most 1 that it could have together"],
+        ["ask for 1 device"],
+    ),
+    (
+        "constraint-that-nobody-publishes",
+        [*TWO, claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]), pod("gpu")],
+        [f"the same {DRIVER}/numa"],
+        ["drop the constraint"],
+    ),
+    (
+        "node-selector-without-a-node",
+        [*WORLD, claim(), pod("gpu", nodeSelector={"kubernetes.io/hostname": "node-11"})],
+        ["label kubernetes.io/hostname=node-11"],
+        ["nodeSelector of pod default/asked"],
+    ),
+    (
+        "node-selector-of-a-node-without-devices",
+        [
+            node(),
+            node("node-2"),
+            slice_(gpu(), where="node-2"),
+            device_class(),
+            claim(),
+            pod("gpu", nodeSelector={"kubernetes.io/hostname": "node-1"}),
+        ],
+        ["no node with the label kubernetes.io/hostname=node-1 would do"],
+        ["drop kubernetes.io/hostname: node-1"],
+    ),
+    (
+        "host-port",
+        [
+            *WORLD,
+            {**running(), "spec": {**running()["spec"], "containers": PORT}},
+            claim(),
+            pod("gpu", containers=PORT),
+        ],
+        ["pod default/runs", "in its way on node node-1"],
+        ["end pod default/runs"],
+    ),
+    (
+        "spread-without-the-key",
+        [
+            *WORLD,
+            claim(),
+            pod(
+                "gpu",
+                topologySpreadConstraints=[
+                    {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+                ],
+            ),
+        ],
+        ["topologySpreadConstraints"],
+        ["relax the topologySpreadConstraints"],
+    ),
+    ("pod-affinity", [*WORLD, claim(), pod("gpu", affinity=NEAR_A_DATABASE)], ["required podAffinity"], ["relax"]),
+    (
+        "driver-of-class",
+        [
+            node(),
+            slice_(gpu(), driver="gpu.other.com"),
+            device_class(f"device.driver == '{DRIVER}'"),
+            claim(),
+            pod("gpu"),
+        ],
+        [f"no device has the driver {DRIVER}", "gpu.other.com publishes 1"],
+        ["write gpu.other.com"],
+    ),
+    (
+        "claim-of-another-namespace",
+        [*WORLD, claim(namespace="team"), pod("gpu")],
+        ["ResourceClaim gpu is in namespace team", "in namespace default"],
+        ["make ResourceClaim gpu in namespace default"],
+    ),
+    (
+        "template-of-another-namespace",
+        [*WORLD, template(namespace="team"), pod("template:gpu")],
+        ["ResourceClaimTemplate gpu is in namespace team"],
+        ["make ResourceClaimTemplate gpu in namespace default"],
+    ),
+    (
+        "extended-resource-count",
+        [
+            node(),
+            slice_(gpu()),
+            device_class(extendedResourceName="example.com/gpu"),
+            pod(requests={"example.com/gpu": "3"}),
+        ],
+        ["asks for 3 of example.com/gpu", "more than 1 free"],
+        ["ask for 1 of example.com/gpu instead of 3"],
+    ),
+    (
+        "scheduler-typo",
+        [*WORLD, claim(), pod("gpu", schedulerName="dra-schduler")],
+        ["fits on node node-1", "no pod that has a node names the scheduler dra-schduler"],
+        ["schedulerName: dra-scheduler instead of dra-schduler"],
+    ),
+    (
+        "scheduler-typo-of-another",
+        [
+            *WORLD,
+            {**running(), "spec": {**running()["spec"], "schedulerName": "volcano"}},
+            claim(),
+            pod("gpu", schedulerName="volcno"),
+        ],
+        ["names the scheduler volcno", "volcano is one that is known"],
+        ["schedulerName: volcano"],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("objects", "first", "second"),
+    [one[1:] for one in (*PLANTED, *OTHERWISE)],
+    ids=[one[0] for one in (*PLANTED, *OTHERWISE)],
+)
 def test_two_lines_name_the_cause_and_the_change(objects, first, second) -> None:
     answer = told(*objects)
 
@@ -318,3 +550,48 @@ def test_what_cannot_be_edited_in_place_is_to_be_made_anew() -> None:
     assert "anew" not in told(*TWO, claim(request(count=3)), pod("gpu")).advice
     tainted = {**asked, "spec": pod("gpu")["spec"]}
     assert "anew" not in told(node(taints=[TAINT]), *WORLD[1:], claim(), tainted).advice
+
+
+def bound(name: str, node_name: str, *devices: str) -> list[Obj]:
+    """A pod that runs with these devices, as a dump has it."""
+    held = allocated(claim(request(count=len(devices))), *devices, where=node_name, users=[name], pool=node_name)
+    runs = pod("gpu", name=name, nodeName=node_name)
+    for index, one in enumerate((held, runs)):
+        one["metadata"] = {**one["metadata"], "uid": f"uid-{name}-{index}", "resourceVersion": str(index + 5)}
+    held["status"]["reservedFor"][0]["uid"] = runs["metadata"]["uid"]
+    held["spec"]["devices"]["requests"][0]["exactly"]["allocationMode"] = "ExactCount"
+    return [held, runs]
+
+
+def test_of_a_bound_pod_is_said_why_this_node() -> None:
+    two = [node("node-1"), node("node-2"), *(slice_(gpu(), where=f"node-{n}") for n in (1, 2)), device_class()]
+    alike = told(*two, *bound("asked", "node-1", "gpu-0"))
+    assert alike.verdict == "pod default/asked is bound to node node-1"
+    assert f"devices: {DRIVER}/node-1/gpu-0" in alike.advice
+    assert "of the 2 nodes that fit, none is better; node-2 would do as well" in alike.advice
+    assert [one.node for one in alike.scores] == ["node-1", "node-2"]
+
+    only = told(*two[:1], node("node-2", unschedulable=True), *two[2:], *bound("asked", "node-1", "gpu-0"))
+    assert "it is the only one of 2 nodes that fits" in only.advice
+    assert [(group.plugin, group.nodes) for group in only.nodes] == [("NodeUnschedulable", ("node-2",))]
+
+    busy = [running("other", "node-1", cpu="6")]
+    best = told(*two, *busy, *bound("asked", "node-2", "gpu-0"))
+    assert "of the 2 nodes that fit it is the best: " in best.advice
+    assert "of node-1, most by Node" in best.advice
+    worse = told(*two, *busy, *bound("asked", "node-1", "gpu-0"))
+    assert "node-2 would be preferred now" in worse.advice
+
+
+def test_of_a_pod_that_no_node_would_take_any_more_that_is_said() -> None:
+    now_cordoned = told(node(unschedulable=True), *WORLD[1:], *bound("asked", "node-1", "gpu-0"))
+    assert now_cordoned.fits
+    assert (
+        "asked again now, without the pod, the node would be refused: node(s) were unschedulable" in now_cordoned.advice
+    )
+
+
+def test_a_pod_of_kube_scheduler_is_explained_by_the_same_plugins() -> None:
+    answer = told(*TWO, claim(request(count=3)), pod("gpu", schedulerName="default-scheduler"))
+    assert "2 devices instead of 3" in answer.advice
+    assert "the pod's scheduler is default-scheduler" in answer.notes[0]

@@ -1,0 +1,97 @@
+"""Why a pod is where it is: all nodes asked again as they are now, without the pod and what only it has.
+
+What was free at the time of the decision is not known any more; so what is said is about now, and says so.
+
+Not here: pods that do not fit (`explaining`), output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from scheduler.config.settings import Config
+from scheduler.explain.answer import NodeGroup, NodeScore
+from scheduler.explain.objects import Objects
+from scheduler.explain.world import World
+from scheduler.framework.status import Status
+from scheduler.model.keys import NodeName
+from scheduler.offline.cluster import Given, OfflineCluster
+from scheduler.offline.every_node import Answer
+from scheduler.offline.one_pod import ask_every_node
+
+_NODES_MAX: Final = 100
+_SCORES_MAX: Final = 20
+
+
+def scores_and_groups(world: World, node: str) -> tuple[str, tuple[NodeScore, ...], tuple[NodeGroup, ...]]:
+    """Why `node`, in a sentence; the nodes that fit with their scores, the best first; the others by reason."""
+    objects = Objects(world)
+    claims = {index for index, _ in objects.claims()}
+    given = [_given_back(one, objects.pod) if index in claims else one for index, one in enumerate(world.objects)]
+    cluster = OfflineCluster(world.now_ms)
+    cluster.load(given)
+    pod = next(one for one in cluster.pods() if (one["metadata"]["namespace"], one["metadata"]["name"]) == world.pod)
+    answer = ask_every_node(cluster, pod, Config()).answer
+    if answer is None or not answer.nodes:
+        return (
+            f"how other nodes compare cannot be said: {answer.message if answer else 'the pod cannot be read'}",
+            (),
+            (),
+        )
+    ranked = sorted(answer.totals.items(), key=lambda one: (-one[1], one[0] != node, one[0]))
+    scores = tuple(
+        NodeScore(node=at, total=total, plugins={key: score for key, score in answer.scores[at].items() if score})
+        for at, total in ranked[:_SCORES_MAX]
+    )
+    return _sentence(answer, NodeName(node)), scores, _groups(answer.nodes)
+
+
+def _sentence(answer: Answer, node: NodeName) -> str:
+    totals, count = answer.totals, len(answer.nodes)
+    if node not in totals:
+        refused = answer.nodes.get(node)
+        why = f": {refused.message}" if refused is not None else ""
+        return f"asked again now, without the pod, the node would be refused{why}"
+    if len(totals) == 1:
+        return f"it is the only one of {count} nodes that fits" if count > 1 else "it is the only node"
+    best = max(totals.values())
+    others = sorted(name for name, total in totals.items() if total == best and name != node)
+    if totals[node] < best:
+        return (
+            f"of the {len(totals)} nodes that fit, {others[0]} would be preferred now: {_lead(answer, others[0], node)}"
+        )
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        return f"of the {len(totals)} nodes that fit, none is better; {others[0]}{more} would do as well"
+    second = max((name for name in totals if name != node), key=lambda name: (totals[name], name))
+    return f"of the {len(totals)} nodes that fit it is the best: {_lead(answer, node, second)}"
+
+
+def _lead(answer: Answer, better: NodeName, other: NodeName) -> str:
+    """What most sets two nodes apart."""
+    gains = {name: score - answer.scores[other].get(name, 0) for name, score in answer.scores[better].items()}
+    plugin = max(sorted(gains), key=lambda name: gains[name])
+    totals = answer.totals
+    return f"{totals[better]} against {totals[other]} of {other}, most by {plugin}"
+
+
+def _groups(verdicts: Mapping[NodeName, Status]) -> tuple[NodeGroup, ...]:
+    """Nodes that are refused, by plugin and reason."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for name, status in verdicts.items():
+        if not status.is_success:
+            by_reason.setdefault((status.plugin, status.message), []).append(name)
+    return tuple(
+        NodeGroup(plugin=plugin, reason=reason, devices=(), count=len(names), nodes=tuple(names[:_NODES_MAX]))
+        for (plugin, reason), names in by_reason.items()
+    )
+
+
+def _given_back(given: Given, pod: Mapping[str, Any]) -> Given:
+    """The claim without its allocation, if the pod alone has it."""
+    status = given.obj.get("status") or {}
+    users = [one.get("name") for one in status.get("reservedFor") or ()]
+    if users != [pod["metadata"]["name"]]:
+        return given
+    return Given(given.place, {**given.obj, "status": {}})
