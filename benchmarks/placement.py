@@ -51,6 +51,7 @@ from scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from tests import builders
 
 START_MS = 1_800_000_000_000
+BETWEEN_PODS_MS = 10_000
 STRATEGIES = ("firstFit", "bestFit", "fgd", "fragmentation", "leastWaste")
 
 
@@ -133,7 +134,11 @@ class Shell:
         self.feed([RelistFinished(kind) for kind in KINDS])
 
     def offer(self, name: str, spec, requests) -> bool:
-        """Whether the pod was placed. One that was not is gone afterwards."""
+        """Whether the pod was placed. One that was not is gone afterwards.
+
+        Time passes between pods: where the clock stands still, a namespace that has had 2 s in all waits for more.
+        """
+        self.now_ms += BETWEEN_PODS_MS
         templates = {"gpu": f"{name}-gpu"} if spec else None
         pod = builders.pod(name, templates=templates, requests=requests, priority=0)
         self.pods[pod.key] = pod

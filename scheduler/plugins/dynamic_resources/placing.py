@@ -42,7 +42,7 @@ _SEEN_MAX: Final = 65_536
 _NODES_MAX: Final = 65_536
 _FREED_AT_ONCE: Final = 512
 _STEPS_OF_WASTE: Final = 25
-"""About half of what it takes. More, and a new shape on a thousand nodes takes so long that its pod is made to rest."""
+"""About half of what it takes: a namespace whose pods are all of new shapes is soon at its share of the thread."""
 _STEPS_OF_RANK: Final = 2
 _SIMPLE_STEPS: Final = 1_000
 """A search for one request takes a step for each of its 32 devices at most: with this budget it never runs out."""
