@@ -217,6 +217,26 @@ def test_largest_requests_are_those_that_counting_finds(nodes: list[list[tuple[i
     assert {one.within: one.count for one in found.classes[0].largest if one.exact} == expected
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=7), min_size=1, max_size=3))
+def test_largest_requests_of_partitions_are_the_smallest_that_fit_together(nodes: list[list[int]]) -> None:
+    """Partitions take units of a GPU that has eight: there are more that are free than fit together."""
+    eight = {"sharedCounters": [{"name": "c", "counters": {"memory": {"value": "8"}}}]}
+    objects, most = [], 0
+    for index, sizes in enumerate(nodes):
+        name = f"n{index}"
+        parts = [gpu(f"d{i}", **eats(str(size))) for i, size in enumerate(sizes)]
+        objects += [
+            node(name),
+            slice_of(name, count=2, name=f"{name}-counters", **eight),
+            slice_of(name, *parts, count=2),
+        ]
+        most = max(most, sum(sum(sorted(sizes)[: i + 1]) <= 8 for i in range(len(sizes))))
+    largest = listed(*objects).classes[0].largest[0]
+
+    assert (largest.count, largest.exact) == (most, True)
+
+
 def test_filters() -> None:
     objects = [node("a"), slice_of("a", gpu("x"), gpu("y")), node("b"), slice_of("b", gpu("z"))]
     used = held("c", {"pool": "b", "device": "z"})
