@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from scheduler.offline.cluster import Given
     from scheduler.offline.making_room import Room
     from scheduler.offline.moving import Move
+    from scheduler.offline.simulation import Simulated
 
 _DRA: Final = "resource.k8s.io/v1"
 _FREE: Final = re.compile(r"\s*([1-9][0-9]{0,3})\s+(\S+)(\s+on\s+one\s+node)?\s*")
@@ -37,8 +38,9 @@ class WrongInputError(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What room is to be made for: a file's pod, devices, or a device with a profile; at most one of them."""
+    """What is asked instead of playing: room (for a file's pod, devices, a profile), or shapes of nodes (files)."""
 
+    shapes: tuple[str, ...]
     file: str | None
     devices: str | None
     profile: str | None
@@ -47,12 +49,19 @@ class Wanted:
 
     @property
     def is_asked(self) -> bool:
-        return any(one is not None for one in (self.file, self.devices, self.profile))
+        return bool(self.shapes) or any(one is not None for one in (self.file, self.devices, self.profile))
 
 
 def room_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options about room, for the command as one argument `wanted`."""
+    """The options about room and shapes, for the command as one argument `wanted`."""
 
+    @click.option(
+        "--what-node",
+        "shapes",
+        metavar="FILE",
+        multiple=True,
+        help="How many nodes like this one (a Node, its ResourceSlices) the pods that wait need; repeatable.",
+    )
     @click.option(
         "--make-room-for", "file", metavar="FILE", help="Which pods would have to move so that this one fits."
     )
@@ -71,6 +80,7 @@ def room_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_wanted(
         *,
+        shapes: tuple[str, ...],
         file: str | None,
         devices: str | None,
         profile: str | None,
@@ -78,32 +88,44 @@ def room_options(command: Callable[..., None]) -> Callable[..., None]:
         questions_max: int,
         **options: Any,
     ) -> None:
-        if sum(one is not None for one in (file, devices, profile)) > 1:
-            raise click.UsageError("name one of --make-room-for, --free and --free-profile")
-        command(wanted=Wanted(file, devices, profile, moves_max, questions_max), **options)
+        if sum(one is not None for one in (file, devices, profile, *shapes[:1])) > 1:
+            raise click.UsageError("name one of --make-room-for, --free, --free-profile and --what-node")
+        command(wanted=Wanted(shapes, file, devices, profile, moves_max, questions_max), **options)
 
     return with_wanted
 
 
-def answer_room(
-    wanted: Wanted,
-    given: Sequence[Given],
-    *,
-    profile: Callable[[str], Profile],
-    features: Features,
-    now_ms: int,
-    output: str,
-) -> int:
-    """Print the plan; the exit code."""
+class Question(NamedTuple):
+    """How the scheduler is asked.
+
+    Attributes:
+        play: Plays objects to the end.
+    """
+
+    play: Callable[[Sequence[Given]], Simulated]
+    profile: Callable[[str], Profile]
+    features: Features
+    now_ms: int
+
+
+def answer_wanted(wanted: Wanted, given: Sequence[Given], question: Question, output: str) -> int:
+    """Print what is asked; the exit code."""
+    if wanted.shapes:
+        from scheduler.cli.what_node import answer_shapes
+
+        try:
+            return answer_shapes(wanted.shapes, given, question.play, output)
+        except ValueError as error:
+            raise WrongInputError(str(error)) from error
     from scheduler.offline.making_room import NoSuchPodError, make_room
 
     try:
         room = make_room(
             given,
             _asked(wanted, given),
-            profile=profile,
-            features=features,
-            now_ms=now_ms,
+            profile=question.profile,
+            features=question.features,
+            now_ms=question.now_ms,
             moves_max=wanted.moves_max,
             questions_max=wanted.questions_max,
         )

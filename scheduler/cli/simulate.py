@@ -9,13 +9,14 @@ import csv
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
-from scheduler.cli.make_room import Wanted, WrongInputError, answer_room, room_options
+from scheduler.cli.make_room import Question, Wanted, WrongInputError, answer_wanted, room_options
 from scheduler.cli.options import cluster_options, objects_option
 from scheduler.cli.tables import device_text, print_document, print_table
 
@@ -97,6 +98,7 @@ def simulate(
     dra-scheduler simulate -f dump.yaml --remove node/gpu-7          # where would its pods go?
     dra-scheduler simulate -f nodes/ --arrivals trace.jsonl -o json
     dra-scheduler simulate -f dump.yaml --make-room-for big.yaml     # which pods would have to move?
+    dra-scheduler simulate -f dump.yaml --what-node gpu-node.yaml    # how many such nodes would be needed?
 
     A line of --arrivals is {"at": 60, "for": 3600, "objects": [{"kind": "Pod", …}, …]}: seconds from the beginning, how
     long the pods run once they are bound (null: to the end), and the pods with the claims and templates only they use.
@@ -110,13 +112,15 @@ def simulate(
     if arrivals is None and (once or seed is not None):
         raise click.UsageError(f"{'--once' if once else '--seed'} is about --arrivals; name them")
     if wanted.is_asked and (arrivals is not None or output == "csv"):
-        raise click.UsageError("--make-room-for, --free and --free-profile go without --arrivals and -o csv")
+        raise click.UsageError("what asks for room or nodes goes without --arrivals and -o csv")
     given, later = _read(files, kubeconfig, context, arrivals=arrivals, added=added, removed=removed, seed=seed)
     features = _features(feature_gates)
     profile = _profile(placement, budget_steps, preempts=not wanted.is_asked)
+    play = partial(_play, arrivals=later, features=features, profile=profile, is_offered_once=once)
     if wanted.is_asked:
-        ctx.exit(answer_room(wanted, given, profile=profile, features=features, now_ms=_BEGIN_MS, output=output))
-    played = _play(given, later, features=features, profile=profile, is_offered_once=once)
+        question = Question(play, profile, features, _BEGIN_MS)
+        ctx.exit(answer_wanted(wanted, given, question, output))
+    played = play(given)
     _PRINT[output](played)
     for problem in played.problems:
         click.echo(f"warning: {problem}", err=True)

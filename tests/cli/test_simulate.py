@@ -307,3 +307,50 @@ def test_wrong_use_is_told(world: str, arguments: tuple[str, ...], text: str) ->
     result = run("-f", world, *arguments)
     assert result.exit_code == 2
     assert text in result.output
+
+
+# -- shapes of nodes --------------------------------------------------------------------------------
+
+
+def shape(path: Path, devices: int, **spec: Any) -> str:
+    gpus = [gpu(f"gpu-{number}") for number in range(devices)]
+    return written(path, node("big", **spec), slice_(*gpus, where="big"))
+
+
+def test_how_many_nodes_of_a_shape_are_needed(world: str, tmp_path: Path) -> None:
+    pods = written(tmp_path / "pods.json", *(pod("template:gpu", name=f"job-{number}") for number in range(9)))
+    asked = ("-f", world, "-f", pods, "--what-node", shape(tmp_path / "two.json", 2))
+    found = answer(*asked, "--what-node", shape(tmp_path / "four.json", 4))
+    assert [(one["node"], one["count"], len(one["run"]), one["wait"]) for one in found["shapes"]] == [
+        ("big", 3, 5, []),
+        ("big", 2, 5, []),
+    ]
+    assert {one["node"] for one in found["shapes"][1]["run"]} <= {"big-1", "big-2", "node-1", "node-2"}
+    lines_ = run(*asked).output.splitlines()
+    assert lines_[0] == "big: 3 nodes let 5 more pods run"
+
+
+def test_a_shape_that_does_not_help_is_said_not_to(world: str, tmp_path: Path) -> None:
+    five = pod("template:gpu", name="many")
+    five["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = "five"
+    pods = written(
+        tmp_path / "pods.json", template(request(count=5), name="five"), five, pod("template:gpu", name="one")
+    )
+    asked = ("-f", world, "-f", pods, "--what-node")
+    small = answer(*asked, shape(tmp_path / "small.json", 4), exit_code=1)["shapes"][0]
+    assert (small["count"], small["run"], [one["name"] for one in small["wait"]]) == (0, [], ["many"])
+    large = answer(*asked, shape(tmp_path / "large.json", 5))["shapes"][0]
+    assert (large["count"], [one["name"] for one in large["run"]]) == (1, ["many"])
+    tainted = shape(tmp_path / "tainted.json", 5, taints=[{"key": "example.com/only", "effect": "NoSchedule"}])
+    result = run(*asked, tainted)
+    assert result.exit_code == 1
+    assert "big: no number of such nodes lets a pod run that waits; 1 wait" in result.output
+    assert "untolerated taint" in result.output
+
+
+def test_a_shape_is_one_node(world: str, tmp_path: Path) -> None:
+    none = written(tmp_path / "none.json", device_class())
+    result = run("-f", world, "--what-node", none)
+    assert (result.exit_code, "a shape is one Node with its ResourceSlices; there are 0" in result.output) == (2, True)
+    assert answer("-f", world, "--what-node", shape(tmp_path / "one.json", 1))["shapes"][0]["count"] == 0
+    assert run("-f", world, "--what-node", none, "--free", "1 gpu").exit_code == 2
