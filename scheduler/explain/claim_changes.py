@@ -235,7 +235,7 @@ def _amounts(objects: Objects, request: Request) -> Iterator[Change]:
             "count",
             3,
             cause,
-            f"ask for {less} devices instead of {count} in {request.label}",
+            f"ask for {less} {'device' if less == 1 else 'devices'} instead of {count} in {request.label}",
             ((request.source.place, fewer),),
         )
     for name, amount in ((request.body.get("capacity") or {}).get("requests") or {}).items():

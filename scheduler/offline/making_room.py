@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -162,7 +162,8 @@ class _Table:
         now_ms: int,
     ) -> None:
         self.cluster: Final = OfflineCluster(now_ms)
-        self.cluster.load(objects)
+        named = {_name(given) for given in asked}
+        self.cluster.load([given for given in objects if _name(given) not in named])  # the pod may wait there already
         known = {pod.uid for pod in self.cluster.stored_pods()}
         self.cluster.add([_gated(given) for given in asked])
         new = [pod for pod in self.cluster.stored_pods() if pod.uid not in known]
@@ -201,6 +202,12 @@ class _Table:
             return None
         moves, node, devices = played
         return Room(RoomOutcome.PLAN, room.pod, room.moves_max, moves, room.cordoned, node, devices)
+
+
+def _name(given: Given) -> tuple[str, str, str]:
+    metadata = given.obj.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    return str(given.obj.get("kind")), str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
 
 
 def _gated(given: Given) -> Given:

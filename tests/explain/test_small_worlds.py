@@ -160,7 +160,7 @@ def done(world: Small, kind: str, text: str) -> Small:
         r"to pod default/asked\b.*",
         "device-toleration": rf"add the toleration \{{key: {DEVICE_TAINT}, operator: Exists, effect: NoSchedule\}} "
         r"to request request-(\d) of ResourceClaim default/gpu\b.*",
-        "count": r"ask for (\d) devices instead of \d in request request-(\d) of ResourceClaim default/gpu",
+        "count": r"ask for (\d) devices? instead of \d in request request-(\d) of ResourceClaim default/gpu",
         "resources": r"ask for cpu (\d) instead of \d in container main of pod default/asked",
         "constraint": rf"drop the constraint matchAttribute: {DRIVER}/numa of ResourceClaim default/gpu",
         "room": r"end pod default/runs-(\d) \(priority 0\) on node node-\1",

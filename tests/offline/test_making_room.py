@@ -99,6 +99,11 @@ def test_one_pod_moves(tmp_path: Path) -> None:
     assert found["moves"][0]["given"][0]["device"] == "gpu-2"
 
 
+def test_the_pod_may_wait_in_the_cluster_already(tmp_path: Path) -> None:
+    world = [*fleet(*NODES), *runs("a", "node-1", 0), *runs("b", "node-2", 0, 1), *big(4)]
+    assert moved(plan(tmp_path, world, big(4))) == [("a", "node-1", "node-2")]
+
+
 def test_two_pods_move_where_one_does_not_help(tmp_path: Path) -> None:
     world = [*fleet(*NODES), *runs("a", "node-1", 0), *runs("b", "node-1", 1), *runs("c", "node-2", 0, 1)]
     found = plan(tmp_path, world, big(4), "--moves-max", "2")

@@ -1,0 +1,42 @@
+"""docs/explain.md shows what the commands print.
+
+Written by hand but for its blocks; to print them anew: `python -m tests.explain.test_docs`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Final
+
+import pytest
+from click.testing import CliRunner
+
+from scheduler.cli.main import cli
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+TEXT: Final = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
+BLOCKS: Final = re.findall(r"```console\n\$ dra-scheduler (.+?)\n(.*?)```", TEXT, re.DOTALL)
+
+
+def without_ages(text: str) -> str:
+    """Ages grow from day to day."""
+    return re.sub(r"age \d+\w", "age …", text)
+
+
+@pytest.mark.parametrize(("command", "shown"), BLOCKS, ids=[command for command, _ in BLOCKS])
+def test_commands_print_what_is_shown(command: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    printed = CliRunner().invoke(cli, shlex.split(command))
+    assert without_ages((printed.stdout + printed.stderr).rstrip()) == without_ages(shown.rstrip())
+
+
+def test_there_are_as_many_as_it_says() -> None:
+    assert sum(command.startswith("explain ") for command, _ in BLOCKS) == 6
+
+
+if __name__ == "__main__":
+    for command, _ in BLOCKS:
+        printed = CliRunner().invoke(cli, shlex.split(command))
+        print(f"$ dra-scheduler {command}\n{(printed.stdout + printed.stderr).rstrip()}\n")
