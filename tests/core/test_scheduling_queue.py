@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from scheduler.core.queued_pod import Place
+import gc
+
+from scheduler.core.inputs import PodDeleted, PodObserved
+from scheduler.core.queued_pod import Place, QueuedPod
 from scheduler.framework.api import Action, Hint, Resource
 from scheduler.framework.decisions import BindPod
 from scheduler.framework.status import Status
@@ -341,3 +344,23 @@ def test_priority_goes_before_turns():
     rig.add_pod("single", namespace="other")
     rig.watch()
     assert bound_in_order(rig)[-1] == "single"
+
+
+def test_who_only_observes_keeps_nothing_of_pods_that_are_gone():
+    """A standby: pods come, are gated until they change, wait to be tried, and go, bound by another; no timer fires."""
+
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(one, QueuedPod) for one in gc.get_objects())
+
+    rig = Rig(Gate(), checks_invariants=False, is_strict=False, is_paranoid=False)
+    before = kept()
+    for number in range(5_000):
+        seen = [
+            builders.pod("p", uid=f"uid-{number}", revision=3 * number + 1, labels={"hold": "yes"}),
+            builders.pod("p", uid=f"uid-{number}", revision=3 * number + 2),
+        ]
+        for pod in seen:
+            rig.tell(PodObserved(pod))
+        rig.tell(PodDeleted(seen[1].key, seen[1].uid))
+    assert kept() - before <= 1_000
