@@ -15,7 +15,7 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
-from scheduler.core.queued_pod import Entry, Place, QueuedPod, first_of
+from scheduler.core.queued_pod import Entry, Place, QueuedPod, first_of, still_in, sweep_at
 from scheduler.core.turns import Turns
 from scheduler.model.keys import PodUid
 
@@ -34,6 +34,7 @@ class ActivePods:
         self._has_place: Final = has_place
         self._hand_over: Final = hand_over
         self._heap: Final[list[Entry]] = []
+        self._sweep_at = sweep_at(0)
         self._turns: Final = Turns()
         self._passed_by: Final[dict[str, list[Entry]]] = {}  # by namespace
         self._waiting_leaders: Final[dict[PodUid, QueuedPod]] = {}  # passed by, like all they lead
@@ -45,6 +46,10 @@ class ActivePods:
     def push(self, queued: QueuedPod) -> None:
         queued.turn = self._turns.give(queued.priority, queued.namespace)
         heapq.heappush(self._heap, Entry(-queued.priority, queued.turn, queued.ticket, queued))
+        if len(self._heap) > self._sweep_at:
+            self._heap[:] = still_in(self._heap)
+            heapq.heapify(self._heap)
+            self._sweep_at = sweep_at(len(self._heap))
 
     def begin(self, queued: QueuedPod) -> None:
         """The pod is tried now, so its turn has begun."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -17,6 +18,8 @@ from scheduler.framework.plan import Shape
 from scheduler.framework.runner import Runner
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
+
+_ENTRIES_MIN: Final = 500
 
 
 class Place(Enum):
@@ -102,6 +105,7 @@ class ShapeGroup:
         leader: The member that has been woken; its attempt decides about all.
         checked_ms: When the shape was last found not to fit anywhere.
         namespaces: How many members are in each.
+        sweep_at: With how many entries `order` is rid of void ones.
     """
 
     shape: Shape
@@ -111,6 +115,15 @@ class ShapeGroup:
     leader: QueuedPod | None = None
     checked_ms: int = 0
     namespaces: Counter[str] = field(default_factory=Counter)
+    sweep_at: int = _ENTRIES_MIN
+
+    def push(self, queued: QueuedPod) -> None:
+        """A member that waits since `queued.since_ms`."""
+        heapq.heappush(self.order, Entry(-queued.priority, queued.since_ms, queued.ticket, queued))
+        if len(self.order) > self.sweep_at:
+            self.order = still_in(self.order)
+            heapq.heapify(self.order)
+            self.sweep_at = sweep_at(len(self.order))
 
     def first(self) -> QueuedPod | None:
         """The member to wake first."""
@@ -124,6 +137,20 @@ class Entry(NamedTuple):
     order: int  # its turn, or since when it waits
     ticket: int  # grows with every move, so among equals the one that came first
     queued: QueuedPod
+
+
+def still_in(entries: Iterable[Entry]) -> list[Entry]:
+    """Those that are not void.
+
+    Who only observes, as a standby, takes nothing out of a heap, and so would keep all pods it has ever seen: whoever
+    puts entries in sweeps when there are more than `sweep_at` says.
+    """
+    return [entry for entry in entries if entry.ticket == entry.queued.ticket]
+
+
+def sweep_at(size: int) -> int:
+    """With how many entries to sweep again, after a sweep that left so many: so a sweep costs O(1) for each entry."""
+    return max(_ENTRIES_MIN, 2 * size)
 
 
 def first_of(heap: list[Entry]) -> QueuedPod | None:

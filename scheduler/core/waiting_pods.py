@@ -11,11 +11,10 @@ Cost: O(rejecters) for each pod that comes or goes; heaps of groups O(log member
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from scheduler.core.queued_pod import Entry, QueuedPod, ShapeGroup
+from scheduler.core.queued_pod import QueuedPod, ShapeGroup
 from scheduler.framework.api import Action, ClusterEvent, Plugin, Resource, TargetedHints
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.plan import Shape
@@ -130,7 +129,7 @@ class WaitingPods:
         queued.group = group
         group.members[queued.uid] = queued
         group.namespaces[queued.namespace] += 1
-        heapq.heappush(group.order, Entry(-queued.priority, queued.since_ms, queued.ticket, queued))
+        group.push(queued)
 
     def remove(self, queued: QueuedPod) -> None:
         """The pod waits no more."""
