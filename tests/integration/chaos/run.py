@@ -42,7 +42,7 @@ VOLUME_CONTROLLERS: Final = (
 )
 INSTANCES: Final = 3
 DEVICES_A_NODE: Final = 8
-DEMAND: Final = 0.85  # of all devices, when everybody is bound at once
+DEMAND: Final = 0.6  # of all devices, when everybody is bound at once; with more, pods that wait grow in number
 MORE_THAN_FREE: Final = 10
 JUDGED_S: Final = 120.0  # a process that has lived less is still filling its caches
 _LOOK_S: Final = 0.25
