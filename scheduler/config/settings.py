@@ -64,6 +64,7 @@ class Config(Section):
             cut for silence.
         not_alive_after: /livez fails when the API server has not been heard of at all for so long; None: never.
         events_per_second, events_burst: What is beyond is delayed, then dropped.
+        report_causes: After kube-scheduler's sentence, events and conditions say why a pod fits no node.
         kubernetes: Whose verdicts to match where 1.37 changed them.
         feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
         tune_gc: Adapt the process's garbage collector to a large cache; for processes that are ours alone.
@@ -96,6 +97,7 @@ class Config(Section):
     pod_initial_backoff_seconds: Annotated[int, Field(ge=1)] = 1
     pod_max_backoff_seconds: Annotated[int, Field(ge=1)] = 10
     pod_max_in_unschedulable_pods_duration: Annotated[Seconds, Field(ge=1)] = 300.0
+    report_causes: bool = True
     kubernetes: Literal["1.36", "1.37"] = "1.36"
     feature_gates: dict[str, bool] = Field(default_factory=dict)
     is_paranoid: bool = Field(default=False, alias="paranoid")
@@ -171,6 +173,7 @@ class Config(Section):
             backoff_ms_initial=self.pod_initial_backoff_seconds * 1000,
             backoff_ms_max=self.pod_max_backoff_seconds * 1000,
             unschedulable_ms_max=int(self.pod_max_in_unschedulable_pods_duration * 1000),
+            reports_causes=self.report_causes,
             is_paranoid=self.is_paranoid,
             checks_invariants=self.checks_invariants,
         )

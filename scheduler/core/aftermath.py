@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from scheduler.core.binding import BindingCycle
+from scheduler.core.causes import Causes
 from scheduler.core.claim_overlay import footprint
 from scheduler.core.ground import Ground
 from scheduler.core.outbox import Note
@@ -44,6 +45,7 @@ class Aftermath:
         *,
         queue: SchedulingQueue,
         conditions: PodConditions,
+        causes: Causes,
         problems: Problems,
         troubles: Troubles,
         withdrawals: Withdrawals,
@@ -56,6 +58,7 @@ class Aftermath:
         self._timers: Final = ground.timers
         self._outbox: Final = ground.outbox
         self._conditions: Final = conditions
+        self._causes: Final = causes
         self._problems: Final = problems
         self._troubles: Final = troubles
         self._withdrawals: Final = withdrawals
@@ -81,6 +84,7 @@ class Aftermath:
         """The pod is bound, gone, or nobody wants it bound any more."""
         self._queue.remove(uid, self._timers.now_ms)
         self._conditions.forget(uid)
+        self._causes.forget(uid)
 
     def pod_bound(self, binding: BindingCycle) -> None:
         """The binding cycle ended well."""

@@ -31,7 +31,7 @@ spread by age instead of at random, and normalized scores are over the nodes tha
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Container, Iterable, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -141,6 +141,14 @@ class Feasibility:
 
     def records(self) -> Iterable[tuple[Shape, ShapeRecord]]:
         return self._records.items()
+
+    def refused(self, shape: Shape) -> Iterator[tuple[NodeName, Status]]:
+        """Nodes that a filter refuses to pods of a shape, as far as that is remembered; not those of refused facts."""
+        record = self._records.get(shape)
+        if record is not None:
+            yield from record.rejected.statuses.items()
+            for group in record.groups.values():
+                yield from group.rejected.statuses.items()
 
     def find(self, asked: Question) -> Chosen | NoneFits | Unfinished | Status:
         """The best node. A status only when a plugin failed: then nothing is known."""

@@ -24,6 +24,7 @@ from allocator import Features
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding import Bindings
 from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.causes import Causes
 from scheduler.core.device_conflicts import DeviceConflicts
 from scheduler.core.fair_places import FairPlaces
 from scheduler.core.feasibility import Feasibility
@@ -129,6 +130,7 @@ class Machine:
         self.feasibility: Final = Feasibility(ground)
         self.queue: Final = SchedulingQueue(ground, self.runners, self.places.may_take)
         conditions = PodConditions(ground)
+        self.causes: Final = Causes(ground, queue=self.queue, feasibility=self.feasibility, conditions=conditions)
         self.troubles: Final = Troubles(ground, self.bindings, conditions)
         writers = self._writers = make_writers(ground, self.troubles, self._claim_freed)
         self.writes: Final = writers.claims
@@ -137,6 +139,7 @@ class Machine:
             ground,
             queue=self.queue,
             conditions=conditions,
+            causes=self.causes,
             problems=self._problems,
             troubles=self.troubles,
             withdrawals=withdrawals,
@@ -167,6 +170,7 @@ class Machine:
             feasibility=self.feasibility,
             bindings=self._binding_cycles,
             conditions=conditions,
+            causes=self.causes,
             aftermath=aftermath,
             preemptions=self.preemptions,
         )
@@ -274,6 +278,7 @@ class Machine:
             timers.next_deadline_ms(),
             self.queue.next_deadline_ms(timers.now_ms),
             self.troubles.next_deadline_ms(),
+            self.causes.next_deadline_ms(),
         )
         deadlines = [ms for ms in asked if ms is not None]
         return timers.to_wall(min(deadlines)) if deadlines else None
@@ -322,6 +327,7 @@ class Machine:
                 steps = min(steps, settings.search_steps_first)
             self._cycles.run(popped, calls_max - feasibility.filter_calls, steps)
         self._binding_cycles.ask_permits()
+        self.causes.end_tick()
 
     def _answered(self, answer: Answer) -> None:
         """An answer that shows an object, or that it is gone, is an observation first. Then its waiter goes on."""

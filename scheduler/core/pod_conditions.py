@@ -78,7 +78,7 @@ class PodConditions:
 
     def _set(self, pod: Pod, why: Reason, nominated_node: NodeName | None) -> None:
         is_nominated = nominated_node is None or nominated_node == pod.status.nominated_node_name
-        if is_nominated and (self._asked.get(pod.uid) or _condition(pod)) == why:
+        if is_nominated and (self._asked.get(pod.uid) or condition_of(pod)) == why:
             return
         self._asked[pod.uid] = why
         self._patch(
@@ -108,7 +108,7 @@ class PodConditions:
         return self._asked.get(patch.uid) == Reason(patch.reason, patch.message)
 
 
-def _condition(pod: Pod) -> Reason | None:
+def condition_of(pod: Pod) -> Reason | None:
     """What PodScheduled=False says, as observed."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":

@@ -3,8 +3,8 @@
 It ends in one of three ways: the pod is assumed on a node and its binding cycle runs; it is unschedulable and waits for
 a change; or something failed and it is tried again after a while. The reason is reported in upstream's words.
 
-Not here: which node is best (`feasibility`), how the reason is worded (`fit_error`), what wakes the pod
-(`scheduling_queue`), the pod's condition (`pod_conditions`), writing (`binding_cycle`).
+Not here: which node is best (`feasibility`), how the reason is worded (`fit_error`), what is behind it (`causes`), what
+wakes the pod (`scheduling_queue`), the pod's condition (`pod_conditions`), writing (`binding_cycle`).
 
 Source: pkg/scheduler/schedule_one.go v1.36.3.
 """
@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding_cycle import BindingCycles
+from scheduler.core.causes import Causes
 from scheduler.core.claim_writes import Settlement
 from scheduler.core.dry_run import DryRuns, reserve
 from scheduler.core.dry_run_memory import DryRunMemories
@@ -74,6 +75,7 @@ class SchedulingCycles:
         feasibility: Feasibility,
         bindings: BindingCycles,
         conditions: PodConditions,
+        causes: Causes,
         aftermath: Aftermath,
         preemptions: Preemptions,
     ) -> None:
@@ -92,6 +94,7 @@ class SchedulingCycles:
         self._view: Final = ground.view
         self._taking_back: Final = writers.taking_back
         self._conditions: Final = conditions
+        self._causes: Final = causes
         self._aftermath: Final = aftermath
         self._preemptions: Final = preemptions
         self.measured = Measured()
@@ -292,7 +295,7 @@ class SchedulingCycles:
             at_ms = self._timers.now_ms + self._settings.gated_ms_silent
             self._timers.at(at_ms, partial(self._report_later, queued, queued.ticket, message))
         else:
-            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, message), nominated_node)
+            self._causes.report(queued, message, nominated_node)
 
     def _waits_for_own_write(self, uid: PodUid) -> bool:
         """Whether we are allocating a claim of the pod for another pod: that happens to pods that share a claim."""
@@ -304,7 +307,7 @@ class SchedulingCycles:
 
     def _report_later(self, queued: QueuedPod, ticket: int, message: str) -> None:
         if self._queue.find(queued.uid) is queued and queued.ticket == ticket:
-            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, message))
+            self._causes.report(queued, message)
 
     def _fail(self, queued: QueuedPod, status: Status) -> None:
         self._preemptions.not_placed(queued.uid)

@@ -39,6 +39,7 @@ class CoreSettings:
         trouble_ms_silent, trouble_ms_again, trouble_ms_forgotten: When a request that keeps failing is reported; when
             it is reported on its pods again; when it is over if no further failure came.
         waiting_ms_silent: A pod that waits for something in PreBind says so in its condition when it lasts so long.
+        reports_causes: After kube-scheduler's sentence say why a pod fits no node, and what would let it in (`causes`).
         takes_notes: Note what became of each attempt, for a log (`Outbox.notes`); whoever sets it empties them.
         is_paranoid: Compare remembered verdicts and scores with fresh ones in every cycle (slow).
         checks_invariants: Check everything after every input (very slow).
@@ -73,6 +74,7 @@ class CoreSettings:
     trouble_ms_again: int = 30_000
     trouble_ms_forgotten: int = 150_000
     waiting_ms_silent: int = 1_000
+    reports_causes: bool = False
     takes_notes: bool = False
     is_paranoid: bool = False
     checks_invariants: bool = False

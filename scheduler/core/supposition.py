@@ -22,6 +22,7 @@ from msgspec import Struct
 from allocator import Allocation, Ledger, SupposedUse
 from scheduler.core.cluster_view import CoreView
 from scheduler.core.store import Store
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -86,6 +87,18 @@ class Suppositions:
             yield
         finally:
             view.in_use = before
+
+    @contextmanager
+    def claims(self, view: CoreView, changed: Iterable[ResourceClaim]) -> Iterator[None]:
+        """Claims as they would be."""
+        by_key = {claim.key: claim for claim in changed}
+        before = view.claim
+        if by_key:
+            view.claim = lambda key: by_key[key] if key in by_key else before(key)
+        try:
+            yield
+        finally:
+            view.claim = before
 
     def _ledger(self, ledger: Ledger, devices: SupposedDevices) -> SupposedUse:
         lists = (devices.taken, devices.released, devices.until)

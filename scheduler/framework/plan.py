@@ -43,6 +43,10 @@ class PreFiltered(Struct, frozen=True):
     narrowing: tuple[str, ...] = ()
     possible_nodes: Set[NodeName] | None = None
 
+    def allows(self, node: NodeName) -> bool:
+        """Whether the node is worth filtering."""
+        return self.node_names is None or node in self.node_names
+
 
 class Shape:
     """Everything besides nodes on which the answers about a pod depend. Hashed once, because it is looked up often."""

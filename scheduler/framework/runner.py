@@ -52,6 +52,7 @@ from scheduler.framework.api import (
     ScorePlugin,
     TargetedHints,
 )
+from scheduler.framework.blame import Blame, BlamingPlugin
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
@@ -246,6 +247,18 @@ class Runner:
             if status is not SUCCESS:
                 return status
         return SUCCESS
+
+    def blame(self, name: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+        """What a plugin says of nodes that it refused, none where PreFilter did; None when it cannot say."""
+        plugin: object = self.plugins.get(name)
+        if not isinstance(plugin, BlamingPlugin):
+            return None
+        try:
+            return plugin.blame(cycle, nodes, view)
+        except Exception:
+            if self.is_strict:
+                raise
+            return None
 
     def post_filter(
         self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun

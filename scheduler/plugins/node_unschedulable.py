@@ -7,11 +7,14 @@ Upstream: pkg/scheduler/framework/plugins/nodeunschedulable (same verdicts, same
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import structs
+
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
+from scheduler.framework.blame import NODES_NAMED, Blame, Change, named
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -49,6 +52,19 @@ class NodeUnschedulable:
         # Evicting pods never uncordons a node, so preemption must not try.
         return Status.unresolvable(REASON)
 
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+        changes = [
+            Change(
+                2,
+                f"node {one.name} is cordoned",
+                f"kubectl uncordon {one.name}",
+                (one.name,),
+                node=_uncordoned(one.node),
+            )
+            for one in nodes[:NODES_NAMED]
+        ]
+        return Blame(f"{named(nodes, 'is', 'are')} cordoned", self.name, tuple(changes)) if nodes else None
+
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came or was uncordoned, or when the pod itself now tolerates the cordon."""
         match change.new:
@@ -59,6 +75,12 @@ class NodeUnschedulable:
                 return Hint.QUEUE if changed.uid == pod.uid and _tolerates_cordon(changed) else Hint.SKIP
             case _:
                 return Hint.SKIP
+
+
+def _uncordoned(node: Node) -> Node:
+    """Without the node controller's own taint, which goes with it."""
+    taints = tuple([taint for taint in node.spec.taints or () if taint.key != _CORDON.key])
+    return structs.replace(node, spec=structs.replace(node.spec, unschedulable=False, taints=taints))
 
 
 def _tolerates_cordon(pod: Pod) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import yaml
 
+from scheduler.framework.blame import without_cause
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane, die_with_parent
 from tests.integration.api import Api, ApiError, Object, connected
 from tests.integration.invariants import State, Violation, check
@@ -298,9 +299,10 @@ _PASSING: Final = (_MISSED, "is in the process of being allocated", "waiting for
 
 
 def _refusal(pod: Object) -> Object | None:
+    """The pod's condition; its message without the cause, which only ours says."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return dict(condition)
+            return {**condition, "message": without_cause(condition.get("message", ""))}
     return None
 
 

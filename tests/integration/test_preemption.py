@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.framework.blame import without_cause
 from tests.integration.preempting import (
     add_pod,
     add_priorities,
@@ -274,7 +275,7 @@ async def test_nobody_goes_for_devices_where_that_is_switched_off(world: World) 
     await world.wait_bound("low")
     async with witnessed(world) as witness:
         await add_pod(world, "high", "high", template="one-gpu")
-        assert (await world.wait_unschedulable("high"))["message"] == (
+        assert without_cause((await world.wait_unschedulable("high"))["message"]) == (
             "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
             "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         )

@@ -52,6 +52,7 @@ from scheduler.framework.api import (
     ReserveResult,
     Resource,
 )
+from scheduler.framework.blame import Blame
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, WriteClaimStatus
@@ -63,6 +64,7 @@ from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.plugins.dynamic_resources.binding_wait import await_binding_conditions, broken_off
+from scheduler.plugins.dynamic_resources.blame import blame_nodes
 from scheduler.plugins.dynamic_resources.deallocation import REASON_UNAVAILABLE, free_a_claim
 from scheduler.plugins.dynamic_resources.fullness import fullness, has_alternatives, strategy_argument_errors
 from scheduler.plugins.dynamic_resources.hints import WAKES_ON, concerned_pods, hint_for
@@ -254,6 +256,9 @@ class DynamicResources:
             # Perhaps that suffices: no pod should go before it was tried.
             return replace(freed, status=Status.unresolvable(*freed.status.reasons))
         return freed
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+        return blame_nodes(cycle, nodes, view)
 
     @property
     def releases(self) -> bool:

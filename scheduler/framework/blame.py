@@ -1,0 +1,126 @@
+"""Who is to blame that a pod fits no node, and what would make it fit: what plugins say for the short explanation.
+
+A pod's event and condition say kube-scheduler's sentence, then `SEPARATOR`, then the cause (docs/adr/0030-explain.md).
+
+Rules of this module
+  1. A cause is a fact about the cluster as it is. A change is said only when the plugins, asked again as if it were
+     made, let the pod in.
+  2. What stands before the separator is kube-scheduler's sentence, byte for byte.
+
+Not here: when a pod is explained, and asking as if a change were made (`core.causes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Final, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from allocator import Allocation
+from allocator.taints import TaintLike
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Node, Pod
+
+SEPARATOR: Final = " Cause: "
+LENGTH_MAX: Final = 1_024
+"""Bytes of a message with its cause: no event's note may be longer."""
+NODES_NAMED: Final = 3
+_LEAST: Final = 200
+"""Bytes of the cause that are there even where the sentence before it is long; an event is cut, the condition not."""
+_CUT: Final = "…"
+
+
+class Change(Struct, frozen=True):
+    """One thing that a person could do, with all that is different once it is done.
+
+    Args:
+        size: How much it asks of people; the smallest that helps is said (docs/adr/0030-explain.md).
+        cause: What is in the way, as a fact.
+        text: What to do.
+        on: The nodes that the pod may fit on then.
+        pod, node, claims: Objects as they would be.
+        removed, released: Pods that would be gone from the node, and what claims would give back.
+    """
+
+    size: int
+    cause: str
+    text: str
+    on: tuple[NodeName, ...]
+    pod: Pod | None = None
+    node: Node | None = None
+    claims: tuple[ResourceClaim, ...] = ()
+    removed: tuple[PodUid, ...] = ()
+    released: tuple[Allocation, ...] = ()
+
+
+class Blame(Struct, frozen=True):
+    """The nearest miss among nodes that one plugin refused.
+
+    Args:
+        cause: What the node lacks, as a fact.
+        kind: Equal for causes of one kind: a pod is told once of each.
+        changes: Worth asking about.
+    """
+
+    cause: str
+    kind: Hashable
+    changes: tuple[Change, ...] = ()
+
+
+@runtime_checkable
+class BlamingPlugin(Protocol):
+    """Optional: a plugin that can say more about its refusals than their reason."""
+
+    @property
+    def name(self) -> str: ...
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+        """The nearest miss among `nodes`, all of which this plugin refused for the cycle's pod; None: it cannot say.
+
+        Called after PreFilter. `nodes` may be thousands: it looks closely at a few. Its steps are the cycle's.
+        """
+        ...
+
+
+def named(nodes: Sequence[NodeInfo], one: str, many: str) -> str:
+    """`node a is`, `nodes a, b, c and 4 more are`."""
+    names = ", ".join(node.name for node in nodes[:NODES_NAMED])
+    more = f" and {len(nodes) - NODES_NAMED} more" if len(nodes) > NODES_NAMED else ""
+    return f"node {names} {one}" if len(nodes) == 1 else f"nodes {names}{more} {many}"
+
+
+def taint_text(taint: TaintLike) -> str:
+    """As kubectl writes it."""
+    return f"{taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect}"
+
+
+def toleration_text(taint: TaintLike) -> str:
+    """The toleration for a taint, as YAML in one line."""
+    value = f", value: {taint.value}" if taint.value else ""
+    operator = "Equal" if taint.value else "Exists"
+    return f"{{key: {taint.key}, operator: {operator}, effect: {taint.effect}{value}}}"
+
+
+def with_cause(message: str, cause: str) -> str:
+    """Kube-scheduler's sentence and the cause, which is cut so that both have `LENGTH_MAX` bytes together."""
+    if not cause:
+        return message
+    room = max(LENGTH_MAX - len((message + SEPARATOR).encode()), _LEAST)
+    encoded = cause.encode()
+    if len(encoded) > room:
+        cause = encoded[: room - len(_CUT.encode())].decode("utf-8", "ignore") + _CUT
+    return f"{message}{SEPARATOR}{cause}"
+
+
+def without_cause(message: str) -> str:
+    """Kube-scheduler's sentence alone."""
+    return message.partition(SEPARATOR)[0]
+
+
+def cause_of(message: str) -> str:
+    """The cause alone, "" where none is said."""
+    return message.partition(SEPARATOR)[2]

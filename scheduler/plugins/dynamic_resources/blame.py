@@ -1,0 +1,227 @@
+"""Which devices the nearest node lacks, and who is to blame: counted by the allocator, request by request.
+
+Rules of this module
+  1. Nodes with slices of their own are looked at before others, `_NODES_MAX` and `_DEVICES_MAX` devices in all; the
+     node that lacks the fewest devices is the nearest, the first of them by name.
+
+Not here: asking as if a change were made (`core.causes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from allocator import AllocationError, PausedError, Question, Stage, Taint, explain, prevent_allocation
+from allocator.explain import Explanation, RequestExplanation
+from allocator.model import Request, RequestAlternative, Toleration
+from scheduler.framework.blame import Blame, Change, taint_text, toleration_text
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.status import Status
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, PodUid
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Pod
+from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+
+_NODES_MAX: Final = 16
+_DEVICES_MAX: Final = 512
+_DEVICE_STEPS: Final = 2
+_COUNTS_MAX: Final = 4
+_HOLDERS_MAX: Final = 4
+
+
+def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+    """The node that lacks fewest devices, and what would make its devices do."""
+    search = cycle.find(NodeSearch)
+    if search is None or not nodes:
+        return None
+    explained = list(_explained(search, cycle, nodes, view))
+    if not explained:
+        return None
+    _, node, explanation = min(explained, key=lambda one: (one[0], one[1].name))
+    kind = tuple([(one.claim, one.request, *one.removed, *one.refused) for one in explanation.requests])
+    return Blame(_worded(explanation), kind, tuple(_changes(cycle.pod, search, node, explanation, view)))
+
+
+def _worded(explanation: Explanation) -> str:
+    requests = explanation.requests
+    if len(requests) == 1 or any(one.left < max(one.wanted, 1) for one in requests):
+        return str(explanation)
+    wanted = "; ".join(map(str, requests))
+    return f"node {explanation.node} has enough devices for each request, and not for all together: {wanted}"
+
+
+def _explained(
+    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView
+) -> Iterator[tuple[int, NodeInfo, Explanation]]:
+    """Nodes with how many devices they lack."""
+    own = view.inventory.nodes_with_own_slices
+    having = [node for node in nodes if node.name in own] or nodes
+    devices = 0
+    meter = view.inventory.meter
+    for node in having[:: max(1, len(having) // _NODES_MAX)][:_NODES_MAX]:
+        wanted = search.wanted_on(node)
+        wanted = search.claims.wanted if isinstance(wanted, Status) else wanted
+        before = meter.allow(max(1, cycle.steps_left))
+        try:
+            devices += view.inventory.node_pools(node.host, view.features).size
+            if not wanted or devices > _DEVICES_MAX:
+                break
+            asked = Question(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps)
+            explanation = explain(asked)
+        except (AllocationError, PausedError):
+            break
+        finally:
+            cycle.steps_left -= meter.allow_all(before)
+        cycle.steps_left -= _DEVICE_STEPS * explanation.requests[0].published if explanation.requests else 0
+        yield sum(max(0, max(one.wanted, 1) - one.left) for one in explanation.requests), node, explanation
+
+
+def _changes(
+    pod: Pod, search: NodeSearch, node: NodeInfo, explanation: Explanation, view: ClusterView
+) -> Iterator[Change]:
+    claims = {str(claim.key): claim for claim in search.claims.unallocated}
+    for one in explanation.requests:
+        claim = claims.get(one.claim)
+        if claim is not None:
+            yield from _of_request(claim, f"request {one.request} of {_label(claim, pod)}", one, node, view)
+    for claim in search.claims.unallocated:
+        yield from _constraints(claim, _label(claim, pod), node)
+    if any(Stage.IN_USE in one.removed or Stage.CAPACITY in one.removed for one in explanation.requests):
+        yield from _holders(node, view)
+
+
+def _label(claim: ResourceClaim, pod: Pod) -> str:
+    """A claim by its name and, where it was made from one, by its template's, which is what a person edits."""
+    made = {one.resource_claim_name: one.name for one in pod.status.resource_claim_statuses or ()}
+    entry = made.get(claim.key.name)
+    for one in pod.spec.resource_claims or ():
+        if one.name == entry and one.resource_claim_template_name:
+            return f"ResourceClaim {claim.key} (made from template {one.resource_claim_template_name})"
+    return f"ResourceClaim {claim.key}"
+
+
+def _of_request(
+    claim: ResourceClaim, label: str, one: RequestExplanation, node: NodeInfo, view: ClusterView
+) -> Iterator[Change]:
+    if Stage.TAINT in one.removed:
+        for taint, names in _taints(one, claim, node, view).items():
+            toleration = Toleration(taint.key, "Equal" if taint.value else "Exists", taint.value, taint.effect, None)
+            cause = f"{_some('device', names)} {'has' if len(names) == 1 else 'have'} the taint {taint_text(taint)}"
+            yield Change(
+                2,
+                f"{cause}, which {label} does not tolerate",
+                f"add the toleration {toleration_text(taint)} to {label}, or have the taint removed",
+                (node.name,),
+                claims=(_with(claim, one.request, tolerations=toleration),),
+            )
+    for less in range(min(one.wanted - 1, max(one.left, 0)), 0, -1)[:_COUNTS_MAX]:
+        yield Change(
+            3,
+            f"{label} asks for {one.wanted} devices; on node {node.name} there are at most {less} that it could have "
+            "together",
+            f"ask for {less} {'device' if less == 1 else 'devices'} instead of {one.wanted} in {label}",
+            (node.name,),
+            claims=(_with(claim, one.request, count=less),),
+        )
+    if Stage.REQUEST_SELECTOR in one.removed:
+        asked = _alternative(claim, one.request)
+        for selector in asked.selectors if asked is not None else ():
+            left = tuple([other for other in asked.selectors if other is not selector])  # type: ignore[union-attr]
+            yield Change(
+                7,
+                f"{label}: the selector `{selector.expression}` leaves no device that would do",
+                f"drop or relax the selector `{selector.expression}` of {label}",
+                (node.name,),
+                claims=(_with(claim, one.request, selectors=left),),
+            )
+
+
+def _alternative(claim: ResourceClaim, request: str) -> RequestAlternative | None:
+    name, _, sub = request.partition("/")
+    for one in claim.spec.requests if claim.spec is not None else ():
+        if one.name == name:
+            return next((other for other in one.first_available if other.name == sub), None) if sub else one.exactly
+    return None
+
+
+def _with(claim: ResourceClaim, request: str, **fields: object) -> ResourceClaim:
+    """The claim with another request; a toleration is added to those there are."""
+    assert claim.spec is not None
+    name, _, sub = request.partition("/")
+
+    def changed(asked: RequestAlternative) -> RequestAlternative:
+        if (toleration := fields.get("tolerations")) is not None:
+            return replace(asked, tolerations=(*asked.tolerations, toleration))  # type: ignore[arg-type]
+        return replace(asked, **fields)  # type: ignore[arg-type]
+
+    def of(one: Request) -> Request:
+        if one.name != name:
+            return one
+        if not sub:
+            return replace(one, exactly=changed(one.exactly)) if one.exactly is not None else one
+        subs = tuple([changed(other) if other.name == sub else other for other in one.first_available])
+        return replace(one, first_available=subs)
+
+    return replace(claim, spec=replace(claim.spec, requests=tuple(map(of, claim.spec.requests))))
+
+
+def _taints(one: RequestExplanation, claim: ResourceClaim, node: NodeInfo, view: ClusterView) -> dict[Taint, list[str]]:
+    """The taints that keep the request off devices, with these devices."""
+    asked, found = _alternative(claim, one.request), dict[Taint, list[str]]()
+    tolerations = asked.tolerations if asked is not None else ()
+    for pool, _ in view.inventory.node_pools(node.host, view.features).usable:
+        for device in pool.devices:
+            for taint in device.taints:
+                if prevent_allocation((taint,), tolerations):
+                    found.setdefault(taint, []).append(f"{device.id.pool}/{device.id.device}")
+    return found
+
+
+def _constraints(claim: ResourceClaim, label: str, node: NodeInfo) -> Iterator[Change]:
+    for constraint in claim.spec.constraints if claim.spec is not None else ():
+        assert claim.spec is not None
+        is_match = constraint.match_attribute is not None
+        what = "matchAttribute" if is_match else "distinctAttribute"
+        attribute = constraint.match_attribute if is_match else constraint.distinct_attribute
+        left = tuple([one for one in claim.spec.constraints if one is not constraint])
+        yield Change(
+            5,
+            f"{label}: not enough free devices have {'the same' if is_match else 'different'} {attribute}, which its "
+            "constraint asks for",
+            f"drop the constraint {what}: {attribute} of {label}",
+            (node.name,),
+            claims=(replace(claim, spec=replace(claim.spec, constraints=left)),),
+        )
+
+
+def _holders(node: NodeInfo, view: ClusterView) -> Iterator[Change]:
+    """Claims whose pods are all on the node: those of the least important pods first."""
+    found: dict[ClaimKey, tuple[int, ResourceClaim, list[PodUid]]] = {}
+    for uid in node.pods:
+        for key in view.claims_of(uid):
+            claim, users = view.claim(key), list(view.users_of(key))
+            if claim is None or not view.counted(claim.uid) or any(one not in node.pods for one in users):
+                continue
+            found[key] = max(node.pods[one].spec.priority or 0 for one in users), claim, users
+    for priority, claim, users in sorted(found.values(), key=lambda one: (one[0], one[1].key))[:_HOLDERS_MAX]:
+        released = tuple(view.counted(claim.uid))
+        names = ["/".join(one.device_id) for allocation in released for one in allocation.results]
+        pods = ", ".join(f"pod {node.pods[one].key} (priority {priority})" for one in users[:_HOLDERS_MAX])
+        yield Change(
+            6,
+            f"{_some('device', names)} {'is' if len(names) == 1 else 'are'} in use by ResourceClaim {claim.key} "
+            f"({pods})",
+            f"free {_some('device', names)}: end {pods}, whose ResourceClaim is {claim.key}",
+            (node.name,),
+            removed=tuple(users),
+            released=released,
+        )
+
+
+def _some(kind: str, names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names[:3])}{more}"

@@ -1,0 +1,203 @@
+"""After kube-scheduler's sentence a pod is told why it fits no node, and what would let it in."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.framework.blame import LENGTH_MAX, SEPARATOR, cause_of, with_cause, without_cause
+from scheduler.framework.decisions import PatchPodStatus
+from scheduler.plugins import default_plugins
+from tests import builders
+from tests.core.rig import Rig
+
+TAINT = {"key": "example.com/hot", "effect": "NoSchedule"}
+
+
+def rig_with(*names: str, devices: object = 1, **settings: object) -> Rig:
+    """Nodes with devices; causes are reported."""
+    rig = Rig(*default_plugins(), **{"reports_causes": True, **settings})
+    rig.add_nodes(*names)
+    for name in names:
+        rig.server.put_slice(builders.resource_slice(f"slice-{name}", node=name, devices=devices))
+    rig.server.put_class(builders.device_class())
+    return rig
+
+
+def want(rig: Rig, name: str, *requests: dict, **fields: object) -> None:
+    """A pod with a claim of its own."""
+    spec = builders.claim_spec_object(*requests)
+    rig.server.put_claim(builders.claim(f"{name}-gpu", spec=spec, namespace=str(fields.get("namespace", "default"))))
+    rig.add_pod(name, claims=(f"{name}-gpu",), **fields)
+
+
+def said(rig: Rig, name: str, namespace: str = "default") -> tuple[str, str]:
+    """Kube-scheduler's sentence, and the cause."""
+    reason, message = rig.condition_of(name, namespace) or ("", "")
+    assert reason in ("", "Unschedulable")
+    return without_cause(message), cause_of(message)
+
+
+def failures(rig: Rig) -> list[str]:
+    return [event for event in rig.events if event.startswith("FailedScheduling")]
+
+
+def test_an_event_and_the_condition_say_the_sentence_and_then_the_cause() -> None:
+    rig, plain = rig_with("a"), rig_with("a", reports_causes=False)
+    for one in (rig, plain):
+        one.add_nodes("b", unschedulable=True)
+        one.server.put_class(builders.device_class("other", driver="other.example.com"))
+        want(one, "p", builders.request_object(device_class="other"))
+        one.settle()
+
+    sentence, cause = said(rig, "p")
+
+    assert sentence == said(plain, "p")[0]
+    assert said(plain, "p")[1] == ""
+    nearest = "node a: claim default/p-gpu, request gpu wants 1 of 1 devices: 1 not of the device class; 0 left"
+    assert cause == f"{nearest}; node b is cordoned"
+    assert failures(rig) == [f"FailedScheduling: {sentence}{SEPARATOR}{cause}"]
+    assert len([one for one in rig.decided if isinstance(one, PatchPodStatus)]) == 1
+
+
+def test_a_change_is_said_when_it_lets_the_pod_in() -> None:
+    rig = rig_with("a", devices=2)
+    want(rig, "p", builders.request_object(count=3))
+    rig.settle()
+    assert said(rig, "p")[1].endswith(
+        "; to make it fit: ask for 2 devices instead of 3 in request gpu of ResourceClaim default/p-gpu"
+    )
+
+
+def test_a_change_that_does_not_suffice_is_not_said() -> None:
+    rig = rig_with("a")
+    want(rig, "p", builders.request_object(count=2), requests={"cpu": "100"})
+    rig.server.put_node(builders.node("a", unschedulable=True))
+    rig.settle()
+    assert said(rig, "p")[1] == "node a is cordoned"
+
+
+def test_who_holds_the_device_is_said_and_may_go() -> None:
+    rig = rig_with("a")
+    want(rig, "first")
+    rig.settle()
+    assert rig.node_of("first") == "a"
+    want(rig, "second", preemptionPolicy="Never")
+    rig.settle()
+    cause = said(rig, "second")[1]
+    assert "in use by ResourceClaim default/first-gpu (pod default/first (priority 0))" in cause
+    assert "end pod default/first" in cause
+
+
+def test_nothing_that_is_supposed_stays() -> None:
+    rig = rig_with("a")
+    want(rig, "first")
+    rig.settle()
+    want(rig, "second")
+    rig.settle()
+    before = rig.machine.store.node_infos["a"].generation
+    rig.wait(1_000)
+    assert rig.node_of("second") is None
+    assert rig.machine.store.node_infos["a"].generation == before
+    rig.machine.check_invariants()
+
+
+def test_a_pod_is_told_once_however_often_it_is_tried() -> None:
+    rig = rig_with("a")
+    want(rig, "p", builders.request_object(count=3))
+    rig.settle()
+    events = len(failures(rig))
+    for number in range(3):
+        rig.server.put_slice(builders.resource_slice("slice-a", node="a", generation=number + 2, devices=1))
+        rig.wait(20_000)
+    assert len(set(failures(rig))) == 1
+    assert len(failures(rig)) >= events + 1
+    assert len([one for one in rig.decided if isinstance(one, PatchPodStatus)]) == 1
+
+
+def test_another_cause_is_told() -> None:
+    rig = rig_with("a")
+    want(rig, "p", builders.request_object(count=2))
+    rig.settle()
+    tainted = tuple(builders.device_object(f"gpu-{number}") | {"taints": [TAINT]} for number in range(2))
+    rig.server.put_slice(builders.resource_slice("slice-a", node="a", generation=2, devices=tainted))
+    rig.wait(30_000)
+    cause = said(rig, "p")[1]
+    assert "the taint example.com/hot:NoSchedule" in cause
+    assert "to make it fit: add the toleration {key: example.com/hot, operator: Exists, effect: NoSchedule}" in cause
+
+
+def test_pods_that_can_be_tried_come_first_and_the_sentence_does_not_wait() -> None:
+    rig = rig_with("a", cycles_per_tick=1)
+    for number in range(3):
+        want(rig, f"p{number}", builders.request_object(count=3))
+    rig.watch()
+    for number in range(2):
+        rig.tick()
+        rig.execute(watch=False)
+        assert said(rig, f"p{number}") == (said(rig, f"p{number}")[0], "")
+        assert said(rig, f"p{number}")[0]
+    rig.wait(1_000)
+    for number in range(3):
+        assert (
+            f"ask for 1 device instead of 3 in request gpu of ResourceClaim default/p{number}-gpu"
+            in (said(rig, f"p{number}")[1])
+        )
+
+
+def test_a_few_steps_at_a_time_come_to_an_end_too() -> None:
+    rig = rig_with("a", "b", "c", search_steps_per_turn=1)
+    for number in range(4):
+        want(rig, f"p{number}", builders.request_object(count=3), namespace=f"ns-{number % 2}")
+    rig.settle()
+    assert [bool(said(rig, f"p{number}", f"ns-{number % 2}")[1]) for number in range(4)].count(True) < 4
+    rig.wait(5_000)
+    assert all(said(rig, f"p{number}", f"ns-{number % 2}")[1] for number in range(4))
+    assert rig.machine.causes.next_deadline_ms() is None
+
+
+def test_namespaces_take_turns() -> None:
+    rig = rig_with("a", search_steps_per_turn=1)
+    for number in range(6):
+        want(rig, f"many{number}", builders.request_object(count=3), namespace="many")
+    want(rig, "one", builders.request_object(count=3), namespace="few")
+    rig.settle()
+    while not said(rig, "one", "few")[1]:
+        rig.wait(10)
+    told = [number for number in range(6) if said(rig, f"many{number}", "many")[1]]
+    assert len(told) <= 2
+
+
+def test_a_restart_says_nothing_new() -> None:
+    rig = rig_with("a")
+    want(rig, "p", builders.request_object(count=3))
+    rig.settle()
+    again = rig_with()
+    again.server = rig.server
+    for given in rig.server.list_all():
+        again.tell(given)
+    again.settle()
+    assert said(again, "p")[1]
+    assert not [one for one in again.decided if isinstance(one, PatchPodStatus)]
+
+
+def test_a_pod_that_is_gone_is_forgotten() -> None:
+    rig = rig_with("a", search_steps_per_turn=1)
+    for number in range(3):
+        want(rig, f"p{number}", builders.request_object(count=3))
+    rig.settle()
+    for number in range(3):
+        rig.server.delete_pod(builders.pod(f"p{number}").key)
+    rig.wait(1_000)
+    assert rig.machine.causes.next_deadline_ms() is None
+    assert not rig.machine.causes.remembered
+
+
+@pytest.mark.parametrize("sentence", ["0/1 nodes are available.", "x" * 900, "ü" * 2_000])
+@pytest.mark.parametrize("cause", ["", "short", "ä" * 3_000])
+def test_a_message_is_as_long_as_an_event_may_be_and_keeps_its_sentence(sentence: str, cause: str) -> None:
+    message = with_cause(sentence, cause)
+    assert without_cause(message) == sentence
+    assert cause_of(message) in (cause, cause_of(message)[:-1] + "…")
+    assert bool(cause_of(message)) == bool(cause)
+    if len(sentence.encode()) < LENGTH_MAX - 250:
+        assert len(message.encode()) <= LENGTH_MAX

@@ -1,0 +1,86 @@
+"""What the live scheduler says of planted causes: a machine that reports them, on the embedded cluster's code."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from functools import cache
+
+import pytest
+
+from allocator import Features
+from scheduler.core.machine import Machine
+from scheduler.core.settings import CoreSettings
+from scheduler.framework.api import Profile
+from scheduler.framework.blame import LENGTH_MAX, cause_of, without_cause
+from scheduler.offline import Given, OfflineCluster
+from scheduler.offline.verdicts import Answers, Run
+from scheduler.plugins import default_plugins
+from tests.offline.causes import CAUSES
+
+NOW_MS = 1_800_000_000_000
+HORIZON_MS = 12_000
+LIVE = {cause.name: cause for cause in CAUSES if not (cause.gates or cause.deleted or cause.has_history)}
+
+
+@cache
+def said(name: str, *, reports_causes: bool) -> dict[str, str]:
+    """What each pod that waits is told."""
+    cluster = OfflineCluster(NOW_MS)
+    cluster.load([Given("file.yaml:1:1", obj) for obj in LIVE[name].objects])
+    uids = itertools.count(1)
+    machine = Machine(
+        [Profile("dra-scheduler", default_plugins(budget_steps=20_000))],
+        features=Features(),
+        new_uid=lambda: str(uuid.UUID(int=next(uids))),
+        settings=CoreSettings(reports_causes=reports_causes, is_strict=True),
+    )
+    pods = [pod for pod in cluster.pods() if not pod["spec"].get("nodeName")]
+    run = Run(cluster, Answers(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
+    run.start()
+    run.until(NOW_MS + HORIZON_MS)
+    return {pod["metadata"]["name"]: run.verdict(pod).reason for pod in pods}
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_the_sentence_before_the_cause_is_that_of_a_machine_that_says_none(name: str) -> None:
+    told, plain = said(name, reports_causes=True), said(name, reports_causes=False)
+    assert {pod: without_cause(message) for pod, message in told.items()} == plain
+    assert all(len(message.encode()) <= LENGTH_MAX for message in told.values())
+
+
+SAYS = [
+    # cause, words of the cause, words of the change
+    ("node-taint", "node node-1 has the taint example.com/only=others:NoSchedule", "add the toleration {key: example"),
+    ("cordon", "node node-1 is cordoned", "kubectl uncordon node-1"),
+    ("claim-pinned-to-a-cordoned-node", "node node-1 is cordoned", "kubectl uncordon node-1"),
+    ("node-without-devices", "node node-2: claim default/gpu, request gpu wants 1 of 0 devices", ""),
+    ("second-claim-does-not-fit", "claim default/other, request gpu wants 1 of 1 devices: 1 not matched", ""),
+    ("two-claims-one-device", "enough devices for each request, and not for all together", ""),
+    ("class-selector-false", "1 not of the device class", ""),
+    ("selector-false", "the selector `device.attributes['gpu.example.com'].model == 'H100'`", "drop or relax"),
+    ("count-too-large", "asks for 3 devices; on node node-1 there are at most 2", "ask for 2 devices instead of 3"),
+    ("all-devices-in-use", "1 in use", ""),
+    ("shared-capacity-too-small", "1 without the requested capacity", ""),
+    ("counters", "1 without counters left in their pool", ""),
+    ("match-attribute", "asks for 2 devices; on node node-1 there are at most 1", "ask for 1 device instead of 2"),
+    ("incomplete-pool", "pool gpu.example.com/node-1 is incomplete", ""),
+    ("pool-with-a-name-twice", "is invalid: duplicate device name gpu-0", ""),
+    ("device-taint", "device node-1/gpu-0 has the taint example.com/hot:NoSchedule", "add the toleration"),
+    ("device-taint-rule", "has the taint example.com/broken:NoSchedule", "add the toleration"),
+    ("extended-resource-in-use", "1 in use", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "cause", "change"), SAYS, ids=lambda one: one if one in LIVE else "")
+def test_the_cause_is_said_and_a_change_where_one_helps(name: str, cause: str, change: str) -> None:
+    found, _, advice = cause_of(said(name, reports_causes=True)["asked"]).partition("; to make it fit: ")
+    assert cause in found
+    assert bool(advice) == bool(change)
+    assert change in advice
+
+
+def test_what_fits_is_told_nothing() -> None:
+    for name, cause in LIVE.items():
+        if cause.want == "fits":
+            assert said(name, reports_causes=True)["asked"] == ""
