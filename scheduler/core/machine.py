@@ -147,12 +147,7 @@ class Machine:
             released=self._claim_released,
         )
         self._binding_cycles: Final = BindingCycles(
-            ground,
-            writers,
-            bindings=self.bindings,
-            conditions=conditions,
-            withdrawals=withdrawals,
-            aftermath=aftermath,
+            ground, writers, bindings=self.bindings, conditions=conditions, withdrawals=withdrawals, aftermath=aftermath
         )
         self.preemptions: Final = Preemptions(
             ground,
