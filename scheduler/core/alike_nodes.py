@@ -32,12 +32,16 @@ _STEPS: Final = 12
 """Reading what plugins say of a node."""
 
 
-class Likeness(Struct):
+class Likeness(Struct, frozen=True):
     """The plugins that say what is alike, and what one look at nodes has found out: verdicts and scores by number."""
 
     plugins: tuple[AlikePlugin, ...] = ()
     statuses: dict[int, Status] = field(default_factory=dict)
     vectors: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+NONE_ALIKE: Final = Likeness()
+"""No plugin says what is alike, so nothing is ever kept in it."""
 
 
 class AlikeNodes:

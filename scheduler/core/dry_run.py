@@ -16,7 +16,7 @@ from typing import Final
 from scheduler.core.cluster_view import CoreView
 from scheduler.core.dry_run_memory import DryRunMemory
 from scheduler.core.ground import Ground
-from scheduler.core.supposition import SupposedDevices
+from scheduler.core.supposition import AS_THEY_ARE, SupposedDevices
 from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
@@ -46,7 +46,10 @@ def beside_nominated(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInf
 def reserve(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, view: CoreView) -> ReserveResult:
     """Reserve, without the devices that the cycle's pod must leave to others."""
     ahead = ground.store.nominations.ahead_of(cycle.pod, node.name)
-    with ground.suppositions.devices(view, ground.kept.from_pod(cycle, node.name, ahead)):
+    kept = ground.kept.from_pod(cycle, node.name, ahead)
+    if kept is AS_THEY_ARE:
+        return runner.reserve(cycle, node, view)
+    with ground.suppositions.devices(view, kept):
         return runner.reserve(cycle, node, view)
 
 

@@ -35,9 +35,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from scheduler.core.alike_nodes import AlikeNodes, Likeness
+from scheduler.core.alike_nodes import NONE_ALIKE, AlikeNodes, Likeness
 from scheduler.core.dry_run import beside_nominated
 from scheduler.core.fact_verdicts import FactVerdicts, NodeVerdicts, PluginFailedError
 from scheduler.core.ground import Ground
@@ -79,7 +79,7 @@ class Question(Struct):
     filter_calls_max: int
     goes_on: bool = False
     are_possible_known: bool = False
-    likeness: Likeness = field(default_factory=Likeness)
+    likeness: Likeness = NONE_ALIKE
 
     def is_asked_about(self, name: NodeName) -> bool:
         return self.node_names is None or name in self.node_names
@@ -298,7 +298,9 @@ class Feasibility:
                 return
             if not record.is_known(asked.preferred):
                 record.look_first((asked.preferred,))
-        asked.likeness = Likeness(self._alike.plugins_of(asked.plan, cycle))
+        alike = self._alike.plugins_of(asked.plan, cycle)
+        if alike:
+            asked.likeness = Likeness(alike)
         enough, last = self._enough(asked), self.filter_calls + asked.filter_calls_max
         known = sum(group.fits for group in verdicts.passing())
         found: dict[NodeName, tuple[NodeInfo, Facts]] = {}

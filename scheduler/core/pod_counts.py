@@ -257,8 +257,12 @@ class PodCounts:
         """Count the terms, of one node at least; False: `most` steps came before the end."""
         terms, most = self._terms, max(most, _PART)
         if terms.position != self._population.position:
-            terms.pending.update(dict.fromkeys(self._changed(terms)))
+            changed = self._changed(terms)
             terms.position = self._population.position
+            infos, by_node = self._node_infos, terms.by_node
+            for name in changed:  # most have no terms, and had none
+                if name in by_node or ((info := infos.get(name)) is not None and info.pod_terms):
+                    terms.pending[name] = None
         last, has_counted = self.steps + most, False
         while terms.pending:
             if has_counted and self.steps >= last:

@@ -39,6 +39,8 @@ class PodSelectorObjects:
 
     def of(self, pod: Pod) -> LabelSelector | None:
         """What all Services that select `pod`, and its owner, demand; None for nothing."""
+        if not self._selectors:
+            return None
         labels, namespace = pod.metadata.labels or {}, pod.metadata.namespace
         found = [
             service

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from scheduler.model.objects import Pod
 
@@ -31,7 +31,7 @@ class Cycle:
         self.now_ms = now_ms  # the time of the extension point being called, set by the runner
         self.steps_left = steps_left
         self.looked_up = 0
-        self._slots: dict[type[object], object] = {}
+        self._slots: dict[type[object], Any] = {}
 
     def charge(self, lookups: int) -> None:
         """Take steps for so many lookups or comparisons: in counts of a domain, of tolerations, of expressions."""
@@ -47,11 +47,10 @@ class Cycle:
 
     def get(self, kind: type[Slot]) -> Slot:
         """The slot of type `kind`; KeyError when the plugin's earlier extension point did not store it."""
-        slot = self._slots[kind]
-        assert isinstance(slot, kind)
+        slot: Slot = self._slots[kind]  # `put` stores it under its own type
         return slot
 
     def find(self, kind: type[Slot]) -> Slot | None:
         """The slot of type `kind`, or None."""
-        slot = self._slots.get(kind)
-        return slot if isinstance(slot, kind) else None
+        slot: Slot | None = self._slots.get(kind)
+        return slot

@@ -37,7 +37,8 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
     """The host ports that `pod` asks for, each once, sorted; empty for nearly all pods."""
     spec = pod.spec
     running = [one for one in spec.containers or () if one.ports]
-    running += [one for one in spec.init_containers or () if one.ports and one.restart_policy == "Always"]
+    if spec.init_containers:
+        running += [one for one in spec.init_containers if one.ports and one.restart_policy == "Always"]
     if not running:
         return ()
     return tuple(

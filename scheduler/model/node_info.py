@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
 
 from allocator import NodeView
 from scheduler.model.host_ports import host_ports
@@ -14,8 +14,6 @@ from scheduler.model.pod_terms import PodTerm, pod_terms
 from scheduler.model.resources import PODS, counted_amounts, node_allocatable
 
 Name = TypeVar("Name", bound=Hashable)
-
-_ONE_POD: Final = {PODS: 1}
 
 
 class NodeInfo:
@@ -114,27 +112,28 @@ class NodeInfo:
 
     def _count(self, pod: Pod, sign: int) -> None:
         amounts = counted_amounts(pod)
-        _change(self.requested, amounts.requests, sign)
-        _change(self.requested, _ONE_POD, sign)
-        _change(self.scoring_requested, amounts.scoring, sign)
-        _change(self.likenesses, {likeness_of(pod): 1}, sign)
+        for name, amount in amounts.requests.items():
+            _add(self.requested, name, sign * amount)
+        _add(self.requested, PODS, sign)
+        for name, amount in amounts.scoring.items():
+            _add(self.scoring_requested, name, sign * amount)
+        _add(self.likenesses, likeness_of(pod), sign)
         if pod.spec.affinity is not None:
             for term in pod_terms(pod):
-                _change(self.pod_terms, {term: 1}, sign)
+                _add(self.pod_terms, term, sign)
         for port in host_ports(pod):
             key = (port.protocol, port.port)
             addresses = self.used_ports.setdefault(key, {})
-            _change(addresses, {port.address: 1}, sign)
+            _add(addresses, port.address, sign)
             if not addresses:
                 del self.used_ports[key]
         for claim in pod.status.node_allocatable_resource_claim_statuses or ():
-            _change(self.claim_users, {ClaimKey(pod.metadata.namespace, claim.resource_claim_name): 1}, sign)
+            _add(self.claim_users, ClaimKey(pod.metadata.namespace, claim.resource_claim_name), sign)
 
 
-def _change(sums: dict[Name, int], amounts: Mapping[Name, int], sign: int) -> None:
-    for name, amount in amounts.items():
-        total = sums.get(name, 0) + sign * amount
-        if total:
-            sums[name] = total
-        else:
-            sums.pop(name, None)  # sums over the same pods compare equal, whatever came and went
+def _add(sums: dict[Name, int], name: Name, amount: int) -> None:
+    total = sums.get(name, 0) + amount
+    if total:
+        sums[name] = total
+    else:
+        sums.pop(name, None)  # sums over the same pods compare equal, whatever came and went

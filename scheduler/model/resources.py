@@ -112,13 +112,22 @@ class PodAmounts:
     short_at_pod_level: str | None = None
 
 
+_LAST: Final[list[tuple[Pod | None, PodAmounts]]] = [(None, PodAmounts({}, {}, {}, (), ()))]
+"""The pod that was asked about last: several plugins ask about the same one, and then it is counted on its node."""
+
+
 def pod_amounts(pod: Pod) -> PodAmounts:
     """Sum up what `pod` asks for in its spec.
 
     Regular containers and sidecars add up; an init container needs itself plus the sidecars started before it, and the
     larger of both counts. Pod-level requests replace the sums of cpu, memory and hugepages; overhead is added last.
     """
-    return _amounts(asked_in_spec(pod))
+    last = _LAST[0]
+    if last[0] is pod:
+        return last[1]
+    amounts = _amounts(asked_in_spec(pod))
+    _LAST[0] = (pod, amounts)
+    return amounts
 
 
 def amounts_with_claims(pod: Pod, claims: Iterable[NodeAllocatableClaim]) -> PodAmounts:
@@ -133,8 +142,12 @@ def counted_amounts(pod: Pod) -> PodAmounts:
     While a container is resized it counts with the largest of what is wanted, admitted and in effect; what is wanted is
     left out once the kubelet has said that it can never be.
     """
-    claims = pod.status.node_allocatable_resource_claim_statuses
-    return amounts_with_claims(pod, claims) if claims else _amounts(_asked_by_status(pod))
+    status = pod.status
+    if status.node_allocatable_resource_claim_statuses:
+        return amounts_with_claims(pod, status.node_allocatable_resource_claim_statuses)
+    if not (status.container_statuses or status.init_container_statuses or status.resources):
+        return pod_amounts(pod)  # it does not run yet
+    return _amounts(_asked_by_status(pod))
 
 
 def take_the_same(left: Iterable[NodeAllocatableClaim], right: Iterable[NodeAllocatableClaim]) -> bool:

@@ -65,8 +65,11 @@ class ImageLocality:
         return len(_asked(cycle).names)
 
     def score_facts(self, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView) -> Mapping[Hashable, int]:
-        largest, nodes_count = _asked(cycle).threshold_max, len(view.node_infos)
+        asked = _asked(cycle)
         scores: dict[Hashable, int] = {}
+        if not asked.names:
+            return scores
+        largest, nodes_count = asked.threshold_max, len(view.node_infos)
         for fact in facts:
             assert isinstance(fact, tuple)
             total = 0

@@ -11,10 +11,18 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.framework.api import Action, ClusterEvent, Hint, PreFilterResult, Resource
+from scheduler.framework.api import (
+    PRE_FILTER_SKIPPED,
+    PRE_FILTERED,
+    Action,
+    ClusterEvent,
+    Hint,
+    PreFilterResult,
+    Resource,
+)
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.status import SKIP, SUCCESS, Status
+from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 
@@ -30,7 +38,7 @@ class NodeNamePlugin:
     wakes_on: tuple[tuple[Resource, Action], ...] = ((Resource.NODE, Action.ADD),)
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
-        return PreFilterResult(SUCCESS if cycle.pod.spec.node_name else SKIP)
+        return PRE_FILTERED if cycle.pod.spec.node_name else PRE_FILTER_SKIPPED
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return cycle.pod.spec.node_name
