@@ -16,7 +16,16 @@ from scheduler.cli.input_size import size_limit
 from scheduler.lint.documents import Document, ManifestError, parse_documents
 from scheduler.lint.findings import FieldPath
 
-__all__ = ["Document", "FieldPath", "ManifestError", "open_manifests", "read_manifest", "read_manifests", "read_text"]
+__all__ = [
+    "Document",
+    "FieldPath",
+    "ManifestError",
+    "open_manifests",
+    "parse_documents",
+    "read_manifest",
+    "read_manifests",
+    "read_text",
+]
 
 _PIECE_BYTES: Final = 1 << 20
 

@@ -5,6 +5,7 @@ Not here: the answers (`scheduler.offline`), reading files (`manifests`), tables
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,16 +106,36 @@ def _answer_lines() -> None:
 
 def read_given(files: Sequence[str], kubeconfig: str | None, context: str | None) -> list[Given]:
     """The cluster's objects, then those of the files."""
-    from scheduler.cli.manifests import open_manifests
+    from scheduler.garbage_collector import settle
     from scheduler.offline import Given
 
-    given = [Given(str(one.place()), one.obj) for one in open_manifests([*_in_folders(files)])]
-    if kubeconfig is not None:
-        from scheduler.cli.cluster_objects import read_cluster
+    gc.disable()  # all of it stays
+    try:
+        given = [one for path in _in_folders(files) for one in _of_file(path)]
+        if kubeconfig is not None:
+            from scheduler.cli.cluster_objects import read_cluster
 
-        objects = read_cluster(kubeconfig, context, is_whole=True).objects
-        given = [*(Given(kubeconfig, obj) for obj in objects), *given]
-    return given
+            objects = read_cluster(kubeconfig, context, is_whole=True).objects
+            given = [*(Given(kubeconfig, obj) for obj in objects), *given]
+        return given
+    finally:
+        settle()
+
+
+def _of_file(path: str) -> Iterator[Given]:
+    from scheduler.cli.json_dumps import dumped_objects
+    from scheduler.cli.manifests import ManifestError, parse_documents, read_text
+    from scheduler.offline import Given
+
+    try:
+        name, text = read_text(path)
+        dumped = dumped_objects(text)
+        if dumped is None:
+            yield from [Given(str(one.place()), one.obj) for one in parse_documents(text, name)]
+        else:
+            yield from (Given(f"{name}: items[{number}]", obj) for number, obj in enumerate(dumped))
+    except ManifestError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _configured(path: Path | None) -> Config:

@@ -12,7 +12,9 @@ from __future__ import annotations
 import copy
 import uuid
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
+
+import orjson
 
 from scheduler.embedded.server.apply import apply_configuration
 from scheduler.embedded.server.field_validation import check_fields
@@ -95,12 +97,36 @@ def apply_object(api: Api, given: Mapping[str, Json]) -> tuple[ServedKind, Store
     return kind, stored
 
 
+class Restorable(NamedTuple):
+    """An object of a dump, checked, in the form in which it is stored.
+
+    Attributes:
+        obj: Belongs to whoever stores it; only its metadata may be changed.
+    """
+
+    kind: ServedKind
+    namespace: str
+    name: str
+    obj: Object
+
+
 def restore_object(api: Api, given: Mapping[str, Json]) -> tuple[ServedKind, Stored]:
     """Store an object of a dump as it is; it takes the place of one of its name.
 
     Raises:
         ApiError: 400, its kind is not served, it has no name, or values of a wrong type.
     """
+    return restore(api, restorable(api, given))
+
+
+def restore(api: Api, one: Restorable) -> tuple[ServedKind, Stored]:
+    """Store it; several API servers may store the same."""
+    obj = {**one.obj, "metadata": dict(one.obj["metadata"])}
+    return one.kind, api.store.put(one.kind.kind_id, one.namespace, one.name, obj)
+
+
+def restorable(api: Api, given: Mapping[str, Json]) -> Restorable:
+    """Raises ApiError as `restore_object`."""
     kind = kind_of(api, given)
     check_fields(kind, given, allows_unknown=True)
     rest = {key: value for key, value in given.items() if key not in ("apiVersion", "kind", "metadata")}
@@ -117,7 +143,17 @@ def restore_object(api: Api, given: Mapping[str, Json]) -> tuple[ServedKind, Sto
         rest.setdefault("status", {})
     if kind.kind not in _WITHOUT_SPEC:
         rest["spec"] = rest.get("spec") or {}
-    # A private copy, metadata first: see ServedKind.prefix.
-    obj: Object = copy.deepcopy({"metadata": metadata, **rest})
-    drop_nulls(obj)
-    return kind, api.store.put(kind.kind_id, namespace, name, obj)
+    # Metadata first: see ServedKind.prefix.
+    return Restorable(kind, namespace, name, _private_copy({"metadata": metadata, **rest}))
+
+
+def _private_copy(obj: Object) -> Object:
+    """Without null members; through JSON, which takes a fifth of `deepcopy`'s time, where JSON can say it."""
+    try:
+        text = orjson.dumps(obj)
+        copied: Object = orjson.loads(text)
+    except (orjson.JSONEncodeError, orjson.JSONDecodeError):
+        text, copied = b"null", copy.deepcopy(obj)
+    if b"null" in text:
+        drop_nulls(copied)
+    return copied

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from allocator import Features
+from scheduler.embedded.loading import Restorable
 from scheduler.offline import Answers, Given, Loaded, OfflineCluster, Outcome, Verdict, decide
 
 Obj: TypeAlias = dict[str, Any]
@@ -53,6 +54,8 @@ class World:
     pod: tuple[str, str]
     now_ms: int
     features: Features
+    checked: dict[int, Restorable] = field(default_factory=dict, repr=False, compare=False)
+    """Objects that one question has checked, for the others."""
 
     def ask(self, changes: Iterable[Change] = ()) -> Ruling:
         """What the scheduler says about the pod once these changes are made; it alone waits."""
@@ -65,7 +68,8 @@ class World:
                 copied.add(index)
                 edit(obj)  # type: ignore[arg-type]
                 objects[index] = Given(given.place, obj)
-        cluster = OfflineCluster(self.now_ms)
+        # What is edited lives for this question only, so it may not stay there under its id.
+        cluster = OfflineCluster(self.now_ms, dict(self.checked) if copied else self.checked)
         loaded = cluster.load(objects)
         answers = decide(cluster, features=self.features, budget_steps=BUDGET_STEPS, asked={self.pod})
         verdict = next((one for one in answers.verdicts if one.pod == self.pod), None)

@@ -25,7 +25,15 @@ from scheduler.embedded.controllers.volumes import Volumes
 from scheduler.embedded.controllers.workloads import Workloads
 from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, POD, default_registry
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
-from scheduler.embedded.loading import apply_object, is_from_a_server, is_restored, kind_of, restore_object
+from scheduler.embedded.loading import (
+    Restorable,
+    apply_object,
+    is_from_a_server,
+    is_restored,
+    kind_of,
+    restorable,
+    restore,
+)
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
 from scheduler.embedded.server.incoming import Incoming
@@ -98,13 +106,18 @@ class Loaded:
 class OfflineCluster:
     """Objects as an API server holds them.
 
+    Args:
+        checked: Objects of a dump that another cluster has checked, by `id`: they are not looked at again. Whoever
+            gives it keeps them alive, and leaves them as they are.
+
     Attributes:
         now_ms: The time; only who asks moves it.
         changes: What changed since it was last emptied: kind and change.
     """
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, checked: dict[int, Restorable] | None = None) -> None:
         self.now_ms = now_ms
+        self._checked: Final = {} if checked is None else checked
         self.api: Final = Api(default_registry(), ObjectStore(watch_window=_WINDOW), clock=self._clock, seed=0)
         self.changes: list[tuple[str, Change]] = []
         self.loaded: Final = Loaded()
@@ -172,9 +185,12 @@ class OfflineCluster:
             if kind_name in _SELECTING_OWNERS:
                 self.loaded.owners.append(obj)
             elif is_restored(obj):
-                if kind_name == "Pod":
-                    check_fields(kind_of(self.api, obj), obj, allows_unknown=True)  # `_undecided` looks inside
-                kind, _ = restore_object(self.api, _undecided(obj))
+                one = self._checked.get(id(obj))
+                if one is None:
+                    if kind_name == "Pod":
+                        check_fields(kind_of(self.api, obj), obj, allows_unknown=True)  # `_undecided` looks inside
+                    one = self._checked[id(obj)] = restorable(self.api, _undecided(obj))
+                kind, _ = restore(self.api, one)
                 if kind.is_namespaced:
                     self._have_namespace(namespace, described)
             return
