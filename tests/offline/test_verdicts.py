@@ -18,6 +18,7 @@ from scheduler.cli.allocate import allocate
 from scheduler.cli.pod_devices import verdict_of
 from scheduler.config import Config
 from scheduler.embedded import ApiError, EmbeddedCluster
+from scheduler.framework.blame import SEPARATOR
 from scheduler.kube.credentials import Connection
 from scheduler.model.pod_claims import claim_names
 from tests.offline.causes import CAUSES, Cause
@@ -150,8 +151,9 @@ def _allocate_says(text: str, cause: Cause, path: Path) -> Said:
 
 
 def _same(reason: str | None) -> str:
-    """The text without what differs between two runs: suffixes of generated names, uids."""
-    return re.sub(r"(asked-gpu)-[a-z0-9]{5}\b|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", r"\1", reason or "")
+    """The text without what differs between two runs: suffixes of generated names, uids; and the causes, said later."""
+    text = (reason or "").partition(SEPARATOR)[0]
+    return re.sub(r"(asked-gpu)-[a-z0-9]{5}\b|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", r"\1", text)
 
 
 def _compare(said: Said, theirs: Said) -> None:
