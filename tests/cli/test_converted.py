@@ -84,7 +84,7 @@ spec:
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: server}
+metadata: {name: server, namespace: serving}  # of which no article has the Namespace
 spec:
   replicas: 1
   template:
@@ -123,7 +123,9 @@ def test_converted_manifests_run_in_the_demo(tmp_path: Path) -> None:
     shown = run("demo", "--cluster", cluster, "--apply", workloads, "-o", "json")
 
     assert shown.exit_code == 0, shown.output
+    assert "workloads.yaml:42:1: namespace serving is in no file: made" in shown.stderr.replace(f"{tmp_path}/", "")
     pods = json.loads(shown.stdout)["pods"]
+    assert {pod["namespace"] for pod in pods} == {"default", "serving"}
     assert len(pods) == 2
     assert all(pod["node"] == "worker-1" for pod in pods), pods
     assert sorted(len(pod["devices"]) for pod in pods) == [1, 2]
