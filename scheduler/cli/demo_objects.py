@@ -105,6 +105,7 @@ async def _apply(cluster: EmbeddedCluster, documents: Sequence[Document]) -> lis
     from scheduler.embedded.loading import is_from_a_server
 
     served, notes = _check(cluster, documents)
+    notes += _make_namespaces(cluster, served)
     for document in served:
         obj = document.obj
         if is_from_a_server(obj):
@@ -139,6 +140,34 @@ def _check(cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[lis
             raise DemoError(f"{where}: {error}") from error
         served.append(document)
     return served, notes
+
+
+def _make_namespaces(cluster: EmbeddedCluster, documents: Sequence[Document]) -> list[str]:
+    """Make the namespaces that these objects are in and that are nowhere; returns a note for each."""
+    from scheduler.embedded import ApiError
+    from scheduler.embedded.loading import kind_of
+
+    of_files = {_metadata(document).get("name") for document in documents if document.kind == "Namespace"}
+    missing: dict[str, Document] = {}
+    for document in documents:
+        namespace = _metadata(document).get("namespace")
+        if namespace and namespace not in of_files and kind_of(cluster.api, document.obj).is_namespaced:
+            missing.setdefault(namespace, document)
+    notes = []
+    for name, document in missing.items():
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        if cluster.api.store.get(kind_of(cluster.api, namespace).kind_id, "", name) is None:
+            try:
+                cluster.apply_one(namespace)
+            except ApiError:
+                continue  # no legal name: the object in it is refused for that
+            notes.append(f"{document.place()}: {document.name}: namespace {name} is in no file: made")
+    return notes
+
+
+def _metadata(document: Document) -> dict[str, Any]:
+    metadata = document.obj.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _as_written(obj: dict[str, Any]) -> dict[str, Any]:

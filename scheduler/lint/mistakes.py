@@ -348,13 +348,16 @@ class _Finder:
         start, end = self.extent(ref.node)
         edits = () if domain is None else tuple(filter(None, (Edit(start, end, meant), extra)))
         if ref.accessor:
-            more = ", .includes(...)" if ref.accessor == "list" else ""
+            more = needs = ""
+            if ref.accessor == "list":
+                more = ", .includes(...)"
+                needs = "; lists need Kubernetes 1.36 with the feature gate DRAListTypeAttributes"
             self.found.append(
                 Mistake(
                     "accessor",
                     self.accessor_place(ref),
-                    f".{ref.accessor}() does not exist: attributes are values with types already{problem}",
-                    f"{meant}{more}" + (" (lists need 1.36 and DRAListTypeAttributes)" if more else ""),
+                    f".{ref.accessor}() does not exist: attributes are values with types already{problem}{needs}",
+                    f"{meant}{more}",
                     edits,
                 )
             )

@@ -253,6 +253,12 @@ def test_an_expression_says_what_was_meant(expression: str, want: str) -> None:
     assert expression_of(converted) == want
 
 
+def test_an_expression_that_needs_a_feature_gate_says_so() -> None:
+    converted = run(selecting('device.attributes["features"].list().contains("cuda")'))
+
+    assert "lists need Kubernetes 1.36 with the feature gate DRAListTypeAttributes" in str(converted.changes)
+
+
 def test_an_expression_of_several_lines_keeps_its_lines() -> None:
     converted = run(selecting('device.attributes["a"].string() == "x" &&\n  device.attributes["b"].int() > 1 // two'))
 
