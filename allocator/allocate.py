@@ -130,12 +130,16 @@ def _conclude(
     return outcome
 
 
-def explain(question: Question) -> Explanation:
+def explain(question: Question, *, search_steps: int = _EXPLAINED_STEPS) -> Explanation:
     """Count, per request, how many of a node's devices each stage removes.
 
     Useful after `allocate` found nothing; with a solution the numbers describe the way to it. Slower than
     `allocate`: every device is looked at one by one, and the search makes its first moves without shortcuts,
     which would hide what refuses devices.
+
+    Args:
+        search_steps: Steps of the search that is counted, after the devices that are refused before anything is picked;
+            0: none, then nothing is `refused`.
 
     Raises:
         AllocationError: as `allocate`.
@@ -144,7 +148,9 @@ def explain(question: Question) -> Explanation:
     plan = inventory.plan([claim.spec for claim in question.claims], features)
     problem = Problem(question.claims, plan, inventory.node_pools(question.node, features), question.in_use)
     removed, refused = count_removed(problem), Census()
-    steps = min(question.budget_steps, _EXPLAINED_STEPS)
+    steps = min(question.budget_steps, search_steps)
+    if not steps:
+        return summarize(problem, question.node.name, removed, refused)
     search = Search(problem, budget_steps=steps, shortcuts=Shortcuts.none(), meter=inventory.meter, census=refused)
     with suppress(ExhaustedError):
         search.run()

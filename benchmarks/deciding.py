@@ -104,7 +104,7 @@ class NullShell:
             [Profile(builders.SCHEDULER, default_plugins())],
             features=Features(),
             new_uid=lambda: f"uid-{next(uids)}",
-            settings=CoreSettings(),
+            settings=CoreSettings(reports_causes=True),  # as `run` has it
         )
         self.revision = 1_000_000
         self.spent_s = 0.0

@@ -35,7 +35,7 @@ from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.supposition import SupposedDevices
 from scheduler.framework.blame import Blame, Change, cause_of, with_cause, without_cause
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.plan import Plan, PreFiltered
+from scheduler.framework.plan import Plan, PreFiltered, Shape
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -53,7 +53,7 @@ _BLAMES_MAX: Final = 3
 _STEPS_OF_A_POD: Final = 5_000
 """A pod whose cause takes more is told of none: about 20 ms."""
 _DRY_RUN_STEPS: Final = 50
-_NAMES_A_STEP: Final = 50
+_NAMES_A_STEP: Final = 10
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -100,6 +100,8 @@ class Causes:
         self._count = 0
         self._fresh: list[_Asked] = []
         self._current: tuple[_Asked, Iterator[Blame | None]] | None = None
+        self._refusing: tuple[Shape | None, int, dict[str, list[NodeInfo]]] | None = None
+        """What was found last, for pods of one shape while nothing changes."""
         self._not_before_ms = 0
         self._steps_left = 0
         self.dropped = 0
@@ -271,19 +273,28 @@ class Causes:
 
     def _refused(self, runner: Runner, cycle: Cycle, plan: Plan, filtered: PreFiltered) -> dict[str, list[NodeInfo]]:
         """The nodes that refuse the pod, by plugin; the plugin asked last comes first, as its nodes lack least."""
-        infos = self._store.node_infos
-        verdicts = list(self._feasibility.refused(plan.shape)) if plan.shape is not None else []
-        if not verdicts:
+        infos, position = self._store.node_infos, self._store.changes.position
+        if self._refusing is not None and self._refusing[:2] == (plan.shape, position) and plan.shape is not None:
+            return self._refusing[2]
+        nodes: dict[str, list[NodeInfo]] = {}
+        count = 0
+        for name, status in self._feasibility.refused(plan.shape) if plan.shape is not None else ():
+            count += 1
+            if name in infos:
+                of_plugin = nodes.get(status.plugin)
+                if of_plugin is None:
+                    of_plugin = nodes[status.plugin] = []
+                of_plugin.append(infos[name])
+        self._charge(count // _NAMES_A_STEP)
+        if not count:
             for name in [one for one in self._store.node_order if filtered.allows(one)][:_NODES_ASKED]:
                 status = runner.verdict(plan, cycle, infos[name], self._view)
                 self._charge(_DRY_RUN_STEPS)
-                verdicts.append((name, status))
-        self._charge(len(verdicts) // _NAMES_A_STEP)
-        nodes: dict[str, list[NodeInfo]] = {}
-        for name, status in verdicts:
-            if name in infos and status.is_rejection:
-                nodes.setdefault(status.plugin, []).append(infos[name])
-        return {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
+                if status.is_rejection:
+                    nodes.setdefault(status.plugin, []).append(infos[name])
+        found = {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
+        self._refusing = plan.shape, position, found
+        return found
 
     def _helps(self, runner: Runner, pod: Pod, change: Change) -> bool:
         """Whether all plugins let the pod onto one of the change's nodes, asked as if it were made."""

@@ -26,9 +26,12 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 
-_NODES_MAX: Final = 16
+_NODES_MAX: Final = 8
 _DEVICES_MAX: Final = 512
+_NAMES_A_STEP: Final = 40
+_NODE_STEPS: Final = 20
 _DEVICE_STEPS: Final = 2
+_SEARCH_STEPS: Final = 200
 _COUNTS_MAX: Final = 4
 _HOLDERS_MAX: Final = 4
 
@@ -41,7 +44,9 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> B
     explained = list(_explained(search, cycle, nodes, view))
     if not explained:
         return None
-    _, node, explanation = min(explained, key=lambda one: (one[0], one[1].name))
+    lacks, node, explanation = min(explained, key=lambda one: (one[0], one[1].name))
+    if not lacks:  # what is in the way shows only while devices are picked
+        explanation = _explain(search, cycle, node, view, _SEARCH_STEPS) or explanation
     kind = tuple([(one.claim, one.request, *one.removed, *one.refused) for one in explanation.requests])
     return Blame(_worded(explanation), kind, tuple(_changes(cycle.pod, search, node, explanation, view)))
 
@@ -60,24 +65,36 @@ def _explained(
     """Nodes with how many devices they lack."""
     own = view.inventory.nodes_with_own_slices
     having = [node for node in nodes if node.name in own] or nodes
+    cycle.steps_left -= len(nodes) // _NAMES_A_STEP
     devices = 0
-    meter = view.inventory.meter
     for node in having[:: max(1, len(having) // _NODES_MAX)][:_NODES_MAX]:
-        wanted = search.wanted_on(node)
-        wanted = search.claims.wanted if isinstance(wanted, Status) else wanted
-        before = meter.allow(max(1, cycle.steps_left))
-        try:
-            devices += view.inventory.node_pools(node.host, view.features).size
-            if not wanted or devices > _DEVICES_MAX:
-                break
-            asked = Question(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps)
-            explanation = explain(asked)
-        except (AllocationError, PausedError):
-            break
-        finally:
-            cycle.steps_left -= meter.allow_all(before)
-        cycle.steps_left -= _DEVICE_STEPS * explanation.requests[0].published if explanation.requests else 0
+        explanation = _explain(search, cycle, node, view, 0)
+        if explanation is None or not explanation.requests:
+            return
         yield sum(max(0, max(one.wanted, 1) - one.left) for one in explanation.requests), node, explanation
+        devices += len(explanation.requests) * explanation.requests[0].published
+        if devices > _DEVICES_MAX:
+            return
+
+
+def _explain(
+    search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView, search_steps: int
+) -> Explanation | None:
+    wanted = search.wanted_on(node)
+    wanted = search.claims.wanted if isinstance(wanted, Status) else wanted
+    meter = view.inventory.meter
+    before = meter.allow(max(1, cycle.steps_left))
+    try:
+        devices = view.inventory.node_pools(node.host, view.features).size
+        if not wanted or devices > _DEVICES_MAX:
+            return None
+        cycle.steps_left -= _NODE_STEPS + devices * _DEVICE_STEPS * sum(len(claim.spec.requests) for claim in wanted)
+        asked = Question(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps)
+        return explain(asked, search_steps=search_steps)
+    except (AllocationError, PausedError):
+        return None
+    finally:
+        cycle.steps_left -= meter.allow_all(before)
 
 
 def _changes(
