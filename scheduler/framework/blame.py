@@ -30,6 +30,7 @@ SEPARATOR: Final = " Cause: "
 LENGTH_MAX: Final = 1_024
 """Bytes of a message with its cause: no event's note may be longer."""
 NODES_NAMED: Final = 3
+NODES_TRIED: Final = 8
 _LEAST: Final = 200
 """Bytes of the cause that are there even where the sentence before it is long; an event is cut, the condition not."""
 _CUT: Final = "…"
@@ -84,6 +85,12 @@ class BlamingPlugin(Protocol):
         Called after PreFilter. `nodes` may be thousands: it looks closely at a few. Its steps are the cycle's.
         """
         ...
+
+
+def likeliest(nodes: Sequence[NodeInfo], view: ClusterView) -> list[NodeInfo]:
+    """Those of many nodes that are worth a closer look: the ones with devices of their own, where there are any."""
+    own = view.inventory.nodes_with_own_slices
+    return ([node for node in nodes if node.name in own] or list(nodes))[:NODES_TRIED]
 
 
 def named(nodes: Sequence[NodeInfo], one: str, many: str) -> str:

@@ -12,7 +12,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import structs
+
 from scheduler.framework.api import PRE_FILTER_SKIPPED, Action, ClusterEvent, Hint, PreFilterResult, Resource
+from scheduler.framework.blame import Blame, Change, likeliest, named
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SKIP, SUCCESS, Status
@@ -94,6 +97,30 @@ class NodeAffinity:
             return Status.unresolvable(REASON_ADDED)
         # A term that cannot be read matches nothing and is no error here: upstream ignores it too, for old objects.
         return SUCCESS if slot.required.matches(node.node) else Status.unresolvable(REASON)
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+        """What the pod asks of nodes, and which of it might be dropped."""
+        pod, on = cycle.pod, tuple([node.name for node in likeliest(nodes, view)])
+        if not on:
+            return None
+        changes, asked = [], []
+        for key, value in (pod.spec.node_selector or {}).items():
+            selector = {name: other for name, other in (pod.spec.node_selector or {}).items() if name != key}
+            asked.append(f"the label {key}={value}, which the nodeSelector of pod {pod.key} asks for")
+            cause = f"no node that would do has {asked[-1]}"
+            text = f"drop {key}: {value} from the nodeSelector of pod {pod.key}, or label a node"
+            without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=selector))
+            changes.append(Change(4, cause, text, on, pod=without))
+        affinity = pod.spec.affinity
+        if affinity is not None and affinity.node_affinity is not None and affinity.node_affinity.required is not None:
+            asked.append(f"all that the required nodeAffinity of pod {pod.key} asks for")
+            cause = f"no node that would do satisfies the required nodeAffinity of pod {pod.key}"
+            relaxed = structs.replace(affinity.node_affinity, required=None)
+            spec = structs.replace(pod.spec, affinity=structs.replace(affinity, node_affinity=relaxed))
+            text = f"relax the required nodeAffinity of pod {pod.key}"
+            changes.append(Change(5, cause, text, on, pod=structs.replace(pod, spec=spec)))
+        lacking = f"{named(nodes, 'does', 'do')} not have {', or '.join(asked)}"
+        return Blame(lacking, self.name, tuple(changes)) if asked else None
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
         slot = cycle.find(NodeAffinitySlot)

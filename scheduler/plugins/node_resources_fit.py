@@ -18,6 +18,7 @@ from typing import Final
 
 from allocator import DeviceClass
 from scheduler.framework.api import PRE_FILTERED, Action, ClusterEvent, Hint, PreFilterResult, Resource
+from scheduler.framework.blame import Blame
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -37,6 +38,7 @@ from scheduler.model.resources import (
 )
 from scheduler.plugins.dynamic_resources.extended_resources import class_by_resource
 from scheduler.plugins.dynamic_resources.hints import touches_resources
+from scheduler.plugins.room_blame import blame_for_room
 from scheduler.plugins.scoring_strategies import (
     LEAST_ALLOCATED_CPU_AND_MEMORY,
     ScoringStrategy,
@@ -49,6 +51,7 @@ from scheduler.validation.field_errors import FieldError, invalid
 from scheduler.validation.names import check_text, label_key
 
 _FEW: Final = 16
+_NODES_BLAMED: Final = 128
 _OF_NODES: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 """Resources that take no time worth counting."""
 NAME: Final = "NodeResourcesFit"
@@ -132,6 +135,14 @@ class NodeResourcesFit:
             if total and (amount or not is_scalar_resource(name)) and name != PODS:
                 usages.append((used + amount, total, resource.weight))
         return strategy_score(self.scoring_strategy, usages)
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+        """Of resources that devices serve somewhere nothing: there DynamicResources decides."""
+        asked = self._looked_at(cycle.get(PodAmounts)) if nodes else ()
+        looked_at = nodes[:: max(1, len(nodes) // _NODES_BLAMED)][:_NODES_BLAMED]
+        cycle.charge(len(looked_at) * (4 + len(asked)))
+        needed = {name: amount for name, amount in asked if not is_served_by_devices(name, view)}
+        return blame_for_room(self.name, cycle.pod, looked_at, needed)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when it fits on a node that is new, has grown, or that a pod has left or shrunk on.

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
-from scheduler.framework.blame import NODES_NAMED, Blame, Change, named
+from scheduler.framework.blame import Blame, Change, likeliest, named
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -61,7 +61,7 @@ class NodeUnschedulable:
                 (one.name,),
                 node=_uncordoned(one.node),
             )
-            for one in nodes[:NODES_NAMED]
+            for one in likeliest(nodes, view)
         ]
         return Blame(f"{named(nodes, 'is', 'are')} cordoned", self.name, tuple(changes)) if nodes else None
 

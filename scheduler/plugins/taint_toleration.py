@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
-from scheduler.framework.blame import NODES_NAMED, Blame, Change, named, taint_text, toleration_text
+from scheduler.framework.blame import Blame, Change, likeliest, named, taint_text, toleration_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -84,7 +84,7 @@ class TaintToleration:
                 2,
                 f"{causes[taint]}, which pod {pod.key} does not tolerate",
                 f"add the toleration {toleration_text(taint)} to pod {pod.key}, or remove the taint",
-                tuple([one.name for one in having[:NODES_NAMED]]),
+                tuple([one.name for one in likeliest(having, view)]),
                 pod=_tolerating(pod, taint),
             )
             for taint, having in by_taint.items()

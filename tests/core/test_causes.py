@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from scheduler.framework.blame import LENGTH_MAX, SEPARATOR, cause_of, with_cause, without_cause
+from scheduler.framework.blame import LENGTH_MAX, SEPARATOR, Change, cause_of, with_cause, without_cause
 from scheduler.framework.decisions import PatchPodStatus
+from scheduler.framework.runner import Runner
+from scheduler.model.objects import Pod
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig
@@ -168,15 +172,18 @@ def test_namespaces_take_turns() -> None:
 
 
 def test_a_restart_says_nothing_new() -> None:
+    """Also where others are to be tried first, so that the sentence is reported before its cause is known."""
     rig = rig_with("a")
-    want(rig, "p", builders.request_object(count=3))
-    rig.settle()
-    again = rig_with()
+    for name in ("p", "q", "r"):
+        want(rig, name, builders.request_object(count=3))
+    rig.wait(1_000)
+    again = rig_with(cycles_per_tick=1)
     again.server = rig.server
-    for given in rig.server.list_all():
-        again.tell(given)
-    again.settle()
+    for observed in rig.server.list_all():
+        again.tell(observed)
+    again.wait(1_000)
     assert said(again, "p")[1]
+    assert failures(again)
     assert not [one for one in again.decided if isinstance(one, PatchPodStatus)]
 
 
@@ -185,6 +192,9 @@ def test_a_pod_that_is_gone_is_forgotten() -> None:
     for number in range(3):
         want(rig, f"p{number}", builders.request_object(count=3))
     rig.settle()
+    while not said(rig, "p0")[1]:
+        rig.wait(10)
+    assert not said(rig, "p2")[1]
     for number in range(3):
         rig.server.delete_pod(builders.pod(f"p{number}").key)
     rig.wait(1_000)
@@ -201,3 +211,61 @@ def test_a_message_is_as_long_as_an_event_may_be_and_keeps_its_sentence(sentence
     assert bool(cause_of(message)) == bool(cause)
     if len(sentence.encode()) < LENGTH_MAX - 250:
         assert len(message.encode()) <= LENGTH_MAX
+
+
+DEVICES = st.lists(st.tuples(st.sampled_from(["A", "B"]), st.booleans()), min_size=1, max_size=3)
+
+
+@settings(max_examples=40)
+@given(
+    nodes=st.lists(st.tuples(DEVICES, st.booleans(), st.booleans()), min_size=1, max_size=2),
+    count=st.integers(1, 3),
+    selector=st.sampled_from(["", "device.attributes['gpu.example.com'].model == 'A'"]),
+    is_same=st.booleans(),
+    cpu=st.sampled_from(["1", "9"]),
+)
+def test_a_change_that_is_said_binds_the_pod_once_it_is_made(nodes, count, selector, is_same, cpu) -> None:
+    """Whatever is asked for; and where the pod is bound at once, nothing is said."""
+    constraint = ({"requests": ["gpu"], "matchAttribute": "gpu.example.com/model"},) if is_same else ()
+    spec = builders.claim_spec_object(builders.request_object(count=count, selector=selector), constraints=constraint)
+    claim, pod = builders.claim("c", spec=spec), builders.pod("p", claims=("c",), requests={"cpu": cpu})
+
+    def world() -> Rig:
+        rig = rig_with(cycles_per_tick=1)
+        for number, (devices, is_cordoned, is_tainted) in enumerate(nodes):
+            name, taints = (
+                f"node-{number}",
+                ({"key": "example.com/kept", "effect": "NoSchedule"},) if is_tainted else (),
+            )
+            rig.server.put_node(builders.node(name, unschedulable=is_cordoned, taints=taints))
+            published = [
+                builders.device_object(f"gpu-{at}", model=model) | ({"taints": [TAINT]} if is_hot else {})
+                for at, (model, is_hot) in enumerate(devices)
+            ]
+            rig.server.put_slice(builders.resource_slice(f"slice-{name}", node=name, devices=tuple(published)))
+        return rig
+
+    before = world()
+    before.server.put_claim(claim)
+    before.server.put_pod(pod)
+    helpful: list[Change] = []
+    helps = before.machine.causes._helps
+
+    def noted(runner: Runner, of: Pod, change: Change) -> bool:
+        is_helpful = helps(runner, of, change)
+        helpful.extend([change] if is_helpful else [])
+        return is_helpful
+
+    before.machine.causes._helps = noted
+    before.wait(1_000)
+
+    assert bool(said(before, "p")[1]) == (before.node_of("p") is None)
+    assert ("; to make it fit: " in said(before, "p")[1]) == bool(helpful)
+    for change in helpful[:1]:
+        after = world()
+        after.server.put_claim(change.claims[0] if change.claims else claim)
+        after.server.put_pod(change.pod or pod)
+        if change.node is not None:
+            after.server.put_node(change.node)
+        after.wait(1_000)
+        assert after.node_of("p") is not None

@@ -2,7 +2,7 @@
 
 Rules of this module
   1. Nodes with slices of their own are looked at before others, `_NODES_MAX` and `_DEVICES_MAX` devices in all; the
-     node that lacks the fewest devices is the nearest, the first of them by name.
+     node that lacks the fewest devices is the nearest. Changes are tried on the nearest three.
 
 Not here: asking as if a change were made (`core.causes`).
 """
@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Final
 
 from allocator import AllocationError, PausedError, Question, Stage, Taint, explain, prevent_allocation
 from allocator.explain import Explanation, RequestExplanation
 from allocator.model import Request, RequestAlternative, Toleration
-from scheduler.framework.blame import Blame, Change, taint_text, toleration_text
+from scheduler.framework.blame import Blame, Change, likeliest, taint_text, toleration_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import Status
@@ -25,8 +26,10 @@ from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.plugins.dynamic_resources.pod_claims import nodes_named_by, walk_claims
 
 _NODES_MAX: Final = 8
+_NODES_CHANGED: Final = 3
 _DEVICES_MAX: Final = 512
 _NAMES_A_STEP: Final = 40
 _NODE_STEPS: Final = 20
@@ -34,21 +37,92 @@ _DEVICE_STEPS: Final = 2
 _SEARCH_STEPS: Final = 200
 _COUNTS_MAX: Final = 4
 _HOLDERS_MAX: Final = 4
+_CLASSES_MAX: Final = 200
 
 
 def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
     """The node that lacks fewest devices, and what would make its devices do."""
     search = cycle.find(NodeSearch)
-    if search is None or not nodes:
+    if not nodes:
+        return _missing_class(cycle.pod, view)
+    if search is None:
         return None
+    if not search.claims.wanted and search.claims.special is None:
+        return _pinned(search, nodes, view)
     explained = list(_explained(search, cycle, nodes, view))
     if not explained:
         return None
-    lacks, node, explanation = min(explained, key=lambda one: (one[0], one[1].name))
+    explained.sort(key=_rank)
+    lacks, node, explanation = explained[0]
+    changes = [
+        change for _, near, why in explained[:_NODES_CHANGED] for change in _changes(cycle.pod, search, near, why, view)
+    ]
     if not lacks:  # what is in the way shows only while devices are picked
         explanation = _explain(search, cycle, node, view, _SEARCH_STEPS) or explanation
     kind = tuple([(one.claim, one.request, *one.removed, *one.refused) for one in explanation.requests])
-    return Blame(_worded(explanation), kind, tuple(_changes(cycle.pod, search, node, explanation, view)))
+    return Blame(_worded(explanation), kind, tuple(changes))
+
+
+def _rank(explained: tuple[int, NodeInfo, Explanation]) -> tuple[int, int, str]:
+    """The node that lacks fewest devices; of such nodes the one with most that the selectors let through."""
+    lacks, node, explanation = explained
+    unmatched = sum(
+        one.removed.get(Stage.CLASS_SELECTOR, 0) + one.removed.get(Stage.REQUEST_SELECTOR, 0) - one.published
+        for one in explanation.requests
+    )
+    return lacks, unmatched, node.name
+
+
+def _missing_class(pod: Pod, view: ClusterView) -> Blame | None:
+    """PreFilter refuses a request whose class is not there; the class that was probably meant."""
+    known = sorted(view.inventory.classes)
+    on = tuple([node.name for node in likeliest(list(view.node_infos.values()), view)])
+    for claim in walk_claims(pod, view).claims:
+        for name in _requests(claim) if claim.allocation is None else ():
+            asked = _alternative(claim, name)
+            if asked is None or asked.device_class_name in known:
+                continue
+            label, wrong = f"request {name} of {_label(claim, pod)}", asked.device_class_name
+            few = known if len(known) <= _CLASSES_MAX else []
+            close = get_close_matches(wrong, few, 1) or (few if len(few) == 1 else [])
+            more = f" and {len(known) - 3} more" if len(known) > 3 else ""
+            there = f"there are: {', '.join(known[:3]) or 'none'}{more}"
+            cause = f"{label} names DeviceClass {wrong}, which does not exist; {there}"
+            changes = [
+                Change(
+                    1,
+                    cause,
+                    f"write deviceClassName: {meant} instead of {wrong} in {label}",
+                    on,
+                    claims=(_with(claim, name, device_class_name=meant),),
+                )
+                for meant in close
+            ]
+            return Blame(cause, ("class", wrong), tuple(changes))
+    return None
+
+
+def _requests(claim: ResourceClaim) -> Iterator[str]:
+    """Requests and their alternatives, as `req` and `req/sub`."""
+    for one in claim.spec.requests if claim.spec is not None else ():
+        yield from [one.name] if one.exactly is not None else [f"{one.name}/{sub.name}" for sub in one.first_available]
+
+
+def _pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+    """Claims that are allocated where these nodes are not."""
+    on, changes = tuple([node.name for node in likeliest(nodes, view)]), []
+    for index, claim in enumerate(search.claims.claims):
+        if not search.claims.is_unavailable(index, nodes[0].host) or claim.allocation is None:
+            continue
+        where = sorted(nodes_named_by([claim]) or ())
+        users = ", ".join(f"{one.resource[:-1]} {one.name}" for one in claim.reserved_for[:_HOLDERS_MAX]) or "no pod"
+        place = f" on node {', '.join(where[:3])}" if where else ""
+        cause = f"ResourceClaim {claim.key} is allocated{place}, so the pod can run nowhere else"
+        text = f"release ResourceClaim {claim.key} (used by {users}), or give the pod a claim of its own"
+        without = replace(claim, allocation=None, reserved_for=())
+        released = tuple(view.counted(claim.uid))
+        changes.append(Change(6, cause, text, on, claims=(without,), released=released))
+    return Blame(changes[0].cause, ("pinned", changes[0].cause), tuple(changes)) if changes else None
 
 
 def _worded(explanation: Explanation) -> str:
