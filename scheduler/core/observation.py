@@ -17,6 +17,7 @@ from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.device_conflicts import DeviceConflicts
+from scheduler.core.gang_members import GANG_SCHEDULING
 from scheduler.core.ground import Ground
 from scheduler.core.helpful_changes import node_changes, pod_changes
 from scheduler.core.inputs import (
@@ -38,6 +39,7 @@ from scheduler.framework.api import Action, Resource
 from scheduler.framework.runner import Runner
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
+from scheduler.model.gang import gang_key
 from scheduler.model.keys import ClaimUid, NodeName, PodUid
 from scheduler.model.objects import Node, Pod
 
@@ -98,6 +100,8 @@ class Observations:
             self._conflicts.pod_observed(pod)
         if self._preemptions.records:
             self._preemptions.pod_observed(old, pod)
+        if self._store.gangs:
+            self._gang_observed(old, pod)
 
     def _bound_pod_observed(self, old: Pod | None, pod: Pod) -> None:
         uid = pod.uid
@@ -148,6 +152,20 @@ class Observations:
             self._change(Resource.ASSIGNED_POD, Action.DELETE, pod, None)
         if self._preemptions.records:
             self._preemptions.pod_deleted(uid)
+        if self._store.gangs:
+            self._gang_observed(pod, None)
+
+    def _gang_observed(self, old: Pod | None, new: Pod | None) -> None:
+        """What the other pods of a gang wait for may have come, or is no longer needed."""
+        if old is None:
+            return  # a new pod asks for its gang itself
+        if new is not None and (old.metadata.labels, old.node_name) == (new.metadata.labels, new.node_name):
+            return
+        keys = {gang_key(pod) for pod in (old, new) if pod is not None}
+        for uid in [uid for key in keys if key is not None for uid in self._store.gangs.of(key)]:
+            queued = self._queue.find(uid)
+            if queued is not None and GANG_SCHEDULING in queued.rejecters:
+                self._queue.activate(uid, self._timers.now_ms)
 
     # Nodes, slices, classes
 

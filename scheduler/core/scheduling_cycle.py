@@ -25,6 +25,7 @@ from scheduler.core.claim_writes import Settlement
 from scheduler.core.dry_run import DryRuns, reserve
 from scheduler.core.dry_run_memory import DryRunMemories
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
+from scheduler.core.gang_cycles import GangCycles
 from scheduler.core.ground import Ground
 from scheduler.core.outbox import Note
 from scheduler.core.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
@@ -97,6 +98,16 @@ class SchedulingCycles:
         self._causes: Final = causes
         self._aftermath: Final = aftermath
         self._preemptions: Final = preemptions
+        self.gangs: Final = GangCycles(
+            ground,
+            queue=queue,
+            feasibility=feasibility,
+            bindings=bindings,
+            conditions=conditions,
+            preemptions=preemptions,
+            undo=self._undo,
+            fail=self._fail,
+        )
         self.measured = Measured()
         self._begun_at = 0
 
@@ -107,8 +118,10 @@ class SchedulingCycles:
             calls_max: Nodes to look at.
             steps_max: Steps that Filter and Reserve may take. What is left then goes on in another tick.
         """
-        cycle = Cycle(queued.pod, self._timers.wall_ms, steps_max)
         self._begun_at = self._feasibility.steps
+        if self._store.gangs and self.gangs.run(queued, calls_max, steps_max):
+            return
+        cycle = Cycle(queued.pod, self._timers.wall_ms, steps_max)
         if not self._store.node_infos:
             self._unschedulable(queued, NO_NODES, frozenset(queued.runner.plugins), None)
             return

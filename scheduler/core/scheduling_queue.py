@@ -142,7 +142,7 @@ class SchedulingQueue:
             self._set_apart(now_ms)
             queued = self._active.first()
         if queued is not None:
-            self._fly(queued, now_ms)
+            self.fly(queued, now_ms)
             self._active.begin(queued)
             if self.lanes.by_namespace:
                 self.lanes.note_tried(queued.namespace, now_ms)
@@ -152,10 +152,11 @@ class SchedulingQueue:
         """The pod whose search goes on now, in flight from here on; as `pop`."""
         queued = self.lanes.first(now_ms)
         if queued is not None:
-            self._fly(queued, now_ms)
+            self.fly(queued, now_ms)
         return queued
 
-    def _fly(self, queued: QueuedPod, now_ms: int) -> None:
+    def fly(self, queued: QueuedPod, now_ms: int) -> None:
+        """The pod is tried now, by itself or with its gang."""
         self._displace(queued)
         queued.attempts += 1
         queued.cycle = self.tallies.cycles = self.tallies.cycles + 1

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from allocator import ClaimSpec, DeviceClass, Features, Inventory, PoolId, ResourceSlice
 from scheduler.core.change_log import ChangeLog
 from scheduler.core.disruption_budgets import DisruptionBudgets
+from scheduler.core.gang_members import GangMembers
 from scheduler.core.newest_objects import UNCHANGED, NewestObjects, ObjectsByUid, Unchanged
 from scheduler.core.node_images import NodeImages
 from scheduler.core.nominations import Nominations
@@ -67,6 +68,7 @@ class Store:
         self._wanting: Final[dict[ClaimSpec, int]] = {}
         self._pods_by_claim: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
         self._claims_by_pod: Final[dict[PodUid, tuple[ClaimKey, ...]]] = {}
+        self.gangs: Final = GangMembers()
         self.nominations: Final = Nominations()
         self._counted_on: Final[dict[PodUid, NodeName]] = {}
         self._counted_by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
@@ -91,6 +93,8 @@ class Store:
         old = self.pods.observe(uid, pod.metadata.revision, pod)
         if old is UNCHANGED:
             return old
+        if pod.metadata.labels or self.gangs:
+            self.gangs.observe(old, pod)
         if old is None:
             self._link_claims(pod)
             if pod.spec.volumes:
@@ -108,6 +112,7 @@ class Store:
         """The last state of the pod, None when it was not known or the deletion is older than what is."""
         pod = self.pods.delete(uid, revision)
         if pod is not None:
+            self.gangs.observe(pod, None)
             self.assumed.pop(uid, None)
             self.assumed_claims.pop(uid, None)
             self._unlink_claims(uid)

@@ -1,0 +1,214 @@
+"""Pods of a gang are placed together or not at all, and what is left of a gang that fails holds nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.core.inputs import WriteRejected
+from scheduler.framework.decisions import BindPod, WriteClaimStatus
+from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
+from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.plugins import default_plugins
+from tests import builders
+from tests.core.rig import Rig
+
+
+def world(**devices_by_node: int) -> Rig:
+    """Nodes with so many devices each."""
+    rig = Rig(*default_plugins())
+    rig.server.put_class(builders.device_class())
+    for name, count in devices_by_node.items():
+        rig.add_nodes(name)
+        if count:
+            rig.server.put_slice(builders.resource_slice(f"slice-{name}", node=name, devices=count))
+    return rig
+
+
+def member(rig: Rig, name: str, gang: str, needed: int | str | None, *, devices: int = 1, **fields) -> None:
+    """A pod of a gang with a claim of its own for so many devices."""
+    if devices:
+        spec = builders.claim_spec_object(builders.request_object(count=devices))
+        rig.server.put_claim(builders.claim(name, spec=spec))
+        fields["claims"] = (name, *fields.get("claims", ()))
+    labels = {GROUP_LABEL: gang} | ({MIN_COUNT_LABEL: str(needed)} if needed is not None else {})
+    rig.add_pod(name, labels=labels, **fields)
+
+
+def placed(rig: Rig) -> dict[str, str]:
+    return {key.name: pod.node_name for key, pod in sorted(rig.server.pods.items()) if pod.node_name}
+
+
+def allocated(rig: Rig) -> list[str]:
+    return sorted(key.name for key, claim in rig.server.claims.items() if claim.allocation is not None)
+
+
+def message(rig: Rig, name: str) -> str:
+    condition = rig.condition_of(name)
+    return condition[1] if condition is not None else ""
+
+
+def test_all_pods_of_a_gang_that_fits_are_bound():
+    rig = world(a=2, b=1)
+    for name in "xyz":
+        member(rig, name, "g", 3)
+    rig.wait(1_000)
+    assert sorted(placed(rig).values()) == ["a", "a", "b"]
+    assert allocated(rig) == ["x", "y", "z"]
+
+
+def test_none_is_bound_and_nothing_written_when_one_does_not_fit_until_there_is_room():
+    rig = world(a=2)
+    for name in "xyz":
+        member(rig, name, "g", 3)
+    rig.wait(60_000)
+    assert (placed(rig), allocated(rig)) == ({}, [])
+    assert not [one for one in rig.decided if isinstance(one, WriteClaimStatus | BindPod)]
+    assert "2 of the 3 pods of group default/g that are needed fit together." in message(rig, "x")
+    assert "cannot allocate all claims" in message(rig, "x")
+
+    member(rig, "alone", "other", 1, devices=2)  # the gang keeps nothing from others
+    rig.wait(1_000)
+    assert placed(rig) == {"alone": "a"}
+
+    rig.add_nodes("b")
+    rig.server.put_slice(builders.resource_slice("slice-b", node="b", devices=3))
+    rig.wait(60_000)
+    assert placed(rig) == {"alone": "a", "x": "b", "y": "b", "z": "b"}
+
+
+def test_a_gang_waits_for_as_many_pods_as_it_needs_and_says_so():
+    rig = world(a=4)
+    member(rig, "x", "g", 3)
+    rig.wait(1_000)
+    assert "waiting for 2 more pods of group default/g, 3 are needed" in message(rig, "x")
+    member(rig, "y", "g", 3)
+    rig.wait(1_000)
+    assert placed(rig) == {}
+    member(rig, "z", "g", 3)
+    rig.wait(1_000)
+    assert placed(rig) == {"x": "a", "y": "a", "z": "a"}
+    member(rig, "more", "g", 3)
+    rig.wait(1_000)
+    assert placed(rig)["more"] == "a"
+
+
+def test_pods_of_another_namespace_are_of_another_gang():
+    rig = world(a=4)
+    member(rig, "x", "g", 2, devices=0)
+    member(rig, "y", "g", 2, devices=0, namespace="other")
+    rig.wait(1_000)
+    assert placed(rig) == {}
+
+
+@pytest.mark.parametrize("order", ["xy", "yx"])
+def test_a_pod_that_could_go_elsewhere_leaves_the_node_to_one_that_cannot(order):
+    rig = world(a=2, b=1)
+    for name in order:
+        member(rig, name, "g", 2, devices={"x": 1, "y": 2}[name])
+    rig.wait(1_000)
+    assert placed(rig) == {"x": "b", "y": "a"}
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 2, 2, 3, 3), (2, 2, 2, 3, 3), (3, 1, 2, 3, 2, 1)])
+def test_choices_of_nodes_are_taken_back_until_all_fit(sizes):
+    """Two nodes of six devices, which must be filled to the last one."""
+    rig = world(a=6, b=6)
+    for number, size in enumerate(sizes):
+        member(rig, f"p{number}", "g", len(sizes), devices=size)
+    rig.wait(1_000)
+    assert len(placed(rig)) == len(sizes)
+
+
+def test_two_gangs_that_want_the_same_devices_never_hold_half_each():
+    rig = world(a=3)
+    for name in ("x1", "y1", "x2", "y2"):
+        member(rig, name, name[0], 2)
+    rig.wait(120_000)
+    assert sorted(placed(rig)) in (["x1", "x2"], ["y1", "y2"])
+    for name in placed(rig):
+        rig.server.delete_pod(PodKey("default", name))
+        claim = ClaimKey("default", name)
+        rig.server.put_claim(replace(rig.server.claims[claim], finalizers=()))
+        rig.server.delete_claim(claim)
+    rig.wait(120_000)
+    assert len(placed(rig)) == 2
+
+
+def test_more_pods_than_needed_are_placed_when_they_fit_and_the_most_important_when_not():
+    rig = world(a=2)
+    for name, priority in (("x", 0), ("y", 5), ("z", 9)):
+        member(rig, name, "g", 2, priority=priority)
+    rig.wait(60_000)
+    assert sorted(placed(rig)) == ["y", "z"]
+    assert "cannot allocate all claims" in message(rig, "x")
+
+
+def test_a_gang_that_says_no_number_is_all_pods_there_are():
+    rig = world(a=2)
+    for name in "xyz":
+        member(rig, name, "g", None)
+    rig.wait(60_000)
+    assert placed(rig) == {}
+    rig.server.delete_pod(PodKey("default", "z"))
+    rig.wait(400_000)
+    assert sorted(placed(rig)) == ["x", "y"]
+
+
+def test_pods_share_a_claim_that_the_first_of_them_is_given():
+    rig = world(a=1, b=1)
+    rig.server.put_claim(builders.claim("shared"))
+    for name in "xyz":
+        member(rig, name, "g", 3, devices=0, claims=("shared",))
+    rig.wait(1_000)
+    assert len(placed(rig)) == 3
+    assert len(set(placed(rig).values())) == 1
+    reserved = rig.server.claims[ClaimKey("default", "shared")].reserved_for
+    assert sorted(one.name for one in reserved) == ["x", "y", "z"]
+
+
+def test_a_pod_that_is_deleted_while_they_are_bound_keeps_no_other_from_it():
+    rig = world(a=3)
+    for name in "xyz":
+        member(rig, name, "g", 3)
+    rig.watch()
+    rig.tick()
+    rig.server.delete_pod(PodKey("default", "y"))
+    rig.wait(10_000)
+    assert sorted(placed(rig)) == ["x", "z"]
+    member(rig, "y2", "g", 3)
+    rig.wait(10_000)
+    assert sorted(placed(rig)) == ["x", "y2", "z"]
+
+
+def test_a_pod_whose_binding_is_refused_is_tried_again_beside_the_others():
+    rig = world(a=3)
+    for name in "xyz":
+        member(rig, name, "g", 3)
+    rig.watch()
+    rig.tick()
+    while not any(isinstance(one, BindPod) for one in rig.pending):
+        rig.execute()
+    refused = next(one for one in rig.pending if isinstance(one, BindPod))
+    rig.pending.remove(refused)
+    rig.tell(WriteRejected(refused.id, 403, "Forbidden", "a webhook says no"))
+    rig.wait(60_000)
+    assert sorted(placed(rig)) == ["x", "y", "z"]
+
+
+def test_a_machine_that_is_started_between_two_bindings_binds_the_rest():
+    rig = world(a=3, b=3)
+    for name in "xyz":
+        member(rig, name, "g", 3)
+    rig.watch()
+    rig.tick()
+    while not any(isinstance(one, BindPod) for one in rig.pending):
+        rig.execute()
+    rig.server.execute(next(one for one in rig.pending if isinstance(one, BindPod)))
+    assert len(placed(rig)) == 1
+
+    fresh = Rig(*default_plugins())
+    fresh.server = rig.server
+    fresh.wait(60_000)
+    assert sorted(placed(fresh)) == ["x", "y", "z"]
