@@ -299,12 +299,15 @@ class Causes:
     def _helps(self, runner: Runner, pod: Pod, change: Change) -> bool:
         """Whether all plugins let the pod onto one of the change's nodes, asked as if it were made."""
         view, ground = self._view, self._ground
+        if any(all(one.allocation is not other for other in view.counted(one.uid)) for one in change.released):
+            return False  # it was given back meanwhile
+        released = tuple([one.allocation for one in change.released])
         for name in change.on:
             info = self._store.node_infos.get(name)
             if info is None or ground.store.nominations.at(name):
                 continue  # beside pods that are to come there, nothing is known for certain
             attempt = Cycle(change.pod or pod, self._timers.wall_ms, _STEPS_OF_A_POD)
-            devices = SupposedDevices(released=change.released)
+            devices = SupposedDevices(released=released)
             with (
                 ground.suppositions.claims(view, change.claims),
                 ground.suppositions.suppose(info, view, removed=change.removed, devices=devices) as supposed,

@@ -17,10 +17,10 @@ from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from allocator import Allocation
 from allocator.taints import TaintLike
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.held import Held
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -45,7 +45,7 @@ class Change(Struct, frozen=True):
         text: What to do.
         on: The nodes that the pod may fit on then.
         pod, node, claims: Objects as they would be.
-        removed, released: Pods that would be gone from the node, and what claims would give back.
+        removed, released: Pods that would be gone from the node, and what claims count that would give it back.
     """
 
     size: int
@@ -56,7 +56,7 @@ class Change(Struct, frozen=True):
     node: Node | None = None
     claims: tuple[ResourceClaim, ...] = ()
     removed: tuple[PodUid, ...] = ()
-    released: tuple[Allocation, ...] = ()
+    released: tuple[Held, ...] = ()
 
 
 class Blame(Struct, frozen=True):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.framework.blame import LENGTH_MAX, SEPARATOR, Change, cause_of, with_cause, without_cause
 from scheduler.framework.decisions import PatchPodStatus
+from scheduler.framework.held import Held
 from scheduler.framework.runner import Runner
+from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
 from scheduler.plugins import default_plugins
 from tests import builders
@@ -269,3 +273,41 @@ def test_a_change_that_is_said_binds_the_pod_once_it_is_made(nodes, count, selec
             after.server.put_node(change.node)
         after.wait(1_000)
         assert after.node_of("p") is not None
+
+
+@pytest.mark.parametrize("ticks", range(3))
+def test_a_change_that_is_overtaken_by_another_harms_nobody(ticks: int) -> None:
+    """The holder of the device goes between finding that it holds it, and asking as if it had gone."""
+    rig = rig_with("a", search_steps_per_turn=1)
+    want(rig, "first")
+    rig.settle()
+    want(rig, "second", preemptionPolicy="Never")
+    rig.settle()
+    for _ in range(ticks):
+        rig.tick(10)
+    holder = next(pod for key, pod in rig.server.pods.items() if key.name == "first")
+    rig.server.delete_pod(holder.key)
+    (claim,) = [one for one in rig.server.claims.values() if one.key.name == "first-gpu"]
+    rig.server.put_claim(replace(claim, allocation=None, reserved_for=()))
+    rig.watch()
+    rig.wait(20_000)
+    assert rig.node_of("second") == "a"
+
+
+def test_what_was_given_back_meanwhile_is_not_supposed_to_be() -> None:
+    rig = rig_with("a")
+    want(rig, "first")
+    rig.settle()
+    want(rig, "second", preemptionPolicy="Never")
+    rig.settle()
+    pods = {key.name: pod for key, pod in rig.server.pods.items()}
+    (claim,) = [one for one in rig.server.claims.values() if one.key.name == "first-gpu"]
+    runner = rig.machine.runners[builders.SCHEDULER]
+    (held,) = rig.machine.overlay.counted[claim.uid]
+    change = Change(
+        6, "", "", (NodeName("a"),), removed=(pods["first"].uid,), released=(Held(claim.key, claim.uid, held),)
+    )
+    assert rig.machine.causes._helps(runner, pods["second"], change)
+    rig.server.put_claim(replace(claim, allocation=None, reserved_for=()))
+    rig.watch()
+    assert not rig.machine.causes._helps(runner, pods["second"], change)

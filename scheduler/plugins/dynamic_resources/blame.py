@@ -20,6 +20,7 @@ from allocator.model import Request, RequestAlternative, Toleration
 from scheduler.framework.blame import Blame, Change, likeliest, taint_text, toleration_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.held import Held
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodUid
@@ -120,7 +121,7 @@ def _pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView) ->
         cause = f"ResourceClaim {claim.key} is allocated{place}, so the pod can run nowhere else"
         text = f"release ResourceClaim {claim.key} (used by {users}), or give the pod a claim of its own"
         without = replace(claim, allocation=None, reserved_for=())
-        released = tuple(view.counted(claim.uid))
+        released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
         changes.append(Change(6, cause, text, on, claims=(without,), released=released))
     return Blame(changes[0].cause, ("pinned", changes[0].cause), tuple(changes)) if changes else None
 
@@ -299,8 +300,8 @@ def _holders(node: NodeInfo, view: ClusterView) -> Iterator[Change]:
                 continue
             found[key] = max(node.pods[one].spec.priority or 0 for one in users), claim, users
     for priority, claim, users in sorted(found.values(), key=lambda one: (one[0], one[1].key))[:_HOLDERS_MAX]:
-        released = tuple(view.counted(claim.uid))
-        names = ["/".join(one.device_id) for allocation in released for one in allocation.results]
+        released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
+        names = ["/".join(one.device_id) for held in released for one in held.allocation.results]
         pods = ", ".join(f"pod {node.pods[one].key} (priority {priority})" for one in users[:_HOLDERS_MAX])
         yield Change(
             6,
