@@ -200,7 +200,7 @@ class Feasibility:
         plan, preferred = asked.plan, asked.preferred
         fit = record.fits.get(preferred) if preferred else None
         takes_preferred = fit is not None and verdicts.of(fit.facts) is SUCCESS and verdicts.hold(fit.facts)
-        fits = sum(group.fits for group in passing)
+        fits = sum([group.fits for group in passing])
         if not takes_preferred and not self._is_enough(asked, record, verdicts, fits):
             verdicts.keep(is_complete=False)
             return Unfinished(NodeVerdicts(record, verdicts).reasons())
@@ -302,7 +302,7 @@ class Feasibility:
         if alike:
             asked.likeness = Likeness(alike)
         enough, last = self._enough(asked), self.filter_calls + asked.filter_calls_max
-        known = sum(group.fits for group in verdicts.passing())
+        known = sum([group.fits for group in verdicts.passing()])
         found: dict[NodeName, tuple[NodeInfo, Facts]] = {}
         unknown = record.unknown(verdicts.reopened())
         status = SUCCESS

@@ -263,6 +263,8 @@ class PodCounts:
             for name in changed:  # most have no terms, and had none
                 if name in by_node or ((info := infos.get(name)) is not None and info.pod_terms):
                     terms.pending[name] = None
+        if not terms.pending:
+            return True
         last, has_counted = self.steps + most, False
         while terms.pending:
             if has_counted and self.steps >= last:
