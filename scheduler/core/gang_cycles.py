@@ -47,7 +47,7 @@ from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.gang import GangKey, gang_key, min_count_of
-from scheduler.model.keys import ClaimKey, NodeName, PodUid
+from scheduler.model.keys import ClaimKey, NodeName, PodGroupKey, PodUid
 
 FAILED: Final = "Failed"
 _PLACEMENTS_PER_POD: Final = 8
@@ -59,7 +59,7 @@ class Quorum(Struct, frozen=True):
     """What there is of a gang.
 
     Args:
-        min_count: The largest that its pods say; where none says one, all pods that exist.
+        min_count: What its PodGroup says, or the largest that its pods say; where none says one, all pods that exist.
         placed: Pods that have a node, or finished well.
         ready: Those that can be tried, the most important first.
     """
@@ -140,7 +140,13 @@ class GangCycles:
         key = gang_key(queued.pod)
         if key is None:
             return False
-        quorum = self._count(key, queued)
+        declared = 0
+        if key.is_pod_group:
+            group = self._store.pod_groups.get(PodGroupKey(key.namespace, key.name))
+            if group is None or group.min_count is None:
+                return False
+            declared = group.min_count
+        quorum = self._count(key, queued, declared)
         if quorum.needed <= 0:
             return False
         now_ms = self._ground.timers.now_ms
@@ -171,8 +177,8 @@ class GangCycles:
     def _message(self, text: str) -> str:
         return fit_error(len(self._store.node_infos), pre_filter=text, reasons={})
 
-    def _count(self, key: GangKey, tried: QueuedPod) -> Quorum:
-        declared = placed = living = 0
+    def _count(self, key: GangKey, tried: QueuedPod, declared: int) -> Quorum:
+        placed = living = 0
         ready: list[QueuedPod] = []
         for uid in self._store.gangs.of(key):
             pod = self._store.pods[uid]
@@ -181,7 +187,8 @@ class GangCycles:
             is_placed = pod.node_name is not None or self._store.node_of(uid) is not None
             if pod.is_deleting and not is_placed:
                 continue
-            declared = max(declared, min_count_of(pod) or 0)
+            if not key.is_pod_group:
+                declared = max(declared, min_count_of(pod) or 0)
             living += 1
             placed += is_placed
             queued = self._queue.find(uid)

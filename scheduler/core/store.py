@@ -93,7 +93,7 @@ class Store:
         old = self.pods.observe(uid, pod.metadata.revision, pod)
         if old is UNCHANGED:
             return old
-        if pod.metadata.labels or self.gangs:
+        if pod.metadata.labels or pod.spec.scheduling_group is not None or self.gangs:
             self.gangs.observe(old, pod)
         if old is None:
             self._link_claims(pod)

@@ -119,7 +119,16 @@ class _WireTaintRule(Record, frozen=True):
     spec: _WireTaintRuleSpec
 
 
+class _WireGang(Record, frozen=True):
+    min_count: int = 1
+
+
+class _WireSchedulingPolicy(Record, frozen=True):
+    gang: _WireGang | None = None
+
+
 class _WirePodGroupSpec(Record, frozen=True):
+    scheduling_policy: _WireSchedulingPolicy | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
 
 
@@ -273,7 +282,9 @@ def _observed_taint_rule(wire: _WireTaintRule) -> tuple[PodMeta, Input]:
 
 def _observed_pod_group(wire: _WirePodGroup) -> tuple[PodMeta, Input]:
     meta = checked(wire.metadata)
-    group = PodGroup(PodGroupKey(meta.namespace, meta.name), meta.uid, wire.spec.resource_claims or ())
+    policy = wire.spec.scheduling_policy
+    min_count = policy.gang.min_count if policy is not None and policy.gang is not None else None
+    group = PodGroup(PodGroupKey(meta.namespace, meta.name), meta.uid, wire.spec.resource_claims or (), min_count)
     return meta, PodGroupObserved(group, meta.revision)
 
 

@@ -1,8 +1,9 @@
 """Which gang a pod belongs to: pods of which at least `min_count` are placed together, or none.
 
-Labels say it, so that it works on every cluster: `dra-scheduler/group` names the gang within its namespace, and
-`dra-scheduler/group-min-count` says how many of its pods are needed. Labels and not annotations: a scheduler need not
-read what a pod's annotations hold, and `kubectl get pods -l dra-scheduler/group=NAME` shows the gang.
+Where the API server has PodGroups, `spec.schedulingGroup` names one, whose policy says the number. Labels say it on
+every cluster: `dra-scheduler/group` names the gang within its namespace, and `dra-scheduler/group-min-count` says how
+many of its pods are needed. Labels and not annotations: a scheduler need not read what a pod's annotations hold, and
+`kubectl get pods -l dra-scheduler/group=NAME` shows the gang.
 
 Not here: which pods there are (`core.gang_members`), placing them (`core.gang_cycles`); PodGroups and their claims
 (`pod_group`).
@@ -15,29 +16,34 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from scheduler.model.objects import Pod
+from scheduler.model.pod_group import group_key
 
 GROUP_LABEL: Final = "dra-scheduler/group"
 MIN_COUNT_LABEL: Final = "dra-scheduler/group-min-count"
 
 
 class GangKey(NamedTuple):
-    """Of a gang: pods of one namespace."""
+    """Of a gang: pods of one namespace. A PodGroup and a label of the same name are two gangs."""
 
     namespace: str
     name: str
+    is_pod_group: bool = False
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
 
 def gang_key(pod: Pod) -> GangKey | None:
-    """The gang of a pod, None for a pod of its own."""
+    """The gang of a pod, None for a pod of its own. Where both are set the PodGroup counts, and not the label."""
+    group = group_key(pod) if pod.spec.scheduling_group is not None else None
+    if group is not None:
+        return GangKey(group.namespace, group.name, is_pod_group=True)
     labels = pod.metadata.labels
     name = labels.get(GROUP_LABEL) if labels else None
     return GangKey(pod.metadata.namespace, name) if name else None
 
 
 def min_count_of(pod: Pod) -> int | None:
-    """How many pods of its gang a pod says are needed, >= 1; None when it does not say, or nothing that can be read."""
+    """How many pods of its gang a pod's label says are needed, >= 1; None when it says nothing that can be read."""
     text = (pod.metadata.labels or {}).get(MIN_COUNT_LABEL, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) else None

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.inputs import WriteRejected
+from scheduler.core.inputs import PodGroupObserved, WriteRejected
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
-from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey
+from scheduler.model.pod_group import PodGroup
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig
@@ -166,6 +167,19 @@ def test_pods_share_a_claim_that_the_first_of_them_is_given():
     assert len(set(placed(rig).values())) == 1
     reserved = rig.server.claims[ClaimKey("default", "shared")].reserved_for
     assert sorted(one.name for one in reserved) == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize(("min_count", "want"), [(3, []), (2, ["x", "y"]), (None, ["x", "y"])])
+def test_a_pod_group_says_how_many_pods_are_needed(min_count, want):
+    """None: the policy is basic, and each pod is placed by itself."""
+    rig = world(a=2)
+    rig.tell(PodGroupObserved(PodGroup(PodGroupKey("default", "g"), "uid-g", min_count=min_count), 1))
+    for name in "xyz":
+        spec = builders.claim_spec_object(builders.request_object(count=1))
+        rig.server.put_claim(builders.claim(name, spec=spec))
+        rig.add_pod(name, claims=(name,), schedulingGroup={"podGroupName": "g"})
+    rig.wait(60_000)
+    assert sorted(placed(rig)) == want
 
 
 def test_a_pod_that_is_deleted_while_they_are_bound_keeps_no_other_from_it():
