@@ -156,7 +156,9 @@ class GangCycles:
             self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(text)))
             return True
         begun = self._feasibility.steps
-        attempt = _Attempt(self._ground, self._feasibility, calls_max, steps_max)
+        # What was placed is undone when the search is not finished, so the next one needs more than this one had.
+        calls_max += len(quorum.ready) + queued.steps
+        attempt = _Attempt(self._ground, self._feasibility, calls_max, steps_max + 2 * queued.steps)
         found = attempt.search(quorum)
         steps = self._feasibility.steps - begun
         if isinstance(found, list):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.core.claim_writes import ClaimWrites
+from tests.sim.groups import GroupWorld
 from tests.sim.mutants import MUTANTS, Mutant, notice
 from tests.sim.placement import PlacementWorld
 from tests.sim.world import Conditions, World
@@ -39,6 +40,12 @@ def test_pods_that_stand_in_each_others_way(number: int) -> None:
 def test_two_processes_of_one_name(seed: int) -> None:
     """Whatever a lease says: a process that slept, or was cut off, takes nothing away from what the other has bound."""
     run(seed, Conditions(focus={"twins": 1}))
+
+
+@pytest.mark.parametrize("number", range(int(os.environ.get("SIM_SEEDS", "100"))))
+def test_groups_are_placed_whole_or_not_at_all(number: int) -> None:
+    """Whatever is lost, refused, restarted or deleted; and every group that can be whole is bound at last."""
+    GroupWorld(number).run()
 
 
 def test_pods_make_room_for_others(seed: int) -> None:

@@ -1,0 +1,69 @@
+"""Worlds whose pods belong to groups: all that are needed get a node in one turn, or none does.
+
+What is checked at each step: whenever a machine gives a pod of a group a node, at least as many of the group have one
+as it needs. At the end, where there is room for all, every group that can be whole is bound.
+"""
+
+from __future__ import annotations
+
+from scheduler.core.inputs import Input
+from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL, GangKey, gang_key
+from scheduler.model.objects import Pod
+from tests.sim.foreign_scheduler import UnsafeError
+from tests.sim.records import is_foreign
+from tests.sim.world import World
+
+
+class GroupWorld(World):
+    """Most pods belong to a group of two or three, which come one after the other."""
+
+    open_group = ("", 0, 0)  # its name, how many pods it needs, how many of them are still to come
+    turns_taken = 0
+    """In how many turns a group was given nodes."""
+
+    def labels(self) -> dict[str, str] | None:
+        labels = super().labels()
+        name, needed, to_come = self.open_group
+        if not to_come:
+            needed = to_come = self.rnd.choice([1, 2, 2, 3])
+            name = f"group-{next(self.uids)}"
+        self.open_group = name, needed, to_come - 1
+        if needed == 1:
+            return labels
+        return {**(labels or {}), GROUP_LABEL: name, MIN_COUNT_LABEL: str(needed)}
+
+    def tell(self, given: Input) -> None:
+        before = set(self.machine.store.assumed)
+        super().tell(given)
+        store = self.machine.store
+        for key in {gang_key(store.pods[uid]) for uid in store.assumed.keys() - before}:
+            if key is not None:
+                self.turns_taken += 1
+                self.check_group(key)
+
+    def check_group(self, key: GangKey) -> None:
+        """The machine has given pods of the group a node."""
+        store = self.machine.store
+        members = [store.pods[uid] for uid in store.gangs.of(key)]
+        placed = [one for one in members if one.node_name is not None or one.uid in store.assumed]
+        if len(placed) < self.needed(key, members):
+            raise UnsafeError(f"group {key}: {[one.key.name for one in placed]} were placed without the others")
+
+    @staticmethod
+    def needed(key: GangKey, members: list[Pod]) -> int:
+        return max(int((one.metadata.labels or {})[MIN_COUNT_LABEL]) for one in members)
+
+    def can_ever_run(self, pod: Pod) -> bool:
+        if not super().can_ever_run(pod):
+            return False
+        key = gang_key(pod)
+        if key is None:
+            return True
+        members = [one for one in self.server.pods.values() if gang_key(one) == key and one.status.phase != "Failed"]
+        able = [one for one in members if one.node_name is not None or self.could_run_alone(one)]
+        return len(able) >= self.needed(key, members)
+
+    def could_run_alone(self, pod: Pod) -> bool:
+        if pod.is_deleting or pod.is_terminal or is_foreign(pod):
+            return False
+        return super().can_ever_run(pod)
