@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.core.claim_writes import ClaimWrites
+from scheduler.framework.blame import SEPARATOR
 from tests.sim.groups import GroupWorld
 from tests.sim.mutants import MUTANTS, Mutant, notice
 from tests.sim.placement import PlacementWorld
@@ -51,6 +52,12 @@ def test_groups_are_placed_whole_or_not_at_all(number: int) -> None:
 def test_pods_make_room_for_others(seed: int) -> None:
     """Whatever is lost, refused or restarted: only less important pods, one set at a time, and nothing kept at last."""
     run(seed, Conditions(focus={"preempts": 1, "devices": 1 + seed % 2, "pods_max": 16, "twins": seed % 7 == 3}))
+
+
+def test_causes_are_said_in_worlds_of_faults() -> None:
+    """What is supposed for them stays nowhere, and every pod that fits runs at last."""
+    worlds = [run(number, Conditions(reports_causes=True)) for number in (5, 7)]
+    assert any(SEPARATOR in line for world in worlds for line in world.trace)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

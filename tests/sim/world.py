@@ -114,6 +114,7 @@ class Conditions:
         steps: Before the faults end.
         focus: What is not left to chance: faults with their probabilities, actions with their weights, and "devices",
             "pods_max", "lateness", "cruelty".
+        reports_causes: The machines say why pods wait, as in `run`.
         record: Takes the lines of a recording of every machine, one after the other.
     """
 
@@ -121,6 +122,7 @@ class Conditions:
     steps: int = 400
     is_paranoid: bool = True
     checks_invariants: bool = True
+    reports_causes: bool = False
     record: Callable[[bytes], object] | None = None
     focus: Mapping[str, float] = field(default_factory=dict)
 
@@ -215,6 +217,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
             new_uid=recording.new_uid if recording is not None else new_uid,
             settings=CoreSettings(
                 is_strict=True,
+                reports_causes=self.conditions.reports_causes,
                 is_paranoid=self.conditions.is_paranoid,
                 checks_invariants=self.conditions.checks_invariants,
                 feasible_nodes_enough=self.rnd.choice([1, 2, 100]),
