@@ -186,9 +186,13 @@ def salvage_allocation(raw: bytes) -> Allocation | None:
 
 
 class ClaimDecoder:
-    """ResourceClaims; keeps the specs and allocations decoded so far."""
+    """ResourceClaims; keeps the specs decoded so far, and the latest allocations.
 
-    def __init__(self, specs_max: int = 4096, allocations_max: int = 4096) -> None:
+    Many claims have one spec. An allocation is one claim's: it is read in the answer to a write, and soon again in what
+    is observed. To keep 4,096 of them cost 6 MiB.
+    """
+
+    def __init__(self, specs_max: int = 4096, allocations_max: int = 512) -> None:
         self._specs: _DecodedOnce[ClaimSpec] = _DecodedOnce(decode_claim_spec, specs_max)
         self._allocations: _DecodedOnce[Allocation] = _DecodedOnce(decode_allocation, allocations_max)
 

@@ -6,6 +6,7 @@ The first of equal events (same object, type, reason, action, note) is created. 
 Rules of this module
   1. Best effort: an event is never answered, never retried, and never holds up a write.
   2. Memory is bounded: at most `waiting_max` events wait, at most `series_max` are remembered.
+     A pod is bound once: that event is forgotten as it is sent.
   3. Namespaces take turns: many events of one namespace, or its requests that hang, do not delay other namespaces long.
 
 Not here: HTTP (`executor` sends the requests).
@@ -29,6 +30,7 @@ from scheduler.kube.requests import JSON, MERGE_PATCH
 from scheduler.model.api_rules import cut_note
 
 SERIES_WINDOW_MS: Final = 6 * 60_000
+_ONCE: Final = frozenset({"Scheduled"})
 _INSTANCE_LENGTH_MAX: Final = 128
 _API_VERSION_BY_KIND: Final = {"Pod": "v1", "ResourceClaim": "resource.k8s.io/v1", "Lease": "coordination.k8s.io/v1"}
 
@@ -139,6 +141,8 @@ class EventSeries:
             collection = f"/apis/events.k8s.io/v1/namespaces/{event.namespace or 'default'}/events"
             if not series.is_created:
                 series.is_created = True
+                if event.reason in _ONCE:
+                    del self._series_by_event[event]
                 return EventRequest(event, "POST", collection, self._created(event, series), JSON)
             patch = {"series": _series(series)}
             return EventRequest(event, "PATCH", f"{collection}/{series.name}", orjson.dumps(patch), MERGE_PATCH)

@@ -152,3 +152,18 @@ def test_forgotten_event_is_created_anew():
     series.add(EVENT, NOW + 1)
 
     assert [method for method, _, _ in sent(series, NOW + 1)] == ["POST"]
+
+
+def test_that_a_pod_was_bound_is_not_remembered_once_it_is_sent() -> None:
+    """A hundred pods a second are bound; of each, a kilobyte would stay until 5,000 others have come."""
+    series = EventSeries(["r"], "i", burst=1_000)
+    waits = msgspec.structs.replace(EVENT, reason="FailedScheduling")
+    series.add(waits, NOW)
+    for number in range(500):
+        series.add(RecordEvent("Pod", "d", f"pod-{number}", "u", "Normal", "Scheduled", "Binding", "n"), NOW)
+    sent(series, NOW)
+    series.add(waits, NOW + 60_000)
+
+    ((method, _, body),) = sent(series, NOW + 60_000)
+    assert (method, body["series"]["count"]) == ("PATCH", 2)
+    assert len(series._series_by_event) == 1
