@@ -4,7 +4,8 @@
       │
       └─> place the pods one after another ── all placed ──> all are assumed, and bound as any pod
                     │  one does not fit
-                    └─> undo all; once more with that pod first; then take back the choices of nodes one by one
+                    └─> undo all; once more with that pod first; then choose the devices of a node for its pods
+                        together; then take back the choices of nodes one by one
 
 Rules of this module
   1. Everything happens within one input: between two inputs a gang holds all it needs, or nothing. So no gang waits for
@@ -13,16 +14,18 @@ Rules of this module
   3. All pods that wait are placed if that is found; else as many as are needed, the most important first.
   4. A claim that one pod of the gang is given in this cycle counts as allocated for those that follow.
   5. "Does not fit" is what this search found, in a bounded number of placements (`_PLACEMENTS_PER_POD`). It is no
-     proof: other devices of the same node are tried for a pod by trying the pods in another order only.
+     proof.
   6. Nobody is removed for a gang (PostFilter is not asked): half of the room would help nobody.
 
-Not here: which pods there are (`gang_members`), how one pod is placed when it is alone (`scheduling_cycle`).
+Not here: which pods there are (`gang_members`), devices for several pods (`joint_devices`), how one pod is placed when
+it is alone (`scheduling_cycle`).
 
 Source: none upstream; kubernetes/kubernetes#138765 and docs/adr/0034-groups-of-pods.md.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -31,15 +34,18 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from allocator import Allocation
 from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.dry_run import reserve
 from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
 from scheduler.core.gang_members import GANG_SCHEDULING
 from scheduler.core.ground import Ground
+from scheduler.core.joint_devices import choose_jointly
 from scheduler.core.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.preemptions import Preemptions
 from scheduler.core.queued_pod import Place, QueuedPod
 from scheduler.core.scheduling_queue import SchedulingQueue
+from scheduler.core.supposition import SupposedDevices
 from scheduler.framework.api import PermitResult, ReserveResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fit_error import NO_NODES, fit_error, not_named
@@ -282,16 +288,49 @@ class _Attempt:
             moved.add(found.queued.uid)
             order.remove(found.queued)
             order.insert(0, found.queued)
-        found = self._backtrack(order)
+        found = self._place_in_order(order, jointly=True)
+        if isinstance(found, _Unfit):
+            found = self._backtrack(order)
         return furthest if isinstance(found, _Unfit) else found
 
-    def _place_in_order(self, order: Sequence[QueuedPod]) -> list[_Placed] | _Unfit | _Stopped:
+    def _place_in_order(
+        self, order: Sequence[QueuedPod], *, jointly: bool = False
+    ) -> list[_Placed] | _Unfit | _Stopped:
+        """`jointly`: a pod that does not fit may have others on a node choose their devices anew, with it."""
         for queued in order:
             refused = self._place(queued)
+            if jointly and isinstance(refused, _Unfit) and self._join(queued):
+                continue
             if refused is not None:
                 self._undo_to(0)
                 return refused
         return list(self._placed)
+
+    def _join(self, queued: QueuedPod) -> bool:
+        """Whether the pod fits on a node with those that were placed there, when all of them choose devices together.
+
+        The pods on other nodes stay there. If not, no pod is placed.
+        """
+        before = list(self._placed)
+        for node in dict.fromkeys(one.node for one in before):
+            self._undo_to(0)
+            elsewhere = frozenset(self._store.node_infos) - {node}
+            here = [*(one.queued for one in before if one.node == node), queued]
+            stay = [one for one in before if one.node != node]
+            if self._left < len(before) + 1 or any(
+                self._place(one.queued, frozenset(self._store.node_infos) - {one.node}) is not None for one in stay
+            ):
+                break
+            info = self._store.node_infos[node]
+            chosen = choose_jointly(self._ground, info, [one.uid for one in here], self._shared)
+            if chosen is not None and all(
+                # Whatever a pod takes, it leaves to those after it what was chosen for them.
+                self._place(one, elsewhere, tuple(itertools.chain(*chosen[index + 1 :]))) is None
+                for index, one in enumerate(here)
+            ):
+                return True
+        self._undo_to(0)
+        return False
 
     def _place_some(self, order: Sequence[QueuedPod], needed: int) -> list[_Placed] | _Unfit | _Stopped:
         """Whoever fits beside those that came before, as long as enough can."""
@@ -325,11 +364,20 @@ class _Attempt:
                 self._undo_to(at - 1)
         return list(self._placed)
 
-    def _place(self, queued: QueuedPod, without: AbstractSet[NodeName] = frozenset()) -> _Unfit | _Stopped | None:
-        """Give a pod the best node that is not in `without`, and hold what it takes there; None: done."""
+    def _place(
+        self, queued: QueuedPod, without: AbstractSet[NodeName] = frozenset(), leaves: tuple[Allocation, ...] = ()
+    ) -> _Unfit | _Stopped | None:
+        """Give a pod the best node that is not in `without`, and hold what it takes there; None: done.
+
+        `leaves`: devices that it must not take.
+        """
         self._left -= 1
         cycle = Cycle(queued.pod, self._ground.timers.wall_ms, self._steps_max)
-        with self._ground.suppositions.claims(self._view, tuple(self._shared.values())):
+        suppositions = self._ground.suppositions
+        with (
+            suppositions.claims(self._view, tuple(self._shared.values())),
+            suppositions.devices(self._view, SupposedDevices(taken=leaves)),
+        ):
             node = self._find(queued, cycle, without)
             if not isinstance(node, str):
                 return node

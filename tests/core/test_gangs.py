@@ -122,6 +122,21 @@ def test_choices_of_nodes_are_taken_back_until_all_fit(sizes):
     assert len(placed(rig)) == len(sizes)
 
 
+def test_two_pods_that_would_rather_have_all_take_half_each():
+    """kubernetes/kubernetes#138765: whoever is first takes both devices, and jointly one each is enough."""
+    rig = world(a=0, b=2)
+    wishes = [
+        {"name": name, "deviceClassName": builders.CLASS, "allocationMode": "ExactCount", "count": count}
+        for name, count in (("both", 2), ("one", 1))
+    ]
+    for name in "xy":
+        spec = builders.claim_spec_object({"name": "gpu", "firstAvailable": wishes})
+        rig.server.put_claim(builders.claim(name, spec=spec))
+        member(rig, name, "g", 2, devices=0, claims=(name,))
+    rig.wait(1_000)
+    assert placed(rig) == {"x": "b", "y": "b"}
+
+
 def test_two_gangs_that_want_the_same_devices_never_hold_half_each():
     rig = world(a=3)
     for name in ("x1", "y1", "x2", "y2"):
