@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import random
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -154,24 +155,29 @@ async def _one_selector(field: Field) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _many_selectors(field: Field) -> AsyncIterator[None]:
     """Two claims of 24 requests with 8 alternatives of 9 such selectors, as many as a claim may have and be stored."""
-    claims = []
-    for number in range(2):
-        requests: list[Object] = []
-        for request in range(field.some(24)):
-            alternatives = [
+    numbers = range(field.some(24))
+    await _chosen_from(field, "many-selectors", [[[9] * 8 for _ in numbers] for _ in range(2)])
+    yield
+
+
+async def _chosen_from(field: Field, name: str, claims: Sequence[Sequence[Sequence[int]]]) -> None:
+    """A pod for each claim; by request and alternative, how many selectors near the limit it has, each its own."""
+    names = []
+    for number, requests in enumerate(claims):
+        made: list[Object] = []
+        for request, alternatives in enumerate(requests):
+            ways = [
                 {
                     "name": f"way-{way}",
                     "deviceClassName": CLASS,
-                    "selectors": _selectors(*(expensive(f"{number}-{request}-{way}-{part}") for part in range(9))),
+                    "selectors": _selectors(*(expensive(f"{number}-{request}-{way}-{part}") for part in range(count))),
                 }
-                for way in range(8)
+                for way, count in enumerate(alternatives)
             ]
-            requests.append({"name": f"gpu-{request}", "firstAvailable": alternatives})
-        claims.append(_claim(f"many-selectors-{number}", *requests))
-    for resource, claim in claims:
-        await _created(field.api, resource, claim)
-    await create_all(field.api, (_pod(field, item["metadata"]["name"], item["metadata"]["name"]) for _, item in claims))
-    yield
+            made.append({"name": f"gpu-{request}", "firstAvailable": ways})
+        names.append(f"{name}-{number}")
+        await _created(field.api, *_claim(names[-1], *made))
+    await create_all(field.api, (_pod(field, one, one) for one in names))
 
 
 async def _created(api: Api, resource: str, item: Object) -> None:
@@ -405,20 +411,26 @@ async def _webhook_hangs(field: Field) -> AsyncIterator[None]:
 # -- many -----------------------------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def _classes(field: Field) -> AsyncIterator[None]:
-    """5,000 classes with an extended resource each, and 100 pods that ask for some of them; no device is of any."""
-    count = field.some(5000)
-    items = (
-        _class(f"class-{number}", f"nobody-{number}.example.com", extendedResourceName=f"example.com/thing-{number}")
-        for number in range(count)
-    )
-    await create_all(field.api, items)
-    wanted = range(0, count, max(count // 100, 1))
-    pods = (_pod(field, f"thing-{number}", None, {f"example.com/thing-{number}": "1"}) for number in wanted)
-    await create_all(field.api, pods)
-    await _arrived(field)
-    yield
+def _classes(many: int) -> Callable[[Field], AbstractAsyncContextManager[None]]:
+    """Classes with an extended resource each, and 100 pods that ask for some of them; no device is of any."""
+
+    @asynccontextmanager
+    async def lasts(field: Field) -> AsyncIterator[None]:
+        count = field.some(many)
+        items = (
+            _class(
+                f"class-{number}", f"nobody-{number}.example.com", extendedResourceName=f"example.com/thing-{number}"
+            )
+            for number in range(count)
+        )
+        await create_all(field.api, items)
+        wanted = range(0, count, max(count // 100, 1))
+        pods = (_pod(field, f"thing-{number}", None, {f"example.com/thing-{number}": "1"}) for number in wanted)
+        await create_all(field.api, pods)
+        await _arrived(field)
+        yield
+
+    return lasts
 
 
 @asynccontextmanager
@@ -446,6 +458,42 @@ async def _hopeless(field: Field) -> AsyncIterator[None]:
             await asyncio.sleep(0.2)
 
     async with _meanwhile(publish_again()):
+        yield
+
+
+@asynccontextmanager
+async def _strings(field: Field) -> AsyncIterator[None]:
+    """Names of 253 characters, and texts that a terminal, a log or a page might take for something else."""
+    texts = (
+        *("\u202egnp.exe", "\x1b[2J\x1b]0;title\x07", "<script>alert(1)</script>", "a\u0300" * 50),
+        *("\r\nlevel=error", "' || true || '"),
+    )
+    made = []
+    for number, text in enumerate(texts):
+        name = f"{number}-{'x' * 251}"
+        quoted = json.dumps(text).replace("'", "\\'")
+        looked_for = f"device.attributes['{DRIVER}'].model == {quoted}"
+        resource, claim = _claim(name, _request("gpu", selectors=_selectors(looked_for)))
+        claim["metadata"]["annotations"] = {"example.com/said": text}
+        made.append((resource, claim))
+    await _claims_and_pods(field, made)
+    unknown = [_claim(f"classless-{number}", _request("gpu", "y" * 253)) for number in range(field.some(50))]
+    await _claims_and_pods(field, unknown)
+    yield
+
+
+@asynccontextmanager
+async def _one_user(field: Field) -> AsyncIterator[None]:
+    """All that one namespace can think of, at once; claims are as large as a server stores them.
+
+    32 requests x 8 alternatives x 32 selectors near the limit are more than the 1.5 MiB of an object: one alternative
+    of each request has 32 of them here, the other seven have one each.
+    """
+    async with AsyncExitStack() as stack:
+        for load in (_strings, _classes(10_000)):
+            await stack.enter_async_context(load(field))
+        await _chosen_from(field, "widest", [[[32, *[1] * 7]] * field.some(32) for _ in range(2)])
+        await stack.enter_async_context(_hopeless(field))
         yield
 
 
@@ -513,12 +561,13 @@ LOADS: Final = {
         HostileLoad("drivers", "300 pods waiting for their drivers", _waiting_for_drivers, stage=_attached_stage),
         HostileLoad("webhook-down", "another namespace's webhook is down, 300 pods", _webhook_down),
         HostileLoad("webhook-hangs", "another namespace's webhook hangs, 300 pods", _webhook_hangs),
-        HostileLoad("classes", "5,000 device classes, 100 pods that ask for some", _classes),
+        HostileLoad("classes", "5,000 device classes, 100 pods that ask for some", _classes(5000)),
         HostileLoad("hopeless", "2,000 hopeless pods, slices that change", _hopeless),
         HostileLoad("distinct-selectors", "300 more pods, a selector each", _more_pods("job-{}")),
         HostileLoad("same-selector", "300 more pods, one selector: the pods' own cost", _more_pods("none")),
         HostileLoad("constraints", "20 pods of 30 spread constraints, 250 values each", _spread),
         HostileLoad("terms", "anti-affinity: 20 pods of 59 terms, 2,500 terms of running pods", _apart),
+        HostileLoad("one-user", "10,000 classes, widest claims, strings, 2,000 hopeless: at once", _one_user),
         HostileLoad("flood", "/metrics by 8 clients, 3,000 half-open connections", _flood),
         HostileLoad("flood-elsewhere", "the same flood of a port of no scheduler's", _flood_elsewhere),
     )

@@ -62,6 +62,7 @@ def test_the_loads_are_those_of_the_table() -> None:
         "same-selector",
         "constraints",
         "terms",
+        "one-user",
         "flood",
         "flood-elsewhere",
     ]
