@@ -21,7 +21,7 @@ SHAPES = EXAMPLES / "shapes"
 FEATURES = EXAMPLES / "features"
 
 # Examples with a test of their own below, or elsewhere (binding conditions need a driver that answers).
-TOLD_ELSEWHERE = {"binding-conditions", "inference-partitions", "preemption"}
+TOLD_ELSEWHERE = {"binding-conditions", "gang", "inference-partitions", "preemption"}
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,25 @@ async def test_partitions_for_an_inference_deployment_go_as_far_as_its_autoscale
     )
     assert sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) == 14
     assert await world.violations() == []
+
+
+async def test_pods_of_a_group_are_bound_together_or_not_at_all(world: World) -> None:
+    """One group fits jointly; the other one says how many of its pods did, and holds nothing."""
+    await run_example(world, FEATURES / "gang.yaml")
+    pods = await world.wait_for(
+        "pods",
+        lambda pods: are_bound(pods) == 2 and all("fit together" in told(pods, f"too-big-{one}") for one in (0, 1)),
+        what="one group bound, and the other told why not",
+    )
+    assert await used_devices(world, pods["helper"]) == "gang-1/gpu-0"
+    assert await used_devices(world, pods["trainer"]) == "gang-0/gpu-0 gang-0/gpu-1"
+    claims = await world.api.list("resourceclaims", world.namespace)
+    assert sum("allocation" in claim.get("status", {}) for claim in claims) == 2
+    assert await world.violations() == []
+
+
+def told(pods: dict[str, Object], name: str) -> str:
+    return str((condition_of(pods[name]) or {}).get("message", "")) if name in pods else ""
 
 
 async def test_the_urgent_pod_takes_the_gpu_of_an_experiment(world: World) -> None:
