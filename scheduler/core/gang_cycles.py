@@ -13,8 +13,8 @@ Rules of this module
   2. A gang of which `min_count` pods have a node already is no matter of this module: its other pods are placed alone.
   3. All pods that wait are placed if that is found; else as many as are needed, the most important first.
   4. A claim that one pod of the gang is given in this cycle counts as allocated for those that follow.
-  5. "Does not fit" is what this search found, in a bounded number of placements (`_PLACEMENTS_PER_POD`). It is no
-     proof.
+  5. "Does not fit" is what this search found, in a bounded number of placements (`_PLACEMENTS_MORE`). It is no proof.
+     Nobody else is served meanwhile, so a gang that needs more than `GANG_PODS_MAX` pods is told that it cannot be one.
   6. Nobody is removed for a gang (PostFilter is not asked): half of the room would help nobody.
 
 Not here: which pods there are (`gang_members`), devices for several pods (`joint_devices`), how one pod is placed when
@@ -56,8 +56,13 @@ from scheduler.model.gang import GangKey, gang_key, min_count_of
 from scheduler.model.keys import ClaimKey, NodeName, PodGroupKey, PodUid
 
 FAILED: Final = "Failed"
-_PLACEMENTS_PER_POD: Final = 8
-_PLACEMENTS_MORE: Final = 64
+GANG_PODS_MAX: Final = 128
+"""Pods that one turn places: about 40 ms where all of them fit."""
+GANG_MEMBERS_MAX: Final = 1_000
+"""Pods of one gang, those that run too: they are counted whenever one of them is tried."""
+_PLACEMENTS_MORE: Final = 128
+"""Beside one for each pod."""
+_STEPS_OF_PLACEMENT: Final = 25
 _TRIED: Final = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE)
 
 
@@ -152,15 +157,20 @@ class GangCycles:
             if group is None or group.min_count is None:
                 return False
             declared = group.min_count
+        if (count := self._store.gangs.count(key)) > GANG_MEMBERS_MAX:
+            self._wait(queued, f"group {key} has {count} pods; {GANG_MEMBERS_MAX} may be one group")
+            return True
         quorum = self._count(key, queued, declared)
         if quorum.needed <= 0:
             return False
-        now_ms = self._ground.timers.now_ms
+        if quorum.needed > GANG_PODS_MAX:
+            self._wait(queued, f"group {key} needs {quorum.needed} pods; {GANG_PODS_MAX} are placed together at most")
+            return True
         if quorum.missing > 0:
             text = f"waiting for {quorum.missing} more pods of group {key}, {quorum.min_count} are needed"
-            self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, now_ms)
-            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(text)))
+            self._wait(queued, text)
             return True
+        now_ms = self._ground.timers.now_ms
         begun = self._feasibility.steps
         # What was placed is undone when the search is not finished, so the next one needs more than this one had.
         calls_max += len(quorum.ready) + queued.steps
@@ -181,6 +191,11 @@ class GangCycles:
                 self._queue.rejected(queued, frozenset(queued.runner.plugins), None, now_ms, steps=steps)
             self._fail(found.queued, found.failure)
         return True
+
+    def _wait(self, queued: QueuedPod, text: str) -> None:
+        """It is not tried now."""
+        self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, self._ground.timers.now_ms)
+        self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(text)))
 
     def _message(self, text: str) -> str:
         return fit_error(len(self._store.node_infos), pre_filter=text, reasons={})
@@ -245,6 +260,7 @@ class _Attempt:
 
     Attributes:
         undone: Pods that had a place and lost it again, each as it was last.
+        placements: How often a pod was given a node, or refused.
     """
 
     def __init__(self, ground: Ground, feasibility: Feasibility, calls_max: int, steps_max: int) -> None:
@@ -257,19 +273,19 @@ class _Attempt:
         self._placed: Final[list[_Placed]] = []
         self._shared: Final[dict[ClaimKey, ResourceClaim]] = {}
         self._left = 0
+        self.placements = 0
         self.undone: Final[dict[PodUid, _Placed]] = {}
 
     def search(self, quorum: Quorum) -> list[_Placed] | _Unfit | _Stopped:
         """All that are ready; else as many as are needed."""
         if not self._store.node_infos:
             return _Unfit(quorum.ready[0], NO_NODES, 0)
-        order = list(quorum.ready)
-        self._left = _PLACEMENTS_MORE + _PLACEMENTS_PER_POD * len(order)
-        found = self._place_all(order)
+        order = list(quorum.ready[:GANG_PODS_MAX])
+        self._left = _PLACEMENTS_MORE + len(order)
+        found = self._place_all(list(order))
         if not isinstance(found, _Unfit) or quorum.needed == len(order):
             return found
-        self._left = _PLACEMENTS_MORE + _PLACEMENTS_PER_POD * len(order)
-        return self._place_some(quorum.ready, quorum.needed)
+        return self._place_some(order, quorum.needed)
 
     def _place_all(self, order: list[QueuedPod]) -> list[_Placed] | _Unfit | _Stopped:
         """In this order; then with whoever did not fit first; then by taking back choices of nodes."""
@@ -283,13 +299,15 @@ class _Attempt:
                 furthest = found
             if not found.placed:  # it does not fit even alone
                 return furthest if furthest.queued is found.queued else found
-            if found.queued.uid in moved or self._left <= 0:
+            if found.queued.uid in moved or self._left < len(order):
                 break
             moved.add(found.queued.uid)
             order.remove(found.queued)
             order.insert(0, found.queued)
+        if self._left < len(order):
+            return furthest
         found = self._place_in_order(order, jointly=True)
-        if isinstance(found, _Unfit):
+        if isinstance(found, _Unfit) and self._left >= len(order):
             found = self._backtrack(order)
         return furthest if isinstance(found, _Unfit) else found
 
@@ -372,6 +390,8 @@ class _Attempt:
         `leaves`: devices that it must not take.
         """
         self._left -= 1
+        self.placements += 1
+        self._feasibility.steps += _STEPS_OF_PLACEMENT
         cycle = Cycle(queued.pod, self._ground.timers.wall_ms, self._steps_max)
         suppositions = self._ground.suppositions
         with (

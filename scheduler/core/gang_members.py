@@ -31,6 +31,10 @@ class GangMembers:
         """The members that exist, bound and finished ones too."""
         return tuple(self._by_gang.get(key, ()))
 
+    def count(self, key: GangKey) -> int:
+        """How many members exist."""
+        return len(self._by_gang.get(key, ()))
+
     def observe(self, old: Pod | None, pod: Pod | None) -> None:
         """A pod is new, newer or gone (None); its labels may name another gang than before."""
         was = gang_key(old) if old is not None else None

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.core import gang_cycles
+from scheduler.core.gang_cycles import GangCycles
 from scheduler.core.inputs import PodGroupObserved, WriteRejected
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
@@ -241,3 +243,67 @@ def test_a_machine_that_is_started_between_two_bindings_binds_the_rest():
     fresh.server = rig.server
     fresh.wait(60_000)
     assert sorted(placed(fresh)) == ["x", "y", "z"]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Six pods in one turn, twenty of one gang."""
+    monkeypatch.setattr(gang_cycles, "GANG_PODS_MAX", 6)
+    monkeypatch.setattr(gang_cycles, "GANG_MEMBERS_MAX", 20)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_gang_that_needs_more_pods_than_one_turn_may_place_is_told_so():
+    """One input would last seconds: 4,200 pods of a group took 1.5 s, and nobody else was served meanwhile."""
+    rig = world(a=2)
+    for number in range(7):
+        member(rig, f"x{number}", "g", 7, devices=0)
+    rig.wait(1_000)
+    assert placed(rig) == {}
+    assert "group default/g needs 7 pods; 6 are placed together at most" in message(rig, "x0")
+
+    member(rig, "alone", "other", 1, devices=2)
+    rig.wait(1_000)
+    assert placed(rig) == {"alone": "a"}
+
+
+@pytest.mark.usefixtures("small")
+def test_of_a_large_gang_that_needs_few_some_are_placed_in_one_turn_and_the_others_alone(monkeypatch):
+    together = []
+    commit = GangCycles._commit
+    monkeypatch.setattr(GangCycles, "_commit", lambda *given: together.append(len(given[1])) or commit(*given))
+    rig = world(a=2)
+    for number in range(15):
+        member(rig, f"x{number:02}", "g", 2, devices=0)
+    rig.wait(20_000)
+    assert len(placed(rig)) == 15
+    assert together == [6]
+
+
+@pytest.mark.usefixtures("small")
+def test_pods_of_a_gang_with_very_many_pods_are_told_so():
+    rig = world(a=2)
+    for number in range(21):
+        member(rig, f"x{number:02}", "g", 30, devices=0)
+    rig.wait(20_000)
+    assert placed(rig) == {}
+    assert "group default/g has 21 pods; 20 may be one group" in message(rig, "x20")
+
+
+def test_a_search_that_finds_nothing_ends_soon(monkeypatch):
+    """The placements of one attempt, whatever the gang."""
+    counts = []
+    search = gang_cycles._Attempt.search
+
+    def counted(attempt, quorum):
+        found = search(attempt, quorum)
+        counts.append(attempt.placements)
+        return found
+
+    monkeypatch.setattr(gang_cycles._Attempt, "search", counted)
+    rig = world(**{f"n{number}": 2 for number in range(30)})
+    for number in range(64):
+        member(rig, f"x{number:02}", "g", 62, devices=1 + number % 2)
+    rig.wait(20_000)
+    assert placed(rig) == {}
+    assert 64 < max(counts) <= 3 * 64 + 2 * gang_cycles._PLACEMENTS_MORE
