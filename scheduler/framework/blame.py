@@ -6,6 +6,7 @@ Rules of this module
   1. A cause is a fact about the cluster as it is. A change is said only when the plugins, asked again as if it were
      made, let the pod in.
   2. What stands before the separator is kube-scheduler's sentence, byte for byte.
+  3. Pods and claims of other namespaces are not named: `dra-scheduler explain` names them, to who may read them.
 
 Not here: when a pod is explained, and asking as if a change were made (`core.causes`).
 """
@@ -34,6 +35,12 @@ NODES_TRIED: Final = 8
 _LEAST: Final = 200
 """Bytes of the cause that are there even where the sentence before it is long; an event is cut, the condition not."""
 _CUT: Final = "…"
+
+
+def pod_text(other: Pod, *, to: Pod) -> str:
+    """A pod in what another one is told: who may read a pod's events may not read what other namespaces run."""
+    who = f"pod {other.key}" if other.metadata.namespace == to.metadata.namespace else "a pod of another namespace"
+    return f"{who} (priority {other.spec.priority or 0})"
 
 
 class Change(Struct, frozen=True):

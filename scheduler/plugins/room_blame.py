@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change
+from scheduler.framework.blame import Blame, Change, pod_text
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.resources import CPU, PODS, counted_amounts, parse_nano
@@ -67,7 +67,7 @@ def _changes(lacking: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[i
             )
     takers = [one for one in node.pods.values() if any(counted_amounts(one).requests.get(name) for name in short)]
     for one in sorted(takers if PODS not in short else node.pods.values(), key=_importance)[:_PODS_MAX]:
-        text = f"pod {one.key} (priority {one.spec.priority or 0})"
+        text = pod_text(one, to=pod)
         yield Change(
             6,
             f"{lacking}: {text} is in its way",

@@ -96,6 +96,22 @@ def test_who_holds_the_device_is_said_and_may_go() -> None:
     assert "end pod default/first" in cause
 
 
+def test_pods_and_claims_of_other_namespaces_are_not_named() -> None:
+    """Who may read a pod's events may not read what other namespaces run."""
+    rig = rig_with("a")
+    want(rig, "secret-project", namespace="others")
+    rig.add_pod("big-secret", namespace="others", requests={"cpu": "7"})
+    rig.settle()
+    want(rig, "second", preemptionPolicy="Never")
+    rig.add_pod("large", requests={"cpu": "8"}, preemptionPolicy="Never")
+    rig.settle()
+    in_use, no_room = said(rig, "second")[1], said(rig, "large")[1]
+    assert "gpu-0 is in use by a pod of another namespace (priority 0); to make it fit: free device" in in_use
+    assert "free, and pod default/large asks for 8" in no_room
+    assert not any("secret" in text or "others" in text for text in (*rig.events, in_use, no_room) if "Failed" in text)
+    assert "secret" not in in_use + no_room
+
+
 def test_nothing_that_is_supposed_stays() -> None:
     rig = rig_with("a")
     want(rig, "first")

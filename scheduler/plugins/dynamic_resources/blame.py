@@ -17,7 +17,7 @@ from typing import Final
 from allocator import AllocationError, PausedError, Question, Stage, Taint, explain, prevent_allocation
 from allocator.explain import Explanation, RequestExplanation
 from allocator.model import Request, RequestAlternative, Toleration
-from scheduler.framework.blame import Blame, Change, likeliest, taint_text, toleration_text
+from scheduler.framework.blame import Blame, Change, likeliest, pod_text, taint_text, toleration_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
@@ -183,7 +183,7 @@ def _changes(
     for claim in search.claims.unallocated:
         yield from _constraints(claim, _label(claim, pod), node)
     if any(Stage.IN_USE in one.removed or Stage.CAPACITY in one.removed for one in explanation.requests):
-        yield from _holders(node, view)
+        yield from _holders(pod, node, view)
 
 
 def _label(claim: ResourceClaim, pod: Pod) -> str:
@@ -290,7 +290,7 @@ def _constraints(claim: ResourceClaim, label: str, node: NodeInfo) -> Iterator[C
         )
 
 
-def _holders(node: NodeInfo, view: ClusterView) -> Iterator[Change]:
+def _holders(pod: Pod, node: NodeInfo, view: ClusterView) -> Iterator[Change]:
     """Claims whose pods are all on the node: those of the least important pods first."""
     found: dict[ClaimKey, tuple[int, ResourceClaim, list[PodUid]]] = {}
     for uid in node.pods:
@@ -299,15 +299,17 @@ def _holders(node: NodeInfo, view: ClusterView) -> Iterator[Change]:
             if claim is None or not view.counted(claim.uid) or any(one not in node.pods for one in users):
                 continue
             found[key] = max(node.pods[one].spec.priority or 0 for one in users), claim, users
-    for priority, claim, users in sorted(found.values(), key=lambda one: (one[0], one[1].key))[:_HOLDERS_MAX]:
+    for _, claim, users in sorted(found.values(), key=lambda one: (one[0], one[1].key))[:_HOLDERS_MAX]:
         released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
         names = ["/".join(one.device_id) for held in released for one in held.allocation.results]
-        pods = ", ".join(f"pod {node.pods[one].key} (priority {priority})" for one in users[:_HOLDERS_MAX])
+        pods = ", ".join(dict.fromkeys(pod_text(node.pods[one], to=pod) for one in users[:_HOLDERS_MAX]))
+        is_own = claim.key.namespace == pod.metadata.namespace
+        by = f"ResourceClaim {claim.key} ({pods})" if is_own else pods
+        whose = f", whose ResourceClaim is {claim.key}" if is_own else ""
         yield Change(
             6,
-            f"{_some('device', names)} {'is' if len(names) == 1 else 'are'} in use by ResourceClaim {claim.key} "
-            f"({pods})",
-            f"free {_some('device', names)}: end {pods}, whose ResourceClaim is {claim.key}",
+            f"{_some('device', names)} {'is' if len(names) == 1 else 'are'} in use by {by}",
+            f"free {_some('device', names)}: end {pods}{whose}",
             (node.name,),
             removed=tuple(users),
             released=released,
