@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from allocator import Features
@@ -24,7 +25,7 @@ from scheduler.explain.placed import scores_and_groups
 from scheduler.explain.pod_changes import pod_changes
 from scheduler.explain.search import BUDGET, Found, smallest
 from scheduler.explain.world import BUDGET_STEPS, Change, Ruling, World
-from scheduler.offline import Given, Outcome, Reasons, devices_of, is_waiting
+from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, devices_of, is_waiting
 
 _NODES_MAX: Final = 100
 _OWN: Final = ("dra-scheduler", "default-scheduler")
@@ -48,6 +49,8 @@ def explain_pod(
     """
     world = World(given, key, now_ms, features)
     ruling = world.ask()
+    if ruling.loaded.problems:  # their fields may be anything
+        world = replace(world, objects=_well_formed(given, ruling.answers.cluster)[0])
     if ruling.verdict is None:
         pods = sorted(
             "/".join((one["metadata"]["namespace"], one["metadata"]["name"])) for one in ruling.answers.cluster.pods()
@@ -94,6 +97,7 @@ def explain_claim(
         NotThereError: No claim has this name.
     """
     namespace, name = key
+    given, broken = _well_formed(given, OfflineCluster(now_ms))
     objects = Objects(World(given, key, now_ms, features))
     if not (claim := objects.find("ResourceClaim", name, namespace)):
         there = ", ".join(sorted(objects.names("ResourceClaim", namespace))[:10])
@@ -117,7 +121,7 @@ def explain_claim(
         )
         if world.pod[0] == namespace and is_waiting(pod) and any(one is claim[1] for _, one in Objects(world).claims()):
             told = explain_pod(given, world.pod, now_ms=now_ms, features=features, budget=budget)
-            return told.model_copy(update={"subject": subject})
+            return told.model_copy(update={"subject": subject, "notes": (*told.notes, *broken)})
     probe = _only_pod(namespace, name)
     told = explain_pod(
         [*given, Given("claim", probe)],
@@ -127,7 +131,20 @@ def explain_claim(
         budget=budget,
     )
     note = f"no pod waits for the claim: asked for a pod that has nothing but it, {probe['metadata']['name']}"
-    return told.model_copy(update={"subject": subject, "notes": (note, *told.notes)})
+    return told.model_copy(update={"subject": subject, "notes": (note, *told.notes, *broken)})
+
+
+def _well_formed(given: Sequence[Given], cluster: OfflineCluster) -> tuple[list[Given], tuple[str, ...]]:
+    """The objects whose fields have the types that the API says; and what is wrong with the others."""
+    kept: list[Given] = []
+    broken: list[str] = []
+    for one in given:
+        problem = cluster.misshapen(one.obj)
+        if problem:
+            broken.append(f"{one.place}: {problem}")
+        else:
+            kept.append(one)
+    return kept, tuple(broken)
 
 
 def _only_pod(namespace: str, claim: str) -> dict[str, Any]:

@@ -144,6 +144,18 @@ class OfflineCluster:
         incoming = Incoming(method, path, {}, "application/json", content_type, "dra-scheduler", body or b"")
         return self._server.reply_to(incoming)
 
+    def misshapen(self, obj: Obj) -> str:
+        """Which field has a value of a wrong type; "" when none has, and for kinds that are not served."""
+        try:
+            kind = kind_of(self.api, obj)
+        except ApiError:
+            return ""
+        try:
+            check_fields(kind, obj, allows_unknown=True)
+        except ApiError as error:
+            return f"{_name_of(obj)}: {error.message}"
+        return ""
+
     # -- loading -----------------------------------------------------------------------------------
 
     def load(self, objects: Iterable[Given]) -> Loaded:
