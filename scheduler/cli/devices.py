@@ -5,12 +5,14 @@ Not here: finding that out (`scheduler.inventory`), reading files and clusters (
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import gc
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -22,8 +24,11 @@ from scheduler.cli.tables import print_document, print_table
 if TYPE_CHECKING:
     from scheduler.inventory import DeviceList, Filter
     from scheduler.inventory.answer import DeviceSummary, Largest
+    from scheduler.observer import ClusterObserver
 
-_INTERVAL_S: Final = 10
+_PAUSE_S: Final = 1.0  # between two answers of --watch; longer where looking takes longer
+_REST: Final = 4  # times as long as looking took
+_PROBLEMS_S: Final = 5.0  # until failures are looked at
 _WITHIN: Final = {"node": "on one node"}
 
 
@@ -37,7 +42,7 @@ class _WrongInputError(click.ClickException):
 @click.option("--node", "nodes", multiple=True, help="Only this node (repeatable).")
 @click.option("--class", "classes", multiple=True, help="Only this device class (repeatable).")
 @click.option("--free", "free_only", is_flag=True, help="Only nodes and devices that have something free.")
-@click.option("--watch", is_flag=True, help=f"Look again every {_INTERVAL_S} s, and print what has changed.")
+@click.option("--watch", is_flag=True, help="Go on watching, and print the devices again when they have changed.")
 @output_option("table", "wide", "json", "yaml", "name")
 @size_option
 def devices(
@@ -77,20 +82,68 @@ def devices(
     if watch and (kubeconfig is None or files):
         raise click.UsageError("--watch is about a cluster: it needs --kubeconfig, and no files")
     wanted = Filter(nodes, classes, free_only)
-    before = None
-    while True:
-        with _without_collector():
-            found = _look(files, kubeconfig, context, wanted)
-        if found != before:
-            if before is not None and output in ("table", "wide"):
-                click.echo()
-            _PRINT[output](found)
-            for note in found.notes:
-                click.echo(f"note: {note}", err=True)
-        if not watch:
+    if watch:
+        assert kubeconfig is not None
+        with _input_errors():
+            asyncio.run(_watch(kubeconfig, context, wanted, _Printer(output)))
+        return
+    with _without_collector(), _input_errors():
+        found = _look(files, kubeconfig, context, wanted)
+    _Printer(output).print(found)
+
+
+class _Printer:
+    """Prints an answer when it is another one than before."""
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+        self._before: DeviceList | None = None
+
+    def print(self, found: DeviceList) -> None:
+        before, self._before = self._before, found
+        if found == before:
             return
-        before = found
-        time.sleep(_INTERVAL_S)
+        if before is None or found.model_copy(update={"notes": before.notes}) != before:
+            if before is not None and self._output in ("table", "wide"):
+                click.echo()
+            _PRINT[self._output](found)
+        for note in found.notes:
+            if before is None or note not in before.notes:
+                click.echo(f"note: {note}", err=True)
+
+
+async def _watch(kubeconfig: str, context: str | None, wanted: Filter, printer: _Printer) -> None:
+    """Print the devices, and again whenever something of them has changed, until Ctrl-C."""
+    from scheduler.inventory import devices_observed
+    from scheduler.kube.credentials import Connection
+    from scheduler.observer import ClusterObserver
+
+    loop = asyncio.get_running_loop()
+    async with ClusterObserver(Connection.from_kubeconfig(kubeconfig, context)) as observer:
+        await _fill(observer)
+        while True:
+            begun_s, version = loop.time(), observer.version
+            read = partial(devices_observed, wanted=wanted, notes=observer.problems())
+            printer.print(await observer.look(read))
+            spent_s = loop.time() - begun_s
+            await asyncio.sleep(max(_PAUSE_S, _REST * spent_s))
+            with suppress(TimeoutError):  # a watch that fails is no change
+                async with asyncio.timeout(_PROBLEMS_S):
+                    await observer.changed_since(version)
+
+
+async def _fill(observer: ClusterObserver) -> None:
+    """Wait until all has been observed; say what it waits for where that takes long."""
+    reported: tuple[str, ...] = ()
+    while True:
+        try:
+            async with asyncio.timeout(_PROBLEMS_S):
+                return await observer.filled()
+        except TimeoutError:
+            if (problems := observer.problems()) != reported:
+                reported = problems
+                for text in problems:
+                    click.echo(f"waiting: {text}", err=True)
 
 
 @contextmanager
@@ -108,15 +161,26 @@ def _without_collector() -> Iterator[None]:
 def _look(files: Sequence[str], kubeconfig: str | None, context: str | None, wanted: Filter) -> DeviceList:
     from allocator import Features
     from scheduler.cli.verdicts import read_given
-    from scheduler.inventory import UnknownNameError, list_devices
+    from scheduler.inventory import list_devices
+
+    given = read_given(files, kubeconfig, context)
+    return list_devices(given, now_ms=time.time_ns() // 1_000_000, features=Features(), wanted=wanted)
+
+
+@contextmanager
+def _input_errors() -> Iterator[None]:
+    """What is wrong with what was given, as the command's error."""
+    from scheduler.inventory import UnknownNameError
+    from scheduler.kube.credentials import CredentialsError
 
     try:
-        given = read_given(files, kubeconfig, context)
-        return list_devices(given, now_ms=time.time_ns() // 1_000_000, features=Features(), wanted=wanted)
+        yield
     except click.UsageError:
         raise
     except click.ClickException as error:
         raise _WrongInputError(error.message) from error
+    except CredentialsError as error:
+        raise _WrongInputError(str(error)) from error
     except UnknownNameError as error:
         near = difflib.get_close_matches(error.name, error.known, 1)
         more = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(error.known[:10]) or 'none'}"

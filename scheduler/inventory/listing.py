@@ -107,9 +107,16 @@ def list_devices(
     cluster = OfflineCluster(now_ms)
     loaded = cluster.load(objects)
     answers = observe_only(cluster, features)
-    listing = _Listing(answers.machine, wanted)
-    notes = [*map(str, loaded.problems), *answers.broken, *loaded.notes]
-    return listing.answer(notes)
+    return devices_observed(answers.machine, wanted, notes=[*map(str, loaded.problems), *answers.broken, *loaded.notes])
+
+
+def devices_observed(machine: Machine, wanted: Filter, *, notes: Iterable[str] = ()) -> DeviceList:
+    """The devices that a machine has observed.
+
+    Raises:
+        UnknownNameError: the filter names a node or class that is not there.
+    """
+    return _Listing(machine, wanted).answer(notes)
 
 
 class _Listing:

@@ -1,0 +1,225 @@
+"""A cluster as a machine observes it, kept up to date; nothing is decided and nothing written.
+
+Whoever shows what is there now uses it: `devices --watch` and the page (`scheduler.ui`). It needs rights to read only.
+
+Rules of this module
+  1. The machine is not told that anything has been listed whole, and no time passes for it: so it tries no pod
+     (`machine_turns`, rule 3).
+  2. While somebody looks, the machine does not change: inputs wait, and when too many do, the network does.
+  3. An object that cannot be read is named in `problems`, and the others are shown.
+
+Cost: O(1) for each change; a look costs what is looked at, in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Final, Self, TypeVar
+
+from allocator import Features
+from scheduler.core.inputs import (
+    ClaimDeleted,
+    ClaimObserved,
+    ClassDeleted,
+    ClassObserved,
+    Input,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
+    RelistFinished,
+    SliceDeleted,
+    SliceObserved,
+    TaintRuleDeleted,
+    TaintRuleObserved,
+)
+from scheduler.core.machine import Machine
+from scheduler.core.settings import CoreSettings
+from scheduler.framework.api import Profile
+from scheduler.kube.clock import Clock
+from scheduler.kube.codec import Codec
+from scheduler.kube.credentials import Connection
+from scheduler.kube.reporting import Reporter
+from scheduler.kube.requests import ApiClient
+from scheduler.kube.watch import Reflector
+from scheduler.kube.watched_kind import WatchedKind
+
+_Answer = TypeVar("_Answer")
+
+_TURN_S: Final = 0.01
+_INPUTS_WAITING_MAX: Final = 4_096
+_UNREADABLE_MAX: Final = 100  # objects named
+
+
+class Unreadable(Reporter):
+    """Keeps which objects cannot be read now, and why."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: Final[dict[tuple[str, str], str]] = {}
+
+    def undecodable(self, kind: str, name: str, reason: str) -> None:
+        super().undecodable(kind, name, reason)
+        if len(self.reasons) < _UNREADABLE_MAX:
+            self.reasons[kind, name] = reason
+
+    def forget_readable(self, kind: WatchedKind, inputs: Sequence[Input]) -> None:
+        """What is observed can be read again, and what is deleted is not there; but see `withdraws_broken`."""
+        for given in inputs:
+            name, is_deletion = _subject(given)
+            if not (is_deletion and kind.withdraws_broken):
+                self.reasons.pop((kind.name, name), None)
+
+
+def _subject(given: Input) -> tuple[str, bool]:
+    """The name of the object that an input is about, and whether it says that it is gone."""
+    match given:
+        case PodObserved(pod):
+            return str(pod.key), False
+        case ClaimObserved(claim):
+            return str(claim.key), False
+        case NodeObserved(node):
+            return node.metadata.name, False
+        case SliceObserved(slice_):
+            return slice_.name, False
+        case ClassObserved(device_class):
+            return device_class.name, False
+        case TaintRuleObserved(rule):
+            return rule.name, False
+        case PodDeleted(key) | ClaimDeleted(key):
+            return str(key), True
+        case NodeDeleted(name) | SliceDeleted(name) | ClassDeleted(name) | TaintRuleDeleted(name):
+            return name, True
+        case _:
+            return "", False
+
+
+class ClusterObserver:
+    """Observes while its context is open. Made in a running event loop.
+
+        async with ClusterObserver(Connection(url=...)) as observer:
+            await observer.filled()
+            found = await observer.look(list_devices_of)
+
+    Raises (on entering):
+        CredentialsError: The server cannot be reached as it was described.
+    """
+
+    def __init__(self, connection: Connection, features: Features = Features()) -> None:  # noqa: B008 - frozen
+        self.machine: Final = Machine(
+            [Profile("dra-scheduler", ())], features=features, new_uid=lambda: "", settings=CoreSettings()
+        )
+        self.version = 0
+        """Larger after each change of what is observed."""
+        self._connection = connection
+        self._stack = AsyncExitStack()
+        self._reports: Final = Unreadable()
+        self.reflectors: tuple[Reflector, ...] = ()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._inbox: deque[Input] = deque()
+        self._room: Final = asyncio.Event()
+        self._has_changed: Final = asyncio.Event()
+        self._looking = asyncio.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._clock = Clock(self._loop.time)
+        self._failure: BaseException | None = None
+        self._is_scheduled = False
+
+    async def __aenter__(self) -> Self:
+        self._room.set()
+        credentials = await self._connection.open()
+        client = await self._stack.enter_async_context(ApiClient(credentials))
+        codec = Codec()
+        kinds = (codec.nodes, codec.slices, codec.classes, codec.taint_rules, codec.claims, codec.pods)
+        self.reflectors = tuple(
+            Reflector(client, kind, partial(self._deliver, kind), self._reports, room=self._room) for kind in kinds
+        )
+        for one in self.reflectors:
+            task = asyncio.create_task(one.run(), name=f"watch-{one.kind.name}")
+            task.add_done_callback(self._on_task_done)
+            self._tasks.append(task)
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stack.aclose()
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether all that exists has been observed."""
+        return not self._inbox and all(one.stats.is_synced for one in self.reflectors)
+
+    def problems(self) -> tuple[str, ...]:
+        """What is not observed now, or not as it is: failures of watches, objects that cannot be read."""
+        failing = (f"{one.kind.name}: {one.stats.failure}" for one in self.reflectors if one.stats.failure is not None)
+        broken = (f"{kind} {name} cannot be read: {why}" for (kind, name), why in self._reports.reasons.items())
+        return (*failing, *broken)
+
+    async def filled(self) -> None:
+        """Wait until all that exists has been observed; raises what ended a watch."""
+        await self._until(lambda: self.is_filled)
+
+    async def changed_since(self, version: int) -> int:
+        """Wait until something is observed that was not at `version`; the version then."""
+        await self._until(lambda: self.version != version)
+        return self.version
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            if holds():
+                return
+            self._has_changed.clear()
+            await self._has_changed.wait()
+
+    async def look(self, read: Callable[[Machine], _Answer]) -> _Answer:
+        """What `read` finds in a machine that does not change meanwhile. It runs in a thread, one at a time."""
+        async with self._looking:
+            try:
+                return await asyncio.to_thread(read, self.machine)
+            finally:
+                self._loop.call_soon(self._take)
+
+    def _deliver(self, kind: WatchedKind, inputs: Sequence[Input]) -> None:
+        if self._reports.reasons:
+            self._reports.forget_readable(kind, inputs)
+        self._inbox.extend(one for one in inputs if type(one) is not RelistFinished)
+        if len(self._inbox) >= _INPUTS_WAITING_MAX:
+            self._room.clear()
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._take)
+
+    def _take(self) -> None:
+        """Let the machine observe what has come, for as long as a turn may last."""
+        self._is_scheduled = False
+        if self._looking.locked() or self._failure is not None:
+            return  # `look` comes back here
+        until_s, now_ms = self._loop.time() + _TURN_S, self._clock.now_ms()
+        while self._inbox and self._loop.time() < until_s:
+            self.version += 1
+            try:
+                self.machine.handle(self._inbox.popleft(), now_ms=now_ms)
+            except Exception as error:  # a wrong state must not be shown
+                self._failure = error
+                break
+        if len(self._inbox) < _INPUTS_WAITING_MAX:
+            self._room.set()
+        if self._inbox:
+            self._schedule()
+        self._has_changed.set()
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failure = error
+            self._has_changed.set()

@@ -1,0 +1,157 @@
+"""A cluster observed while it changes, and `devices --watch`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from scheduler.cli.main import INTERRUPTED
+from scheduler.core.inputs import PodDeleted, PodObserved, SliceDeleted
+from scheduler.core.machine import Machine
+from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.kinds.catalog import POD
+from scheduler.inventory import DeviceList, Filter, devices_observed
+from scheduler.kube.codec import Codec
+from scheduler.kube.credentials import Connection
+from scheduler.model.keys import PodKey, PodUid
+from scheduler.observer import ClusterObserver, Unreadable
+from tests.builders import pod
+from tests.inventory.test_listing import GPU_CLASS, gpu, node, slice_of
+
+WAITS = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "waits", "namespace": "default"},
+    "spec": {"schedulerName": "dra-scheduler", "containers": [{"name": "c", "image": "i"}]},
+}
+
+
+def names(found: DeviceList) -> list[str]:
+    return [one.device for one in found.devices]
+
+
+def read(machine: Machine) -> DeviceList:
+    return devices_observed(machine, Filter())
+
+
+async def until(observer: ClusterObserver, device_names: list[str]) -> DeviceList:
+    """The devices, when they are these."""
+    while True:
+        version = observer.version
+        found = await observer.look(read)
+        if names(found) == device_names:
+            return found
+        await observer.changed_since(version)
+
+
+async def test_what_changes_is_observed() -> None:
+    async with EmbeddedCluster() as cluster:
+        await cluster.apply([GPU_CLASS, node(), slice_of("n", gpu("a"))])
+        async with ClusterObserver(Connection(url=cluster.url)) as observer:
+            await observer.filled()
+            assert names(await observer.look(read)) == ["a"]
+            await cluster.apply([slice_of("n", gpu("a"), gpu("b"))])
+            found = await until(observer, ["a", "b"])
+            assert [(one.name, one.free) for one in found.classes] == [("gpu", 2)]
+            await cluster.restart()
+            await cluster.apply([slice_of("n", gpu("c"))])
+            await until(observer, ["c"])
+
+
+async def test_pods_that_wait_are_observed_and_not_tried() -> None:
+    async with EmbeddedCluster() as cluster:
+        await cluster.apply([GPU_CLASS, node(), slice_of("n", gpu("a")), WAITS])
+        async with ClusterObserver(Connection(url=cluster.url)) as observer:
+            await observer.filled()
+            assert [str(one.key) for one in observer.machine.store.pods.values()] == ["default/waits"]
+            await cluster.apply([slice_of("n", gpu("a"), gpu("b"))])
+            await until(observer, ["a", "b"])
+        stored = cluster.api.find(POD.kind_id, "default", "waits")
+        assert stored is not None
+        assert not stored["spec"].get("nodeName")
+
+
+async def test_nothing_changes_while_somebody_looks() -> None:
+    """Inputs wait until the look is over, and are taken then."""
+    async with EmbeddedCluster() as cluster:
+        await cluster.apply([GPU_CLASS, node(), slice_of("n", gpu("a"))])
+        async with ClusterObserver(Connection(url=cluster.url)) as observer:
+            await observer.filled()
+            loop, begun, may_end = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+
+            def look(machine: Machine) -> list[list[str]]:
+                before = names(read(machine))
+                loop.call_soon_threadsafe(begun.set)
+                asyncio.run_coroutine_threadsafe(may_end.wait(), loop).result()
+                return [before, names(read(machine))]
+
+            looking = asyncio.create_task(observer.look(look))
+            await begun.wait()
+            await cluster.apply([slice_of("n", gpu("b"))])
+            slices = next(one for one in observer.reflectors if one.kind.name == "ResourceSlice")
+            await slices.catch_up(0.1)
+            may_end.set()
+            assert await looking == [["a"], ["a"]]
+            await until(observer, ["b"])
+
+
+def test_what_cannot_be_read_is_named_until_it_can() -> None:
+    codec = Codec()
+    unreadable = Unreadable()
+    unreadable.undecodable("Pod", "team/p", "spec.priority: Expected `int`")
+    unreadable.undecodable("ResourceSlice", "s", "spec.devices: too many")
+    assert list(unreadable.reasons) == [("Pod", "team/p"), ("ResourceSlice", "s")]
+    # What the reflector delivers for a slice that cannot be read any more: that does not mend it.
+    unreadable.forget_readable(codec.slices, [SliceDeleted("s")])
+    unreadable.forget_readable(codec.pods, [PodDeleted(PodKey("other", "p"), PodUid("u"))])
+    assert len(unreadable.reasons) == 2
+    unreadable.forget_readable(codec.pods, [PodObserved(pod("p", namespace="team"))])
+    assert list(unreadable.reasons) == [("ResourceSlice", "s")]
+
+
+async def read_document(stream: asyncio.StreamReader) -> Any:
+    """The next JSON document of a stream of them, each ended by a line of its own."""
+    text = ""
+    while True:
+        text += (await stream.readline()).decode()
+        with suppress(ValueError):
+            return json.loads(text)
+
+
+async def test_watch_prints_again_what_has_changed_and_ends_with_ctrl_c() -> None:
+    async with EmbeddedCluster() as cluster:
+        await cluster.apply([GPU_CLASS, node(), slice_of("n", gpu("a"))])
+        command = (sys.executable, "-m", "scheduler", "devices", "--watch", "-o", "json")
+        process = await asyncio.create_subprocess_exec(
+            *command, f"--kubeconfig={cluster.kubeconfig_path}", stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert [one["device"] for one in (await read_document(process.stdout))["devices"]] == ["a"]
+        await cluster.apply([slice_of("n", gpu("a"), gpu("b"))])
+        assert [one["device"] for one in (await read_document(process.stdout))["devices"]] == ["a", "b"]
+        await cluster.restart()
+        await cluster.apply([slice_of("n", gpu("b"))])
+        assert [one["device"] for one in (await read_document(process.stdout))["devices"]] == ["b"]
+        process.send_signal(signal.SIGINT)
+        assert await process.stdout.read() == b""
+        assert await process.wait() == INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [(("--node", "m"), "no node is named m; known: n"), (("--context", "none"), "none")],
+)
+async def test_what_is_not_there_is_named_before_watching(more: tuple[str, ...], complaint: str) -> None:
+    async with EmbeddedCluster() as cluster:
+        await cluster.apply([GPU_CLASS, node()])
+        command = (sys.executable, "-m", "scheduler", "devices", "--watch", f"--kubeconfig={cluster.kubeconfig_path}")
+        process = await asyncio.create_subprocess_exec(*command, *more, stderr=asyncio.subprocess.PIPE)
+        _, text = await process.communicate()
+        assert process.returncode == 2
+        assert complaint in text.decode()
