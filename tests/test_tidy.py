@@ -30,7 +30,14 @@ LONG_MODULES = {
 }
 BANNED_NAMES = {"utils", "helpers", "helper", "common", "base", "manager", "misc"}
 # The shell may await; the core, the plugins, the allocator and CEL may not.
-MAY_BE_ASYNC = ("scheduler/kube/", "scheduler/embedded/", "scheduler/cli/", "scheduler/app.py")
+MAY_BE_ASYNC = (
+    "scheduler/kube/",
+    "scheduler/embedded/",
+    "scheduler/cli/",
+    "scheduler/ui/",
+    "scheduler/app.py",
+    "scheduler/observer.py",
+)
 
 modules = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 
