@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from scheduler.cli.gates import gates_option
+from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import cluster_options, output_option
 from scheduler.cli.tables import device_text, print_document, print_table
@@ -88,8 +89,8 @@ def allocate(
     dra-scheduler allocate dump.yaml my-pods.yaml
     dra-scheduler allocate --kubeconfig ~/.kube/config my-pods.yaml
 
-    Exit codes: 0 every pod fits (with claims alone: a node serves one of them), 1 a pod does not fit or an object is
-    broken, 2 wrong use.
+    Exit codes: 0 every pod fits (with claims alone: a node serves one of them), 1 a pod does not fit, 2 wrong
+    use or input, as an object that is broken.
     """
     if jsonl:
         if files:
@@ -115,7 +116,7 @@ def allocate(
     answers, loaded = _ask(given, features=features, budget_steps=budget_steps, nodes=nodes, pods=pods)
     rows = _rows(answers, budget_steps)
     if not rows:
-        raise click.ClickException("no pod waits for a node or for devices; --claim asks about claims alone")
+        raise WrongInputError("no pod waits for a node or for devices; --claim asks about claims alone")
     if output == "table":
         _print_table(rows)
     else:
@@ -125,7 +126,7 @@ def allocate(
     for note in loaded.notes:
         click.echo(f"note: {note}", err=True)
     is_good = all(row["outcome"] in ("fits", "waits") for row in rows)
-    ctx.exit(0 if is_good and not loaded.problems and not answers.broken else 1)
+    ctx.exit(exit_code(fits=is_good, is_broken=bool(loaded.problems or answers.broken)))
 
 
 def _answer_lines(budget_steps: int, kubernetes: str) -> None:
@@ -197,7 +198,7 @@ def _ask(
             "about claims alone with --claim"
         )
     if nodes and not set(nodes) & set(known):
-        raise click.ClickException(f"no node is named {' or '.join(nodes)}; known: {', '.join(sorted(known))}")
+        raise WrongInputError(f"no node is named {' or '.join(nodes)}; known: {', '.join(sorted(known))}")
     if nodes:
         given = [one for one in given if one.obj.get("kind") != "Node" or name_of(one.obj) in nodes]
     cluster = OfflineCluster(time.time_ns() // 1_000_000)
@@ -208,7 +209,7 @@ def _ask(
         keys += [problem.pod for problem in loaded.problems if problem.pod is not None]
         asked = {key for key in keys if {key[1], "/".join(key)} & set(pods)}
         if not asked:
-            raise click.ClickException(f"no pod is named {' or '.join(pods)}")
+            raise WrongInputError(f"no pod is named {' or '.join(pods)}")
     _tell_of_strangers(cluster.pods())
     answers = decide(cluster, features=features, budget_steps=budget_steps, asked=asked)
     return answers, loaded

@@ -28,6 +28,7 @@ from allocator import (
     explain,
 )
 from scheduler.cli.allocate_cases import share_ids
+from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.tables import device_text, print_document, print_table
 from scheduler.lint.published import Published, defaulted_claim_spec, read_published
 from scheduler.lint.view import at, claim_spec_path, mapping, text
@@ -67,7 +68,7 @@ def ask_about_claims(
     found = list(_claims(given, published))
     asked = [one for one in found if not claims or {str(one.claim), one.claim.name} & set(claims)]
     if not asked:
-        raise click.ClickException(
+        raise WrongInputError(
             "there is no pod that waits, and no claim without an allocation"
             if not claims
             else f"no unallocated claim is named {' or '.join(claims)}"
@@ -84,7 +85,8 @@ def ask_about_claims(
             f"note: each of the {len(asked)} claims is asked about alone, with all free devices to itself", err=True
         )
     click.echo(f"note: {NOT_LOOKED_AT}", err=True)
-    return 0 if any(verdict["outcome"] == "allocated" for verdict in verdicts) and not published.problems else 1
+    fits = any(verdict["outcome"] == "allocated" for verdict in verdicts)
+    return exit_code(fits=fits, is_broken=bool(published.problems))
 
 
 def _unused(given: Sequence[Given]) -> list[str]:
@@ -132,7 +134,7 @@ def _verdicts(
     names = labels or {slice_.node_name: {} for slice_ in published.slices if slice_.node_name} or {"any-node": {}}
     wanted = [name for name in sorted(names) if not nodes or name in nodes]
     if not wanted:
-        raise click.ClickException(f"no node is named {' or '.join(nodes)}; known: {', '.join(sorted(names))}")
+        raise WrongInputError(f"no node is named {' or '.join(nodes)}; known: {', '.join(sorted(names))}")
     inventory = Inventory(published.slices, published.classes.values())
     verdicts = []
     for one in asked:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import click
 import orjson
 
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.manifests import open_manifests, read_text
 from scheduler.lint.documents import ManifestError
 from scheduler.offline.cluster import Given
@@ -31,19 +32,19 @@ def read_arrivals(path: str) -> list[Arrival]:
     """One line an arrival: `{"at": seconds, "for": seconds or null, "objects": [Pod, its claims, …]}`.
 
     Raises:
-        click.ClickException: The file cannot be read, or a line is none; names file, line and field.
+        WrongInputError: The file cannot be read, or a line is none; names file, line and field.
     """
     try:
         name, text = read_text(path)
     except ManifestError as error:
-        raise click.ClickException(str(error)) from error
+        raise WrongInputError(str(error)) from error
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
             try:
                 found.append(_arrival(line, f"{name}:{number}"))
             except ValueError as error:
-                raise click.ClickException(f"{name}:{number}: {error}") from error
+                raise WrongInputError(f"{name}:{number}: {error}") from error
     return found
 
 

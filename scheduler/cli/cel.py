@@ -1,7 +1,7 @@
 """`dra-scheduler cel check` and `cel eval`: is a selector valid, what does it cost, which devices match.
 
 Exit codes: 0 valid, or evaluated on every device; 1 invalid, too expensive, or failed on a device; 2 wrong
-use.
+use or input.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from scheduler.cli.gates import gates_option
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import files_option, kubernetes_option, output_option
 from scheduler.cli.tables import print_table
@@ -85,9 +86,7 @@ def check(
     else:
         verdicts = _check_files(files, environment)
         if not verdicts:
-            raise click.ClickException(
-                "no selectors in these files (DeviceClass, ResourceClaim, ResourceClaimTemplate)"
-            )
+            raise WrongInputError("no selectors in these files (DeviceClass, ResourceClaim, ResourceClaimTemplate)")
     if output == "json":
         click.echo(json.dumps({"kind": "SelectorVerdicts", "items": [verdict.as_json() for verdict in verdicts]}))
     else:
@@ -258,7 +257,7 @@ def evaluate(
         return
     devices = _find_devices(files, device_file, environment)
     if not devices:
-        raise click.ClickException("no devices: the files have no ResourceSlice with devices")
+        raise WrongInputError("no devices: the files have no ResourceSlice with devices")
     _evaluate_on(expression, environment, devices, output, engine)
 
 
@@ -294,7 +293,7 @@ def _fail(which: str, error: Exception, output: str) -> NoReturn:
     if output == "json":
         click.echo(json.dumps({which: str(error)}))
         sys.exit(1)
-    raise click.ClickException(str(error)) from None
+    raise WrongInputError(str(error)) from None
 
 
 def _evaluate_on(
@@ -324,7 +323,7 @@ def _celpy_matcher(expression: str) -> Callable[[Any], bool]:
     try:
         return celpy_matcher(expression)
     except EngineError as error:
-        raise click.ClickException(str(error)) from None
+        raise WrongInputError(str(error)) from None
 
 
 def _answer(matches: Callable[[Any], bool], device: PublishedDevice) -> dict[str, Any]:
@@ -384,7 +383,7 @@ def _find_devices(files: Sequence[str], device_file: str | None, environment: En
             view = read_device(fields, environment)
             devices.append(PublishedDevice(view.driver, "", name, view))
     except InputError as error:
-        raise click.ClickException(str(error)) from None
+        raise WrongInputError(str(error)) from None
     return devices
 
 
@@ -398,6 +397,6 @@ def _read_plain(path: str) -> object:
     try:
         return load(read_text(path)[1])
     except ManifestError as error:
-        raise click.ClickException(f"{path}: {error.problem}") from None
+        raise WrongInputError(f"{path}: {error.problem}") from None
     except yaml.YAMLError as error:
-        raise click.ClickException(f"{path}: {error}") from None
+        raise WrongInputError(f"{path}: {error}") from None

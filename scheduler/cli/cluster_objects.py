@@ -11,6 +11,7 @@ from urllib.parse import quote
 import click
 import msgspec
 
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection, CredentialsError
@@ -47,7 +48,7 @@ _COSTS: Final[Mapping[str, str]] = {
 _PAGE: Final = 500
 
 
-class ClusterReadError(click.ClickException):
+class ClusterReadError(WrongInputError):
     """The cluster could not be read; the text says what failed. Ends a command."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.lint import Inputs, takes_inputs
 
 
@@ -62,5 +63,5 @@ def _write(name: str, text: str) -> None:
     try:
         Path(name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise click.ClickException(f"{name}: {error.strerror or error}") from error
+        raise WrongInputError(f"{name}: {error.strerror or error}") from error
     click.echo(f"{name}: rewritten", err=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import uvloop
 
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import output_option
 from scheduler.cli.pod_devices import OURS
@@ -82,7 +83,7 @@ def demo(
         objects = DemoObjects.read(cluster_files, extra, nodes=nodes, is_empty=empty)
         settled = uvloop.run(_demo(objects, output=output, serve=serve))
     except DemoError as error:
-        raise click.ClickException(str(error)) from error
+        raise WrongInputError(str(error)) from error
     if not settled:
         raise click.ClickException(f"some pods had no verdict after {_SETTLE_TIMEOUT_S:.0f} s")
 

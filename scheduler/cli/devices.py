@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import cluster_options, objects_option, output_option
 from scheduler.cli.tables import print_document, print_table
@@ -30,10 +31,6 @@ _PAUSE_S: Final = 1.0  # between two answers of --watch; longer where looking ta
 _REST: Final = 4  # times as long as looking took
 _PROBLEMS_S: Final = 5.0  # until failures are looked at
 _WITHIN: Final = {"node": "on one node"}
-
-
-class _WrongInputError(click.ClickException):
-    exit_code = 2
 
 
 @click.command()
@@ -175,16 +172,12 @@ def _input_errors() -> Iterator[None]:
 
     try:
         yield
-    except click.UsageError:
-        raise
-    except click.ClickException as error:
-        raise _WrongInputError(error.message) from error
     except CredentialsError as error:
-        raise _WrongInputError(str(error)) from error
+        raise WrongInputError(str(error)) from error
     except UnknownNameError as error:
         near = difflib.get_close_matches(error.name, error.known, 1)
         more = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(error.known[:10]) or 'none'}"
-        raise _WrongInputError(f"{error}{more}") from error
+        raise WrongInputError(f"{error}{more}") from error
 
 
 def _print_short(found: DeviceList) -> None:

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from scheduler.offline import Given
 
 
-class _WrongInputError(click.ClickException):
-    exit_code = 2
-
-
 @click.command()
 @objects_option
 @cluster_options("The cluster.")
@@ -46,12 +42,7 @@ def dump(*, files: tuple[str, ...], kubeconfig: str | None, context: str | None,
         raise click.UsageError('name a --kubeconfig, or files with -f ("-" is standard input)')
     if context and kubeconfig is None:
         raise click.UsageError("--context needs --kubeconfig")
-    try:
-        found, unlisted = _read(files, kubeconfig, context)
-    except click.UsageError:
-        raise
-    except click.ClickException as error:
-        raise _WrongInputError(error.message) from error
+    found, unlisted = _read(files, kubeconfig, context)
     _write(_shown(found), output, unlisted)
 
 

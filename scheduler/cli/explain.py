@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import cluster_options, objects_option, output_option
 from scheduler.cli.tables import print_document, print_table
@@ -26,10 +27,6 @@ _KINDS: Final = {
     "resourceclaim": "claim",
     "resourceclaims": "claim",
 }
-
-
-class _WrongInputError(click.ClickException):
-    exit_code = 2
 
 
 @click.command()
@@ -75,17 +72,11 @@ def explain(
     if context and kubeconfig is None:
         raise click.UsageError("--context needs --kubeconfig")
     ask = explain_pod if kind == "pod" else explain_claim
+    given = read_given(files, kubeconfig, context)
     try:
-        told = ask(
-            read_given(files, kubeconfig, context),
-            (namespace, name),
-            now_ms=time.time_ns() // 1_000_000,
-            features=Features(),
-        )
-    except click.UsageError:
-        raise
-    except (NotThereError, click.ClickException) as error:
-        raise _WrongInputError(error.message if isinstance(error, click.ClickException) else str(error)) from error
+        told = ask(given, (namespace, name), now_ms=time.time_ns() // 1_000_000, features=Features())
+    except NotThereError as error:
+        raise WrongInputError(str(error)) from error
     if output == "table":
         _print(told)
     else:

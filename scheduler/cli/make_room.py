@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.tables import device_text, print_document, print_table
 
@@ -30,10 +31,6 @@ _DRA: Final = "resource.k8s.io/v1"
 _FREE: Final = re.compile(r"\s*([1-9][0-9]{0,3})\s+(\S+)(\s+on\s+one\s+node)?\s*")
 _NAME: Final = "room"
 """Of the pod, claim and class that `--free` asks with."""
-
-
-class WrongInputError(click.ClickException):
-    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-import click
-
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_limit
 from scheduler.lint.documents import Document, ManifestError, parse_documents
 from scheduler.lint.findings import FieldPath
@@ -44,7 +43,7 @@ def open_manifests(paths: Sequence[str | Path]) -> list[Document]:
     try:
         return read_manifests(paths)
     except ManifestError as error:
-        raise click.ClickException(str(error)) from error
+        raise WrongInputError(str(error)) from error
 
 
 def read_manifest(path: str | Path) -> Iterator[Document]:

@@ -3,7 +3,7 @@
     $ dra-scheduler replay run.jsonl
     run.jsonl: 18,211 inputs led to the same 5,320 decisions
 
-Exit codes: 0 the same, 1 not, or the file cannot be replayed, 2 wrong use.
+Exit codes: 0 the same, 1 not, 2 wrong use, or the file cannot be replayed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from scheduler.cli.input_errors import WrongInputError
 
 if TYPE_CHECKING:
     from scheduler.core.recording import Entry
@@ -41,9 +43,9 @@ def replay(path: Path) -> None:
         with path.open("rb") as lines:
             found = replay_lines(lines)
     except LineError as error:
-        raise click.ClickException(f"{path}{f':{error.line}' if error.line else ''}: {error}") from error
+        raise WrongInputError(f"{path}{f':{error.line}' if error.line else ''}: {error}") from error
     except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror or error}") from error
+        raise WrongInputError(f"{path}: {error.strerror or error}") from error
     if found.difference is not None:
         raise click.ClickException(_text_of(path, found, found.difference))
     lives = f" of {found.lives} processes" if found.lives > 1 else ""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from scheduler.cli.gates import gates_option
+from scheduler.cli.input_errors import exit_code
 from scheduler.cli.input_size import size_option
-from scheduler.cli.make_room import Question, Wanted, WrongInputError, answer_wanted, room_options
+from scheduler.cli.make_room import Question, Wanted, answer_wanted, room_options
 from scheduler.cli.options import cluster_options, objects_option
 from scheduler.cli.tables import device_text, print_document, print_table
 
@@ -124,7 +125,7 @@ def simulate(
     _PRINT[output](played)
     for problem in played.problems:
         click.echo(f"warning: {problem}", err=True)
-    ctx.exit(0 if not played.refused and not played.problems else 1)
+    ctx.exit(exit_code(fits=not played.refused, is_broken=bool(played.problems)))
 
 
 def _read(
@@ -141,13 +142,8 @@ def _read(
     from scheduler.cli.arrivals import read_arrivals, read_copies, shuffled, take_away
     from scheduler.cli.verdicts import read_given
 
-    try:
-        given = [*take_away(read_given(files, kubeconfig, context), removed), *read_copies(added)]
-        later = read_arrivals(arrivals) if arrivals is not None else []
-    except click.UsageError:
-        raise
-    except click.ClickException as error:
-        raise WrongInputError(error.message) from error
+    given = [*take_away(read_given(files, kubeconfig, context), removed), *read_copies(added)]
+    later = read_arrivals(arrivals) if arrivals is not None else []
     return given, later if seed is None else shuffled(later, seed)
 
 

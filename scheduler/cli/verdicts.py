@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import cluster_options, looks_inside, objects_option, output_option
 from scheduler.cli.tables import print_document
@@ -64,7 +65,7 @@ def verdicts(
     verdicts of PreEnqueue and PreFilter, each node's verdict and weighted scores, the nodes the pod may go to, and the
     message that a person would read. A case that cannot be answered gets an "error".
 
-    Exit codes: 0 a node fits, 1 none does or an object is broken, 2 wrong use.
+    Exit codes: 0 a node fits, 1 none does, 2 wrong use or input, as an object that is broken.
     """
     if jsonl:
         if files or pod or kubeconfig or config_path:
@@ -135,7 +136,7 @@ def _of_file(path: str) -> Iterator[Given]:
         else:
             yield from (Given(f"{name}: items[{number}]", obj) for number, obj in enumerate(dumped))
     except ManifestError as error:
-        raise click.ClickException(str(error)) from error
+        raise WrongInputError(str(error)) from error
 
 
 def _configured(path: Path | None) -> Config:
@@ -161,7 +162,7 @@ def _in_folders(paths: Sequence[str]) -> Iterator[str]:
         inside = Path(path).rglob("*") if looks_inside() else Path(path).iterdir()
         found = sorted(str(one) for one in inside if one.suffix in _ENDINGS and one.is_file())
         if not found:
-            raise click.ClickException(f"{path}: no file in it ends in .yaml, .yml or .json")
+            raise WrongInputError(f"{path}: no file in it ends in .yaml, .yml or .json")
         yield from found
 
 
@@ -178,11 +179,11 @@ def _ask(given: Sequence[Given], pod: str, config: Config, output: str) -> int:
     if obj is None:
         refused = [f"; {problem}" for problem in loaded.problems if problem.pod and pod in _names(*problem.pod)]
         known = sorted(f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in cluster.pods())
-        raise click.ClickException(f"no pod is named {pod}{''.join(refused)}; known: {', '.join(known) or 'none'}")
+        raise WrongInputError(f"no pod is named {pod}{''.join(refused)}; known: {', '.join(known) or 'none'}")
     try:
         asked = ask_every_node(cluster, obj, config)
     except UnknownProfileError as error:
-        raise click.ClickException(str(error)) from error
+        raise WrongInputError(str(error)) from error
     for problem in (*map(str, loaded.problems), *asked.broken):
         click.echo(f"warning: {problem}", err=True)
     for note in loaded.notes:
@@ -196,7 +197,7 @@ def _ask(given: Sequence[Given], pod: str, config: Config, output: str) -> int:
         print_answer(answer)
     else:
         print_document({"name": pod, **as_json(answer)}, output)
-    return 0 if answer.choices and not loaded.problems and not asked.broken else 1
+    return exit_code(fits=bool(answer.choices), is_broken=bool(loaded.problems or asked.broken))
 
 
 def _names(namespace: str, name: str) -> tuple[str, str]:
@@ -206,5 +207,5 @@ def _names(namespace: str, name: str) -> tuple[str, str]:
 def _find(pods: Sequence[Mapping[str, Any]], wanted: str) -> Mapping[str, Any] | None:
     found = [one for one in pods if wanted in _names(one["metadata"]["namespace"], one["metadata"]["name"])]
     if len(found) > 1:
-        raise click.ClickException(f"several pods are named {wanted}; say NAMESPACE/{wanted}")
+        raise WrongInputError(f"several pods are named {wanted}; say NAMESPACE/{wanted}")
     return found[0] if found else None

@@ -96,7 +96,7 @@ def test_a_broken_object_is_named_and_the_others_count(tmp_path: Path) -> None:
     broken = {**API, "kind": "ResourceSlice", "metadata": {"name": "bad"}, "spec": {"driver": 3}}
     result = run(tmp_path, [broken, *kinds(QUESTION)])
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "driver-a/pool-1/a" in result.stdout
     assert "objects.yaml:1:1: ResourceSlice bad: spec.driver: expected a string, got an integer (3)" in result.stderr
 
@@ -136,7 +136,7 @@ def test_nodes_templates_features_and_claim_names(tmp_path: Path) -> None:
     fits = run(tmp_path, objects, "--claim", "small", "--feature-gates", "DeviceTaints=false")
     assert fits.exit_code == 0, fits.output
     assert "default/small" in fits.stdout
-    assert run(tmp_path, objects, "--claim", "nobody").exit_code == 1
+    assert run(tmp_path, objects, "--claim", "nobody").exit_code == 2
 
 
 def test_wrong_use_is_told(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_wrong_use_is_told(tmp_path: Path) -> None:
     assert wrong.exit_code == 2
     assert "did you mean DRADeviceTaints?" in wrong.output
     assert "no node is named node-7; known: node-1, node-2" in run(tmp_path, kinds(QUESTION), "--node", "node-7").output
-    assert CliRunner().invoke(allocate, [str(tmp_path / "missing.yaml")]).exit_code == 1
+    assert CliRunner().invoke(allocate, [str(tmp_path / "missing.yaml")]).exit_code == 2
 
 
 def test_lines_in_lines_out() -> None:
@@ -269,7 +269,7 @@ def test_workloads_make_their_pods_and_what_nobody_runs_is_told(tmp_path: Path) 
 
     assert both.exit_code == 0, both.output
     assert sorted(device for row in rows_of(both).values() for device in devices(row)) == ["gpu-0", "gpu-1"]
-    assert other.exit_code == 1
+    assert other.exit_code == 2
     assert "CronJob two: no pods are made for it here" in other.stderr
 
 
@@ -331,7 +331,7 @@ def test_what_the_api_server_would_refuse_is_told_with_its_place(tmp_path: Path)
     no_label = template(request_of_pods(adminAccess=True), name="admin")
     result = run(tmp_path, [*CLUSTER, claim_of_pods(), wrong, no_label, pod("template:admin", name="monitor")])
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert 'the API server refuses the pod: Pod in version "v1" cannot be handled as a Pod' in result.stdout
     assert 'unknown field "spec.nodeSelectors" (did you mean nodeSelector?)' in result.stdout
     assert 'ResourceClaim not created yet. (resource claim template "admin": not found)' in result.stdout
@@ -363,7 +363,7 @@ def test_old_versions_are_sent_to_convert(tmp_path: Path) -> None:
     old = {**claim_of_pods(), "apiVersion": "resource.k8s.io/v1beta1"}
     result = run(tmp_path, [*CLUSTER, old, pod("gpu")])
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "`dra-scheduler convert` writes resource.k8s.io/v1" in result.stderr
 
 

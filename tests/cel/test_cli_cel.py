@@ -217,7 +217,7 @@ def test_eval_names_the_field_of_a_broken_slice(tmp_path: Path) -> None:
     path = tmp_path / "slices.yaml"
     path.write_text(SLICES.replace("80Gi", "80 GB"))
     result = run("eval", "true", "-f", str(path))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert (
         "slices.yaml:9:5: ResourceSlice node-1-gpus: device.capacity.memory.value: must be a quantity like 80Gi"
         in result.output

@@ -175,5 +175,5 @@ async def test_devices_are_not_given_out_where_those_in_use_may_not_be_seen(tmp_
 async def test_without_nodes_or_pods_there_is_no_answer(tmp_path: Path, kind: str) -> None:
     result = await said(tmp_path, "verdicts", "--pod", "waits", missing=[kind])
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr == f"Error: cannot list {kind.title()[:-1]} objects: /api/v1/{kind} is forbidden\n"

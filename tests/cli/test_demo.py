@@ -143,7 +143,7 @@ def test_a_file_that_cannot_be_applied_is_named_without_a_traceback(tmp_path: Pa
 
     done = _run("--apply", str(path))
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert want in done.stderr
     assert "Traceback" not in done.stderr
 

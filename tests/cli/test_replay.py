@@ -122,13 +122,13 @@ def test_a_recording_that_was_cut_says_what_to_do(path: Path) -> None:
     record(path)
     path.write_bytes(path.read_bytes()[:-30])
     done = replayed(path)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert f"Error: {path}:25: ends in its middle: the scheduler was killed, the disk was full" in done.output
     assert "the 23 inputs before it led to the same decisions. Delete the line to replay the rest" in done.output
 
     record(path)  # it is started again
     done = replayed(path)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert f"{path}:25: is no JSON" in done.output
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:24] + lines[25:]))
@@ -140,7 +140,7 @@ def test_a_recording_of_another_format_names_the_program_for_it(path: Path) -> N
     head = json.loads(path.read_bytes().splitlines()[0])
     path.write_text(json.dumps(head | {"version": VERSION + 1, "program": "0.9.0"}) + "\n")
     done = replayed(path)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert f"{path}:1: is a recording of format {VERSION + 1}, and dra-scheduler" in done.output
     assert f"reads format {VERSION}: use dra-scheduler 0.9.0, which wrote it" in done.output
 
@@ -157,7 +157,7 @@ def test_a_recording_of_another_format_names_the_program_for_it(path: Path) -> N
 def test_what_is_no_recording_is_refused(path: Path, text: str, complaint: str) -> None:
     path.write_text(text)
     done = replayed(path)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert complaint in done.output
     if text:
         with pytest.raises(LineError, match="is no recording"):
@@ -181,7 +181,7 @@ def test_a_line_that_is_no_entry_is_named(path: Path) -> None:
     record(path)
     path.write_bytes(path.read_bytes().replace(b'"$":"inputs.TimerFired"', b'"$":"os.system"'))
     done = replayed(path)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert f"{path}:25: is no entry of a recording: ValueError: unknown type os.system" in done.output
 
 

@@ -288,7 +288,7 @@ def test_a_pod_that_the_api_server_refuses_is_a_warning_and_stops_no_other(world
         arriving(1, "good"),
     )
     result = run("-f", world, "--arrivals", trace)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "default/good\tnode-1" in result.stdout
     assert "trace.jsonl:1: Pod bad" in result.stderr
 

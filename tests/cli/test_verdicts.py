@@ -257,7 +257,7 @@ def test_a_pod_of_no_profile_is_not_answered(tmp_path: Path) -> None:
 
     result = asked(tmp_path, "--pod", "web", "--config", str(config))
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "schedulerName is default-scheduler; the file's profiles are a, b" in result.output
 
     config.write_text("kind: Other")
@@ -317,8 +317,8 @@ def test_wrong_use_says_what_to_do(tmp_path: Path) -> None:
         (["verdicts"], 2, "--pod NAME"),
         (["verdicts", "--pod", "web"], 2, "-f"),
         (["verdicts", "--jsonl", "--pod", "web"], 2, "standard input"),
-        (["verdicts", "-f", str(empty), "--pod", "web"], 1, "no file in it ends in .yaml"),
-        (["verdicts", "-f", str(tmp_path / "nodes.yaml"), "--pod", "x"], 1, "no pod is named x; known: none"),
+        (["verdicts", "-f", str(empty), "--pod", "web"], 2, "no file in it ends in .yaml"),
+        (["verdicts", "-f", str(tmp_path / "nodes.yaml"), "--pod", "x"], 2, "no pod is named x; known: none"),
     ]
     asked(tmp_path, "--pod", "web")
     for args, code, words in wrong:

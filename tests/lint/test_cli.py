@@ -185,5 +185,5 @@ def test_a_cluster_that_is_not_there_is_told(file: Path) -> None:
 
     result = run("lint", file, "--kubeconfig", kubeconfig)
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "cannot list ResourceSlice objects: cannot connect to 127.0.0.1:1" in result.stderr
