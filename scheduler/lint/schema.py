@@ -24,6 +24,7 @@ def check_fields(view: View) -> None:
     """Compare a claim, template, class, slice, taint rule or workload with what its kind has."""
     shape = shape_of(V1 if view.is_dra else text(view.obj.get("apiVersion")), view.kind)
     if shape is None:
+        _check_outline(view)
         return
     # A line with an old shape that has no equivalent is reported already: not once more as an unknown field.
     reported = frozenset(each.place.line for each in view.findings if each.is_error and not each.converted)
@@ -39,6 +40,16 @@ def check_fields(view: View) -> None:
     metadata = mapping(view.obj.get("metadata"))
     if view.is_dra and not metadata.get("name") and not metadata.get("generateName"):
         view.error("missing-field", ("metadata",), "metadata has no name", "name: ...")
+
+
+def _check_outline(view: View) -> None:
+    """What all objects have in common, of a kind whose fields are not known here; spec and status of Kubernetes' own."""
+    group = text(view.obj.get("apiVersion")).rpartition("/")[0]
+    is_own = not group.partition(".")[2] or group.endswith(".k8s.io")
+    for name in ("metadata", "spec", "status") if is_own else ("metadata",):
+        value = view.obj.get(name)
+        if value is not None and not isinstance(value, dict):
+            view.error("invalid-value", (name,), f"must be an object, not {type_name(value)}")
 
 
 _NAMES_MAX: Final = 12

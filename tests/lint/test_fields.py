@@ -258,3 +258,17 @@ def test_list_attributes_need_a_feature_gate() -> None:
 
     assert (finding.code, finding.severity) == ("needs-newer-cluster", Severity.WARNING)
     assert "DRAListTypeAttributes" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("apiVersion: v1\nkind: Node\nmetadata: {name: n}\nspec: 7\n", ["spec"]),
+        ("apiVersion: v1\nkind: Node\nmetadata: [n]\nspec: {}\nstatus: ready\n", ["metadata", "status"]),
+        ("apiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {name: n}\nspec: text\n", ["spec"]),
+        ("apiVersion: v1\nkind: Node\nmetadata: {name: n}\nspec:\nstatus: {}\n", []),
+        ("apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t}\nspec: 7\n", []),
+    ],
+)
+def test_what_all_objects_have_in_common_is_checked_of_kinds_that_are_not_known(text: str, fields: list[str]) -> None:
+    assert [one.field for one in errors(text) if one.code == "invalid-value"] == fields
