@@ -293,7 +293,7 @@ def _fail(which: str, error: Exception, output: str) -> NoReturn:
     if output == "json":
         click.echo(json.dumps({which: str(error)}))
         sys.exit(1)
-    raise WrongInputError(str(error)) from None
+    raise click.ClickException(str(error)) from None
 
 
 def _evaluate_on(

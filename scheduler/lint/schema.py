@@ -43,7 +43,7 @@ def check_fields(view: View) -> None:
 
 
 def _check_outline(view: View) -> None:
-    """What all objects have in common, of a kind whose fields are not known here; spec and status of Kubernetes' own."""
+    """What all objects have in common, of a kind whose fields are not known here; of others' kinds metadata only."""
     group = text(view.obj.get("apiVersion")).rpartition("/")[0]
     is_own = not group.partition(".")[2] or group.endswith(".k8s.io")
     for name in ("metadata", "spec", "status") if is_own else ("metadata",):

@@ -328,3 +328,9 @@ def test_jsonl_command_answers_each_line_and_goes_on_after_a_broken_one() -> Non
     first, second, third = map(json.loads, result.output.splitlines())
     assert (first, third) == ({"value": True}, {"value": {"bool": "true"}})
     assert list(second) == ["input_error"]
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+@pytest.mark.parametrize("expression", ["1 +", "1 / 0"])
+def test_an_expression_without_a_value_is_an_answer_and_no_wrong_input(expression: str, output: str) -> None:
+    assert run("eval", expression, "-o", output).exit_code == 1
