@@ -1,12 +1,17 @@
-"""The forms of `simulate -o json` and `allocate -o json`; docs/schemas has their schemas.
+"""The forms of what commands print with `-o json`; docs/schemas has their schemas.
 
 The commands make these documents themselves, without the cost of a model for each of many thousand pods; tests read
-what they print with these models, and compare the published schemas.
+what they print with these models, and compare the published schemas. `MODELS` says which command prints what.
+
+Not here: `explain` and `devices`, which print the models of `scheduler.explain` and `scheduler.inventory`.
 """
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from scheduler.offline import Outcome
 
@@ -55,7 +60,7 @@ class PlayedPod(_Part):
 
 
 class SimulateAnswer(_Part):
-    """What `simulate` prints; with --make-room-for and --free it is another document."""
+    """What `simulate` prints, without --make-room-for, --free and --what-node."""
 
     placed: int
     refused: int
@@ -87,6 +92,275 @@ class AskedPod(_Part):
 
 
 class AllocateAnswer(_Part):
-    """What `allocate` prints about pods; about claims alone it is another document."""
+    """What `allocate` prints about pods."""
 
     pods: tuple[AskedPod, ...]
+
+
+class NodeOfClaim(_Part):
+    """What one node could do for one claim that has it to itself."""
+
+    node: str
+    claim: str = Field(description="NAMESPACE/NAME.")
+    outcome: Literal["allocated", "none", "exhausted", "error"]
+    steps: int = Field(description="What the search took of its budget.")
+    claims: tuple[dict[str, Any], ...] | None = Field(None, description="namespace, name, and allocation as in v1.")
+    reason: str | None = None
+
+
+class AllocateClaimsAnswer(_Part):
+    """What `allocate` prints about claims alone."""
+
+    nodes: tuple[NodeOfClaim, ...]
+
+
+class PluginStatus(_Part):
+    """What a plugin says; Success has no plugin and no reasons."""
+
+    code: str = Field(description="As kube-scheduler's framework names it: Success, Unschedulable, ….")
+    plugin: str
+    reasons: tuple[str, ...]
+
+
+class PreFilterStatus(PluginStatus):
+    """What PreFilter says, and the nodes to which it confines the pod."""
+
+    nodes: tuple[str, ...] | None = Field(alias="nodeNames", description="null: all of them.")
+
+
+class NodeScore(_Part):
+    """The scores of a node that fits."""
+
+    plugins: dict[str, int]
+    total: int
+
+
+class Candidate(_Part):
+    """What would be preempted on a node."""
+
+    victims: tuple[str, ...] = Field(description="NAMESPACE/NAME.")
+    violations: int = Field(alias="pdbViolations", description="Victims that no PodDisruptionBudget lets go.")
+
+
+class PreemptionAnswer(_Part):
+    """What preemption would do for the pod."""
+
+    code: str
+    message: str
+    nominated: str | None = Field(alias="nominatedNode")
+    victims: tuple[str, ...]
+    any_of: tuple[str, ...] = Field(alias="anyOf", description="Nodes of which the scheduler chooses one.")
+    candidates: dict[str, Candidate]
+    rejected: dict[str, PluginStatus]
+
+
+class VerdictsAnswer(_Part):
+    """What `verdicts` prints."""
+
+    name: str = Field(description="The pod, as it was asked about.")
+    pre_enqueue: PluginStatus | None = Field(alias="preEnqueue")
+    pre_filter: PreFilterStatus | None = Field(alias="prefilter")
+    nodes: dict[str, PluginStatus]
+    scores: dict[str, NodeScore]
+    choices: tuple[str, ...] = Field(description="Nodes with the best score.")
+    message: str = Field(description="What the pod's event would say; empty where it fits.")
+    preemption: PreemptionAnswer | None
+
+
+class PodOfRoom(_Part):
+    """The pod that is to fit."""
+
+    namespace: str
+    name: str
+    node: str | None
+    devices: tuple[GivenDevice, ...]
+
+
+class Move(_Part):
+    """A pod that would have to go from one node to another."""
+
+    namespace: str
+    name: str
+    source: str = Field(alias="from")
+    target: str = Field(alias="to")
+    devices: tuple[GivenDevice, ...] = Field(description="What it has.")
+    given: tuple[GivenDevice, ...] = Field(description="What it would get.")
+    named_claims: tuple[str, ...] = Field(alias="namedClaims")
+
+
+class UsedBudget(_Part):
+    """A PodDisruptionBudget, and how many of its pods the plan takes."""
+
+    namespace: str
+    name: str
+    used: int
+    allowed: int
+
+
+class RoomAnswer(_Part):
+    """What `simulate --make-room-for` and `--free` print."""
+
+    outcome: Literal["fits", "plan", "none", "unknown"]
+    text: str
+    pod: PodOfRoom
+    cordoned: str | None = Field(description="The node that takes no other pod until the plan is done.")
+    moves: tuple[Move, ...]
+    budgets: tuple[UsedBudget, ...]
+    moves_max: int = Field(alias="movesMax")
+    questions: int
+    nodes: int
+    cannot_move: dict[str, int] = Field(alias="cannotMove", description="Why pods stay, and how many.")
+    commands: tuple[str, ...]
+    reason: str | None = None
+
+
+class PodOnShape(_Part):
+    """A pod that waits, and where it would run."""
+
+    namespace: str
+    name: str
+    node: str | None = None
+    reason: str | None = None
+
+
+class ShapeOfNode(_Part):
+    """What nodes of one shape would do for the pods that wait."""
+
+    node: str
+    count: int = Field(description="How many of them would be needed.")
+    run: tuple[PodOnShape, ...]
+    wait: tuple[PodOnShape, ...]
+
+
+class WhatNodeAnswer(_Part):
+    """What `simulate --what-node` prints."""
+
+    shapes: tuple[ShapeOfNode, ...]
+
+
+class LintFinding(_Part):
+    """One finding; lines and columns from 1."""
+
+    severity: Literal["error", "warning"]
+    code: str
+    file: str
+    line: int
+    column: int
+    object: str = Field(description="KIND NAMESPACE/NAME; empty for a text that cannot be read.")
+    field: str
+    message: str
+    served: str = Field(description="Since and until which Kubernetes the shape was served; empty where it still is.")
+    fix: str
+    converted: str = Field(description="What `convert` writes; empty where it leaves it as it is.")
+
+
+class LintAnswer(_Part):
+    """What `lint` prints."""
+
+    kind: Literal["LintFindings"]
+    items: tuple[LintFinding, ...]
+
+
+class SelectorTrap(_Part):
+    """Something that is valid and will surprise."""
+
+    code: str
+    line: int
+    column: int
+    message: str
+    advice: str
+    snippet: str
+
+
+class CheckedSelector(_Part):
+    """A selector as an API server would judge it."""
+
+    expression: str
+    source: str | None = Field(None, description="FILE:LINE:COLUMN, of a selector in a file.")
+    field: str | None = None
+    valid: bool
+    error: str | None
+    hint: str | None
+    type: str | None
+    cost: int | None = Field(description="The estimate.")
+    limit: int = Field(alias="costLimit")
+    warnings: tuple[SelectorTrap, ...]
+
+
+class CelCheckAnswer(_Part):
+    """What `cel check` prints."""
+
+    kind: Literal["SelectorVerdicts"]
+    items: tuple[CheckedSelector, ...]
+
+
+class EvaluatedDevice(_Part):
+    """What a selector says of one device: a value, or an error."""
+
+    driver: str
+    pool: str
+    device: str
+    value: bool | None = None
+    runtime_error: str | None = None
+    celpy: dict[str, Any] | None = Field(None, description="With --engine celpy: what cel-python says.")
+
+
+class EvaluatedDevices(_Part):
+    """A selector on devices."""
+
+    kind: Literal["SelectorAnswers"]
+    items: tuple[EvaluatedDevice, ...]
+
+
+class EvaluatedAlone(_Part):
+    """An expression without devices, or one that cannot be evaluated on any."""
+
+    value: Any = Field(None, description='With its type: {"int": "3"}, {"list": […]}, true, ….')
+    compile_error: str | None = None
+    runtime_error: str | None = None
+
+
+class CelEvalAnswer(RootModel[EvaluatedDevices | EvaluatedAlone]):
+    """What `cel eval` prints; with --jsonl see the command's help."""
+
+
+class DemoPod(_Part):
+    """A pod of the demo, and what became of it."""
+
+    namespace: str
+    name: str
+    node: str | None
+    devices: tuple[GivenDevice, ...]
+    reason: str | None = Field(None, description="Why it has no node.")
+
+
+class DemoAnswer(_Part):
+    """What `demo` prints."""
+
+    pods: tuple[DemoPod, ...]
+    kubeconfig: str | None = Field(None, description="With --serve.")
+
+
+class VersionAnswer(_Part):
+    """What `version` prints."""
+
+    version: str
+    commit: str | None
+    kubernetes: tuple[str, ...] = Field(description="Supported releases.")
+    python: str
+
+
+MODELS: Final[Mapping[str, type[BaseModel]]] = {
+    "allocate": AllocateAnswer,
+    "allocate-claims": AllocateClaimsAnswer,
+    "cel-check": CelCheckAnswer,
+    "cel-eval": CelEvalAnswer,
+    "demo": DemoAnswer,
+    "lint": LintAnswer,
+    "make-room": RoomAnswer,
+    "simulate": SimulateAnswer,
+    "verdicts": VerdictsAnswer,
+    "version": VersionAnswer,
+    "what-node": WhatNodeAnswer,
+}
+"""By name of the schema's file."""

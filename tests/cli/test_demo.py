@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.cli.answers import DemoAnswer
+
 DEMO = [sys.executable, "-m", "scheduler", "demo"]
 
 
@@ -23,6 +25,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def answer() -> dict[str, Any]:
     done = _run("-o", "json")
     assert done.returncode == 0, done.stderr
+    DemoAnswer.model_validate_json(done.stdout)
     parsed: dict[str, Any] = json.loads(done.stdout)
     return parsed
 

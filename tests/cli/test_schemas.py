@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 from pydantic import BaseModel
 
-from scheduler.cli.answers import AllocateAnswer, SimulateAnswer
+from scheduler.cli.answers import (
+    MODELS,
+    AllocateAnswer,
+    AllocateClaimsAnswer,
+    CelCheckAnswer,
+    CelEvalAnswer,
+    EvaluatedAlone,
+    EvaluatedDevices,
+    LintAnswer,
+    RoomAnswer,
+    SimulateAnswer,
+    VerdictsAnswer,
+    VersionAnswer,
+    WhatNodeAnswer,
+)
 from scheduler.cli.main import cli
 from tests.inventory.test_listing import DRIVER, GPU_CLASS, HALF, gpu, node, slice_of
 
@@ -75,7 +91,121 @@ def test_answers_have_their_schema_and_exit_codes(command: list[str], model: typ
     assert CliRunner().invoke(cli, [*command, "--no-such-option"]).exit_code == 2
 
 
-@pytest.mark.parametrize(("name", "model"), [("simulate", SimulateAnswer), ("allocate", AllocateAnswer)])
+@pytest.mark.parametrize(("name", "model"), MODELS.items(), ids=MODELS)
 def test_published_schemas_are_those_of_the_models(name: str, model: type[BaseModel]) -> None:
     """Written by: json.dumps(model.model_json_schema(), indent=2)."""
     assert json.loads((SCHEMAS / f"{name}.json").read_text()) == model.model_json_schema()
+
+
+def test_each_command_that_prints_json_has_a_schema() -> None:
+    """Of `dump` the answer is a List of Kubernetes' objects."""
+    with_json = {
+        path
+        for path, command in commands(cli)
+        for option in command.params
+        if isinstance(option.type, click.Choice) and "json" in option.type.choices and "--output" in option.opts
+    }
+    published = {path.stem.replace("-", " ") for path in SCHEMAS.glob("*.json")}
+    assert with_json - published == {"dump"}
+    of_options = {"allocate claims", "make room", "what node"}
+    assert published - with_json == of_options
+    named = (SCHEMAS / "README.md").read_text()
+    assert [path.name for path in SCHEMAS.glob("*.json") if f"[{path.name}]" not in named] == []
+
+
+def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    with click.Context(group) as context:
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            if isinstance(command, click.Group):
+                yield from commands(command, f"{path}{name} ")
+            else:
+                yield f"{path}{name}", command
+
+
+# -- what is printed ------------------------------------------------------------------------------
+
+
+def test_verdicts(tmp_path: Path) -> None:
+    code, text = printed(["verdicts", "--pod", "fits", "-f"], tmp_path, pod("fits", "one"))
+    found = VerdictsAnswer.model_validate_json(text)
+    assert (code, found.choices, found.nodes["n"].code) == (0, ("n",), "Success")
+    code, text = printed(["verdicts", "--pod", "waits", "-f"], tmp_path, pod("waits", "five"))
+    found = VerdictsAnswer.model_validate_json(text)
+    assert (code, found.choices, found.nodes["n"].plugin) == (1, (), "DynamicResources")
+    assert found.preemption is not None
+
+
+def test_claims_alone(tmp_path: Path) -> None:
+    code, text = printed(["allocate", "--claim", "one"], tmp_path)
+    (found,) = AllocateClaimsAnswer.model_validate_json(text).nodes
+    assert (code, found.outcome, found.node) == (0, "allocated", "n")
+    code, text = printed(["allocate", "--claim", "five"], tmp_path)
+    (found,) = AllocateClaimsAnswer.model_validate_json(text).nodes
+    assert (code, found.outcome) == (1, "none")
+
+
+def test_room(tmp_path: Path) -> None:
+    (tmp_path / "pod.json").write_text(json.dumps(pod("big", "one")))
+    code, text = printed(["simulate", "--make-room-for", str(tmp_path / "pod.json"), "-f"], tmp_path)
+    found = RoomAnswer.model_validate_json(text)
+    assert (code, found.outcome, found.pod.node) == (0, "fits", "n")
+    (tmp_path / "pod.json").write_text(json.dumps(pod("big", "five")))
+    code, text = printed(["simulate", "--make-room-for", str(tmp_path / "pod.json"), "-f"], tmp_path)
+    assert (code, RoomAnswer.model_validate_json(text).outcome) == (1, "none")
+
+
+def test_shapes_of_nodes(tmp_path: Path) -> None:
+    shape = [NODE | {"metadata": {"name": "shape"}}, slice_of("shape", gpu("a"), gpu("b"), name="of-shape")]
+    path = tmp_path / "shape.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": shape}))
+    pods = [pod(f"p{number}", "one") for number in range(3)]
+    code, text = printed(["simulate", "--what-node", str(path), "-f"], tmp_path, *pods, pod("never", "five"))
+    (found,) = WhatNodeAnswer.model_validate_json(text).shapes
+    assert (code, len(found.run), [one.name for one in found.wait]) == (1, found.count, ["never"])
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (json.dumps(NODE), []),
+        ("kind: [", ["broken-yaml"]),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: 7\n", ["invalid-value"]),
+    ],
+)
+def test_lint(text: str, codes: list[str]) -> None:
+    result = CliRunner().invoke(cli, ["lint", "-o", "json", "-"], input=text)
+    found = LintAnswer.model_validate_json(result.stdout)
+    assert [one.code for one in found.items] == codes
+    assert result.exit_code == bool(codes)
+
+
+@pytest.mark.parametrize("expression", ["device.driver == 'd'", "device.x", "[1, 2].exists(x, x > 1)", "1 +"])
+def test_cel_check(expression: str) -> None:
+    result = CliRunner().invoke(cli, ["cel", "check", "-o", "json", expression])
+    (found,) = CelCheckAnswer.model_validate_json(result.stdout).items
+    assert (found.valid, found.error is None) == (result.exit_code == 0, result.exit_code == 0)
+
+
+@pytest.mark.parametrize("expression", ["1 + 1", "1 +", "1 / 0"])
+def test_cel_eval_alone(expression: str) -> None:
+    result = CliRunner().invoke(cli, ["cel", "eval", "-o", "json", expression])
+    found = CelEvalAnswer.model_validate_json(result.stdout).root
+    assert isinstance(found, EvaluatedAlone)
+    assert (found.value is not None) == (result.exit_code == 0)
+
+
+def test_cel_eval_on_devices(tmp_path: Path) -> None:
+    path = tmp_path / "slices.json"
+    path.write_text(json.dumps(slice_of("n", gpu("a"), gpu("b"))))
+    expression = f"device.attributes['{DRIVER}'].numaNode == 0"
+    result = CliRunner().invoke(cli, ["cel", "eval", "-o", "json", expression, "-f", str(path)])
+    found = CelEvalAnswer.model_validate_json(result.stdout).root
+    assert isinstance(found, EvaluatedDevices)
+    assert [(one.device, one.value) for one in found.items] == [("a", True), ("b", True)]
+
+
+def test_version() -> None:
+    found = VersionAnswer.model_validate_json(CliRunner().invoke(cli, ["version", "-o", "json"]).stdout)
+    assert found.kubernetes[0] == "1.34"

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.cli.answers import RoomAnswer
 from scheduler.cli.main import cli
 from tests.offline.causes import CLASS, allocated, claim, device_class, gpu, node, pod, request, slice_, template
 
@@ -73,6 +74,7 @@ def run(folder: Path, world: Sequence[Obj], asked: Sequence[Obj], *options: str)
 def plan(folder: Path, world: Sequence[Obj], asked: Sequence[Obj], *options: str) -> Obj:
     result = run(folder, world, asked, *options, "-o", "json")
     assert result.exit_code in (0, 1), result.output
+    RoomAnswer.model_validate_json(result.stdout)
     found: Obj = json.loads(result.stdout)
     assert (result.exit_code == 0) == (found["outcome"] in ("fits", "plan"))
     return found
