@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 from allocator import Features
 from scheduler.embedded.loading import Restorable
 from scheduler.offline import Answers, Given, Loaded, OfflineCluster, Outcome, Verdict, decide
+from scheduler.offline.cluster import Decoded
 
 Obj: TypeAlias = dict[str, Any]
 Edit: TypeAlias = Callable[[Obj], None]
@@ -56,6 +57,8 @@ class World:
     features: Features
     checked: dict[int, Restorable] = field(default_factory=dict, repr=False, compare=False)
     """Objects that one question has checked, for the others."""
+    decoded: Decoded = field(default_factory=dict, repr=False, compare=False)
+    """What one question has decoded, for the others."""
 
     def ask(self, changes: Iterable[Change] = ()) -> Ruling:
         """What the scheduler says about the pod once these changes are made; it alone waits."""
@@ -69,7 +72,8 @@ class World:
                 edit(obj)  # type: ignore[arg-type]
                 objects[index] = Given(given.place, obj)
         # What is edited lives for this question only, so it may not stay there under its id.
-        cluster = OfflineCluster(self.now_ms, dict(self.checked) if copied else self.checked)
+        shared = (dict(self.checked), dict(self.decoded)) if copied else (self.checked, self.decoded)
+        cluster = OfflineCluster(self.now_ms, *shared)
         loaded = cluster.load(objects)
         answers = decide(cluster, features=self.features, budget_steps=BUDGET_STEPS, asked={self.pod})
         verdict = next((one for one in answers.verdicts if one.pod == self.pod), None)

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from scheduler.embedded.controllers.reactors import ObjectKey, Reactor
 from scheduler.embedded.controllers.volumes import Volumes
@@ -41,11 +41,13 @@ from scheduler.embedded.server.rest import Api, WriteOptions
 from scheduler.embedded.server.routes import Routes
 from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.store import Change, ChangeType, ObjectStore, Stored
+from scheduler.kube.watched_kind import Broken, Seen
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
 from scheduler.model.pod_claims import generate_name, owning_pod
 from scheduler.model.pod_selectors import SELECTOR_KINDS, SERVICE
 
 Obj = Mapping[str, Any]
+Decoded: TypeAlias = dict[tuple[str, bytes], Seen | Broken]
 
 # Whatever others refer to comes first; the rest in the order in which it was given.
 _FIRST: Final = (
@@ -109,14 +111,18 @@ class OfflineCluster:
     Args:
         checked: Objects of a dump that another cluster has checked, by `id`: they are not looked at again. Whoever
             gives it keeps them alive, and leaves them as they are.
+        decoded: What machines observed of other clusters' objects, by kind and stored bytes; None shares nothing.
 
     Attributes:
         now_ms: The time; only who asks moves it.
         changes: What changed since it was last emptied: kind and change.
     """
 
-    def __init__(self, now_ms: int, checked: dict[int, Restorable] | None = None) -> None:
+    def __init__(
+        self, now_ms: int, checked: dict[int, Restorable] | None = None, decoded: Decoded | None = None
+    ) -> None:
         self.now_ms = now_ms
+        self.decoded: Final = decoded
         self._checked: Final = {} if checked is None else checked
         self.api: Final = Api(default_registry(), ObjectStore(watch_window=_WINDOW), clock=self._clock, seed=0)
         self.changes: list[tuple[str, Change]] = []

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator
+from typing import Final
 
 from scheduler.embedded.server.store import Stored
 from scheduler.kube.codec import Codec
 from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
 from scheduler.offline.cluster import Obj, OfflineCluster
+
+_SHARED: Final = ("Node", "ResourceSlice")
 
 
 def watched_kinds(cluster: OfflineCluster, codec: Codec) -> dict[str, WatchedKind]:
@@ -35,8 +38,18 @@ def observe_all(
         listed: list[Stored] = cluster.stored_pods() if kind is codec.pods else list(cluster.api.store.listed(kind_id))
         for stored in listed:
             if stored.uid not in left_out:
-                yield kind, kind.decode_object(stored.body)
+                yield kind, _decoded(cluster, kind, stored.body)
     yield from _unstored(codec.pod_groups, cluster.loaded.pod_groups)
+
+
+def _decoded(cluster: OfflineCluster, kind: WatchedKind, body: bytes) -> Seen | Broken:
+    """An object as observed; equal bytes mean the same, so clusters may share it. Only kinds there are many of."""
+    if cluster.decoded is None or kind.name not in _SHARED:
+        return kind.decode_object(body)
+    seen = cluster.decoded.get((kind.name, body))
+    if seen is None:
+        seen = cluster.decoded[kind.name, body] = kind.decode_object(body)
+    return seen
 
 
 def _unstored(kind: WatchedKind, objects: Iterable[Obj]) -> Iterator[tuple[WatchedKind, Seen | Broken]]:

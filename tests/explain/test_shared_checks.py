@@ -41,11 +41,27 @@ def test_a_change_is_seen_by_its_own_question_only() -> None:
 def test_the_answers_are_those_without_sharing() -> None:
     asked = world()
     asked.ask()
-    again, alone = asked.ask(), replace(asked, checked={}).ask()
+    again, alone = asked.ask(), replace(asked, checked={}, decoded={}).ask()
 
     assert len(asked.checked) == len(asked.objects)
+    assert sorted(kind for kind, _ in asked.decoded) == ["Node", "ResourceSlice"]
     assert again.verdict == alone.verdict
     stores = [one.answers.cluster.api.store for one in (again, alone)]
     for kind in ("pods", "nodes", "resourceslices.resource.k8s.io", "resourceclaims.resource.k8s.io"):
         first, second = ([stored.body for stored in store.listed(kind)] for store in stores)
         assert first == second
+
+
+def tainted(obj: Obj) -> None:
+    obj["spec"]["devices"][0]["taints"] = [{"key": "broken", "effect": "NoSchedule"}]
+
+
+def test_a_slice_that_a_change_edits_is_decoded_anew() -> None:
+    asked = world()
+    asked.objects[3].obj["spec"]["devices"]["requests"][0]["exactly"]["count"] = 1
+    change = Change("taint", 1, "", "", ((2, tainted),))
+
+    assert asked.ask().fits
+    assert not asked.ask((change,)).fits
+    assert asked.ask().fits
+    assert len(asked.decoded) == 2
