@@ -5,7 +5,9 @@ Everything runs on one event loop.
 Rules of this module
   1. Leaving the context stops everything: watches first, then writes in flight are awaited, then the rest.
   2. An exception out of the machine is a defect: it ends the app with that exception, for a wrong state must not go on.
-  3. With leader election the machine only observes until the lease is held and all that was stored before that has
+  3. Pods are read last: so what one refers to has been observed before it, and those that wait are tried in the order
+     of their revisions, as `simulate` tries them.
+  4. With leader election the machine only observes until the lease is held and all that was stored before that has
      come (`Reflector.catch_up`). Losing it ends the app: what the machine knows is then somebody else's to change.
 """
 
@@ -54,6 +56,7 @@ log = logging.getLogger(__name__)
 
 _PREFLIGHT_PAUSE_S_MAX: Final = 10.0
 _LEASE_NAMESPACE: Final = "kube-system"
+_LAST: Final = "Pod"  # the kind that is read when all others have been
 _CATCH_UP_S: Final = 0.25  # for a watch to bring what was stored before the lease was taken; then it is listed anew
 
 
@@ -114,6 +117,7 @@ class SchedulerApp:
         self._election: Election | None = None
         self._namesakes: Namesakes | None = None  # without election
         self._catching_up: dict[str, Reflector] = {}  # by kind
+        self._others_listed = asyncio.Event()  # all kinds but pods
         self._filled = asyncio.Event()
         self._synced = asyncio.Event()
         self._ended = asyncio.Event()
@@ -293,9 +297,7 @@ class SchedulerApp:
             # Every collection would walk the growing cache: 3 to 8 times the cost of decoding.
             gc.disable()
         running.turns.begin()
-        watches = [
-            asyncio.create_task(reflector.run(), name=f"watch-{reflector.kind.name}") for reflector in reflectors
-        ]
+        watches = [asyncio.create_task(self._watch(one), name=f"watch-{one.kind.name}") for one in reflectors]
         for task in watches:
             task.add_done_callback(self._on_task_done)
         self._tasks += [*watches, asyncio.create_task(self._announce_filled(running), name="announce-filled")]
@@ -303,6 +305,11 @@ class SchedulerApp:
             await self._election.acquired()
             await self._catch_up(reflectors)
         running.turns.decide(one.kind.name for one in reflectors if one.stats.is_synced)
+
+    async def _watch(self, reflector: Reflector) -> None:
+        if reflector.kind.name == _LAST:
+            await self._others_listed.wait()
+        await reflector.run()
 
     async def _catch_up(self, reflectors: Sequence[Reflector]) -> None:
         """Wait until all has come that was stored before we held the lease: our predecessor's writes are among it."""
@@ -424,6 +431,8 @@ class SchedulerApp:
     def _note_sync(self) -> None:
         running = self.running
         assert running is not None
+        if all(one.stats.is_synced for one in running.reflectors if one.kind.name != _LAST):
+            self._others_listed.set()
         if not self._synced.is_set() and all(reflector.stats.is_synced for reflector in running.reflectors):
             self._filled.set()
             if running.turns.decides:

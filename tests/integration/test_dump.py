@@ -34,7 +34,7 @@ async def test_commands_answer_of_a_dump_what_they_answer_of_the_cluster(world: 
     await world.wait_unschedulable("waits")
     await world.stop_scheduler()
 
-    kubeconfig = _kubeconfig(world)
+    kubeconfig = kubeconfig_of(world)
     dumped = await _run("dump", "--kubeconfig", kubeconfig)
     path = tmp_path / "cluster.yaml"
     path.write_text(dumped[1])
@@ -56,7 +56,7 @@ async def test_commands_answer_of_a_dump_what_they_answer_of_the_cluster(world: 
         assert offline == online
 
 
-def _kubeconfig(world: World) -> str:
+def kubeconfig_of(world: World) -> str:
     """A person's, who may read everything."""
     if isinstance(world.cluster, RealCluster):
         return str(world.cluster.control_plane.kubeconfig("admin"))

@@ -313,6 +313,19 @@ async def test_not_ready_before_the_caches_are_filled():
             assert app.problems() == []
 
 
+async def test_pods_are_read_last_and_tried_in_the_order_of_their_revisions():
+    """Claims that come late, and in another order, do not change who gets the only device."""
+    async with proxied_cluster_with(devices=1) as (cluster, proxy):
+        await cluster.apply([claim("a"), claim("b"), pod("b"), pod("a")])
+        late = proxy.add(Fault("delay", "*", "/resourceclaims", seconds=0.3))
+        async with running(proxy) as app:
+            await late.happened.wait()
+            pods = next(one for one in app.running.reflectors if one.kind.name == "Pod")
+            assert not pods.stats.is_synced
+            await app.synced()
+            assert [one["metadata"]["name"] for one in await bound(cluster, 1) if one["spec"].get("nodeName")] == ["b"]
+
+
 async def test_leaving_stops_every_task():
     before = asyncio.all_tasks()
     async with cluster_with(devices=1) as cluster:
