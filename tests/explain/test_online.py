@@ -32,7 +32,7 @@ def two_lines(*arguments: str) -> list[str]:
 @pytest.mark.parametrize("cause", ONLINE, ids=lambda cause: cause.name)
 async def test_an_api_server_and_its_dump_are_explained_alike(cause, tmp_path: Path) -> None:
     path = tmp_path / "dump.yaml"
-    async with EmbeddedCluster() as cluster:
+    async with EmbeddedCluster(controllers=False) as cluster:
         await cause.build(cluster)
         source = "--kubeconfig", str(cluster.kubeconfig_path)
         online = await asyncio.to_thread(two_lines, *source)
