@@ -15,7 +15,7 @@ from tests.integration.api import Object
 from tests.integration.chaos.judging import Stock, could_run, free_devices, growing, quarters
 from tests.integration.chaos.ledger import Ledger
 from tests.integration.chaos.run import Settings, run
-from tests.integration.chaos.schedule import KINDS, REQUEST_FAULTS, TARGETS, draw
+from tests.integration.chaos.schedule import ENDING, KINDS, REQUEST_FAULTS, TARGETS, draw
 from tests.integration.world import UNDER_TEST, gpu, node
 
 OURS: Final = "ours"
@@ -50,6 +50,10 @@ def test_a_seed_draws_each_kind_and_the_same_plan_again(seconds: float) -> None:
     assert all(0 <= one.at_s <= seconds and 0 <= one.share < 1 for one in plan)
     assert all((one.target in TARGETS) == (one.kind in REQUEST_FAULTS) for one in plan)
     assert sum(one.at_s < seconds / 2 for one in plan) == pytest.approx(len(plan) / 2, rel=0.25)
+
+
+def test_what_is_left_out_does_not_happen() -> None:
+    assert {one.kind for one in draw(7, 1200, every_s=6, without=ENDING)} == KINDS.keys() - set(ENDING)
 
 
 # -- the ledger -----------------------------------------------------------------------------------------------------

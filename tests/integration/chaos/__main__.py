@@ -2,6 +2,7 @@
 
     python -m tests.integration.chaos                                # 10,000 pods in 20 minutes
     python -m tests.integration.chaos --minutes 5 --pods 2500 --seed 7 --logs FOLDER
+    python -m tests.integration.chaos --lasting                      # nothing that ends a process: is its memory flat?
 
 What breaks is drawn from the seed (`schedule`): requests and replies are lost, delayed, sent twice, cut off in their
 middle, refused (429, 500, 504); watches end, also in the middle of a line, or say nothing; who leads is killed, stopped
@@ -23,6 +24,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.integration.chaos.run import Settings, run
+from tests.integration.chaos.schedule import ENDING
 
 
 def main() -> int:
@@ -41,6 +43,7 @@ def main() -> int:
     parser.add_argument("--fault-every", type=float, default=usual.fault_every_s, metavar="SECONDS", help="on average")
     parser.add_argument("--lease", type=float, default=usual.lease_s, metavar="SECONDS", help="the lease's duration")
     parser.add_argument("--logs", type=Path, help="keep the schedulers' logs in this folder")
+    parser.add_argument("--lasting", action="store_true", help="without faults that end a process")
     arguments = parser.parse_args()
     settings = Settings(
         minutes=arguments.minutes,
@@ -49,6 +52,7 @@ def main() -> int:
         nodes=arguments.nodes,
         fault_every_s=arguments.fault_every,
         lease_s=arguments.lease,
+        without=ENDING if arguments.lasting else (),
     )
     with ExitStack() as stack:
         folder = arguments.logs or Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -13,6 +13,7 @@ Not here: how each is done (`faults`).
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +43,9 @@ OTHER_FAULTS: Final = {
     "withdraw-slices": 2,
     "kill-other-scheduler": 1,
 }
+ENDING: Final = ("cut-off-leader", "kill-leader", "stop-leader", "kill-apiserver", "kill-etcd")
+"""What ends a process, or may make it lose its lease, which ends it too."""
+
 KINDS: Final = {**REQUEST_FAULTS, **OTHER_FAULTS}
 
 # Requests of the scheduler that a fault can mean: those that every run has many of, and the others.
@@ -66,14 +70,15 @@ class Planned:
     share: float
 
 
-def draw(seed: int, seconds: float, every_s: float) -> list[Planned]:
-    """Faults of a run of that many seconds, one every `every_s` on average, in the order of their times."""
+def draw(seed: int, seconds: float, every_s: float, without: Collection[str] = ()) -> list[Planned]:
+    """Faults of a run of that many seconds, one every `every_s` on average, by time; none of `without`."""
     drawn = random.Random(seed)
-    kinds = list(KINDS)
+    weights = {kind: weight for kind, weight in KINDS.items() if kind not in without}
+    kinds = list(weights)
     drawn.shuffle(kinds)
     once = len(kinds)
     more = max(round(seconds / every_s) - once, 0)
-    kinds += drawn.choices(list(KINDS), weights=list(KINDS.values()), k=more)
+    kinds += drawn.choices(list(weights), weights=list(weights.values()), k=more)
     # Those that come once for certain are spread over the whole run, as the others are.
     places = [*range(once), *(drawn.uniform(0, once) for _ in range(more))]
     planned = []
