@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from scheduler.cli.input_errors import WrongInputError
+
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -29,6 +31,9 @@ def check(files: tuple[Path, ...]) -> None:
 
     FILE holds a KubeSchedulerConfiguration (older versions are brought to v1), a DraSchedulerConfiguration, or both,
     separated by ---. Exits with 1 when `run` would refuse one.
+
+    \b
+    dra-scheduler config check config.yaml kube-scheduler.yaml
     """
     from scheduler.config import ConfigError, read_config
 
@@ -53,6 +58,10 @@ def show(file: Path | None) -> None:
     """Print the settings of FILE with all defaults filled in, of none the defaults alone.
 
     What is printed is YAML that `run --config` accepts and that sets the same.
+
+    \b
+    dra-scheduler config show
+    dra-scheduler config show config.yaml > all-settings.yaml
     """
     from scheduler.config import Config, ConfigError, read_config
     from scheduler.config.shown import shown
@@ -60,5 +69,5 @@ def show(file: Path | None) -> None:
     try:
         settings = read_config(file).config if file is not None else Config()
     except ConfigError as error:
-        raise click.ClickException(str(error)) from error
+        raise WrongInputError(str(error)) from error
     click.echo(shown(settings), nl=False)

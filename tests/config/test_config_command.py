@@ -76,7 +76,7 @@ def test_show_refuses_what_run_refuses(path):
     path.write_text(HEAD + "x: 1\n")
     done = run("show", str(path))
 
-    assert (done.exit_code, done.output.startswith(f"Error: {path}:3:1: x: unknown field")) == (1, True)
+    assert (done.exit_code, done.output.startswith(f"Error: {path}:3:1: x: unknown field")) == (2, True)
 
 
 @pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED.keys())
