@@ -30,7 +30,7 @@ from scheduler.core.volume_overlay import Holdable
 from scheduler.core.withdrawals import Withdrawals
 from scheduler.framework.api import Action, Resource
 from scheduler.framework.held import Held
-from scheduler.framework.status import Status
+from scheduler.framework.status import Code, Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
@@ -78,7 +78,10 @@ class Aftermath:
             wait_ms = queued.ready_ms - self._timers.now_ms
             text = f"failed, again in {wait_ms} ms: {status.message}"
             self._outbox.notes.append(Note(queued.pod.key, queued.cycle, text))
-        self._conditions.report(queued.pod, reason_of(status))
+        if status.code is Code.ERROR and steps is not None:
+            self._causes.report(queued, reason_of(status))  # perhaps a selector that cannot be answered
+        else:
+            self._conditions.report(queued.pod, reason_of(status))
 
     def leave(self, uid: PodUid) -> None:
         """The pod is bound, gone, or nobody wants it bound any more."""

@@ -9,7 +9,8 @@ Rules of this module
   2. Namespaces take turns. At most `_WAITING_MAX` pods wait for their cause; others go without one till tried again.
   3. A pod is told of a cause once: while its sentence gives the same reasons and the cause is of the same kind, what
      was said stays, for `_AGAIN_MS`.
-  4. A change is said only after all plugins, asked as if it were made, let the pod onto a node.
+  4. A change is said only after all plugins, asked as if it were made, let the pod onto a node. Where none helps alone,
+     two are tried: the plugin that refuses a node once the first is made says what the second may be.
   5. With `CoreSettings.reports_causes` off this module reports sentences, in the order of the refusals, and no more.
 
 Not here: causes and changes themselves (`framework.blame` and the plugins).
@@ -49,6 +50,8 @@ _AGAIN_MS: Final = 300_000
 _NODES_ASKED: Final = 16
 """Nodes asked anew where no verdicts are remembered."""
 _CHANGES_MAX: Final = 24
+_FIRSTS_MAX: Final = 6
+"""Changes after which it is asked what else would have to be done."""
 _BLAMES_MAX: Final = 3
 _STEPS_OF_A_POD: Final = 5_000
 """A pod whose cause takes more is told of none: about 20 ms."""
@@ -58,15 +61,16 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 class _Asked(Struct, eq=False):
-    """A pod that was refused; `ticket` is the queue's, and another one when the pod has moved since.
+    """A pod that was refused, or could not be decided; `ticket` is the queue's, another one when the pod has moved.
 
     Args:
+        refusal: What is reported of it without a cause.
         said: What was reported, "" while nothing was.
     """
 
     queued: QueuedPod
     ticket: int
-    message: str
+    refusal: Reason
     nominated_node: NodeName | None
     said: str = ""
 
@@ -109,12 +113,12 @@ class Causes:
 
     # Reporting
 
-    def report(self, queued: QueuedPod, message: str, nominated_node: NodeName | None = None) -> None:
-        """No node fits, for `message`: reported when this tick ends."""
+    def report(self, queued: QueuedPod, refusal: Reason, nominated_node: NodeName | None = None) -> None:
+        """The pod has no node, for this reason: reported when this tick ends."""
         if not self._is_on:
-            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, message), nominated_node)
+            self._conditions.report(queued.pod, refusal, nominated_node)
             return
-        asked = _Asked(queued, queued.ticket, message, nominated_node)
+        asked = _Asked(queued, queued.ticket, refusal, nominated_node)
         self._fresh.append(asked)
         if queued.uid not in self._told and (found := condition_of(queued.pod)) and cause_of(found.message):
             # Another process, or this one before it was restarted, has told the pod.
@@ -163,14 +167,14 @@ class Causes:
     def _known(self, asked: _Asked) -> str:
         """What the pod was told for the same reasons."""
         told = self._told.get(asked.queued.uid)
-        return told.text if told is not None and told.reasons == _reasons_of(asked.message) else ""
+        return told.text if told is not None and told.reasons == _reasons_of(asked.refusal.message) else ""
 
     def _say(self, asked: _Asked, cause: str) -> None:
-        text = with_cause(asked.message, cause)
+        text = with_cause(asked.refusal.message, cause)
         if text != asked.said:
             nominated = asked.nominated_node if not asked.said else None
             asked.said = text
-            self._conditions.report(asked.queued.pod, Reason(UNSCHEDULABLE, text), nominated)
+            self._conditions.report(asked.queued.pod, Reason(asked.refusal.reason, text), nominated)
 
     def _tell(self, uid: PodUid, told: _Told) -> None:
         self._told.pop(uid, None)
@@ -182,7 +186,7 @@ class Causes:
         """The cause was found, or none."""
         if not self._still_waits(asked) or blame is None:
             return
-        uid, now_ms, reasons = asked.queued.uid, self._timers.now_ms, _reasons_of(asked.message)
+        uid, now_ms, reasons = asked.queued.uid, self._timers.now_ms, _reasons_of(asked.refusal.message)
         told = self._told.get(uid)
         is_told = told is not None and (told.reasons, told.kind) == (reasons, blame.kind)
         if told is None or not is_told or now_ms - told.at_ms >= _AGAIN_MS:
@@ -195,7 +199,7 @@ class Causes:
     def _still_waits(self, asked: _Asked) -> bool:
         queued = asked.queued
         is_same = self._queue.find(queued.uid) is queued and queued.ticket == asked.ticket
-        return is_same and queued.place in (Place.UNSCHEDULABLE, Place.BACKOFF)
+        return is_same and queued.place in (Place.UNSCHEDULABLE, Place.BACKOFF, Place.GATED)
 
     def _look(self, now_ms: int) -> None:
         self._steps_left = self._steps_per_turn
@@ -251,7 +255,8 @@ class Causes:
             if isinstance(plan, Status):
                 return
             blames = []
-            for plugin, nodes in self._refused(runner, cycle, plan, filtered).items():
+            is_decided = asked.refusal.reason == UNSCHEDULABLE
+            for plugin, nodes in self._refused(runner, cycle, plan, filtered, is_decided=is_decided).items():
                 blame = self._blame(runner, cycle, plugin, nodes)
                 blames += [blame] if blame is not None else []
                 yield None
@@ -263,6 +268,15 @@ class Causes:
             if self._still_waits(asked) and self._helps(runner, cycle.pod, change):
                 yield Blame(f"{change.cause}; to make it fit: {change.text}", ("change", change.size, blames[0].kind))
                 return
+        pairs: list[Change] = []
+        for change in changes[:_FIRSTS_MAX]:
+            yield None
+            pairs += self._pairs(runner, cycle.pod, change) if self._still_waits(asked) else ()
+        for pair in sorted(pairs, key=lambda pair: pair.size)[:_CHANGES_MAX]:
+            yield None
+            if self._still_waits(asked) and self._helps(runner, cycle.pod, pair):
+                yield Blame(f"{pair.cause}; to make it fit: {pair.text}", ("changes", pair.size, blames[0].kind))
+                return
         yield Blame("; ".join(blame.cause for blame in blames[:_BLAMES_MAX]), tuple(blame.kind for blame in blames))
 
     def _blame(self, runner: Runner, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> Blame | None:
@@ -271,14 +285,20 @@ class Causes:
         self._charge(1 + before - cycle.steps_left)
         return found
 
-    def _refused(self, runner: Runner, cycle: Cycle, plan: Plan, filtered: PreFiltered) -> dict[str, list[NodeInfo]]:
-        """The nodes that refuse the pod, by plugin; the plugin asked last comes first, as its nodes lack least."""
+    def _refused(
+        self, runner: Runner, cycle: Cycle, plan: Plan, filtered: PreFiltered, *, is_decided: bool
+    ) -> dict[str, list[NodeInfo]]:
+        """The nodes that refuse the pod, by plugin; the plugin asked last comes first, as its nodes lack least.
+
+        Args:
+            is_decided: Else a plugin failed, of which nothing is remembered.
+        """
         infos, position = self._store.node_infos, self._store.changes.position
         if self._refusing is not None and self._refusing[:2] == (plan.shape, position) and plan.shape is not None:
             return self._refusing[2]
         nodes: dict[str, list[NodeInfo]] = {}
         count = 0
-        for name, status in self._feasibility.refused(plan.shape) if plan.shape is not None else ():
+        for name, status in self._feasibility.refused(plan.shape) if plan.shape is not None and is_decided else ():
             count += 1
             if name in infos:
                 of_plugin = nodes.get(status.plugin)
@@ -290,7 +310,7 @@ class Causes:
             for name in [one for one in self._store.node_order if filtered.allows(one)][:_NODES_ASKED]:
                 status = runner.verdict(plan, cycle, infos[name], self._view)
                 self._charge(_DRY_RUN_STEPS)
-                if status.is_rejection:
+                if status.is_rejection if is_decided else status.code is Code.ERROR:
                     nodes.setdefault(status.plugin, []).append(infos[name])
         found = {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
         self._refusing = plan.shape, position, found
@@ -298,40 +318,71 @@ class Causes:
 
     def _helps(self, runner: Runner, pod: Pod, change: Change) -> bool:
         """Whether all plugins let the pod onto one of the change's nodes, asked as if it were made."""
-        view, ground = self._view, self._ground
+        return any(
+            status.is_success for name in change.on for status, _ in self._asked_again(runner, pod, change, name)
+        )
+
+    def _pairs(self, runner: Runner, pod: Pod, first: Change) -> list[Change]:
+        """What would have to be done besides, on the first of its nodes: asked of the plugin that refuses it then."""
+        return [
+            _both(first, second, node)
+            for node in first.on[:1]
+            for _, blame in self._asked_again(runner, pod, first, node, blames=True)
+            for second in (blame.changes if blame is not None else ())
+        ]
+
+    def _asked_again(
+        self, runner: Runner, pod: Pod, change: Change, name: NodeName, *, blames: bool = False
+    ) -> Iterator[tuple[Status, Blame | None]]:
+        """What the plugins say about a node as if the change were made, and what the one that refuses it blames."""
+        view, ground, info = self._view, self._ground, self._store.node_infos.get(name)
         if any(all(one.allocation is not other for other in view.counted(one.uid)) for one in change.released):
-            return False  # it was given back meanwhile
-        released = tuple([one.allocation for one in change.released])
-        for name in change.on:
-            info = self._store.node_infos.get(name)
-            if info is None or ground.store.nominations.at(name):
-                continue  # beside pods that are to come there, nothing is known for certain
-            attempt = Cycle(change.pod or pod, self._timers.wall_ms, _STEPS_OF_A_POD)
-            devices = SupposedDevices(released=released)
-            with (
-                ground.suppositions.claims(view, change.claims),
-                ground.suppositions.suppose(info, view, removed=change.removed, devices=devices) as supposed,
-            ):
-                if change.node is not None:
-                    supposed.node = change.node
-                status = _verdict(runner, attempt, supposed, self._view)
-            self._charge(_DRY_RUN_STEPS + _STEPS_OF_A_POD - attempt.steps_left)
-            if status.is_success:
-                return True
-        return False
+            return  # it was given back meanwhile
+        if info is None or ground.store.nominations.at(name):
+            return  # beside pods that are to come there, nothing is known for certain
+        attempt = Cycle(change.pod or pod, self._timers.wall_ms, _STEPS_OF_A_POD)
+        devices, blame = SupposedDevices(released=tuple([one.allocation for one in change.released])), None
+        with (
+            ground.suppositions.claims(view, change.claims),
+            ground.suppositions.suppose(info, view, removed=change.removed, devices=devices) as supposed,
+        ):
+            if change.node is not None:
+                supposed.node = change.node
+            status, is_filtered = _verdict(runner, attempt, supposed, view)
+            if blames and status.is_rejection:
+                blame = runner.blame(status.plugin, attempt, [supposed] if is_filtered else [], view)
+        self._charge(_DRY_RUN_STEPS + _STEPS_OF_A_POD - attempt.steps_left)
+        yield status, blame
 
     def _charge(self, steps: int) -> None:
         self._steps_left -= max(0, steps)
 
 
-def _verdict(runner: Runner, cycle: Cycle, node: NodeInfo, view: CoreView) -> Status:
+def _verdict(runner: Runner, cycle: Cycle, node: NodeInfo, view: CoreView) -> tuple[Status, bool]:
+    """What is said of the node, and whether a filter said it."""
     filtered = runner.pre_filter(cycle, view)
     if not filtered.status.is_success:
-        return filtered.status
+        return filtered.status, False
     if not filtered.allows(node.name):
-        return Status(Code.UNSCHEDULABLE)
+        return Status(Code.UNSCHEDULABLE), False
     plan = runner.plan(cycle, view, filtered)
-    return plan if isinstance(plan, Status) else runner.verdict(plan, cycle, node, view)
+    return (plan, False) if isinstance(plan, Status) else (runner.verdict(plan, cycle, node, view), True)
+
+
+def _both(first: Change, second: Change, node: NodeName) -> Change:
+    """Both changes; the second was found as if the first were made, so what it changes has that, too."""
+    claims = {one.key: one for one in (*first.claims, *second.claims)}
+    return Change(
+        first.size + second.size,
+        f"{first.cause}; and then {second.cause}",
+        f"{first.text}; then {second.text}",
+        (node,),
+        pod=second.pod or first.pod,
+        node=second.node or first.node,
+        claims=tuple(claims.values()),
+        removed=(*first.removed, *second.removed),
+        released=(*first.released, *second.released),
+    )
 
 
 def _reasons_of(message: str) -> str:

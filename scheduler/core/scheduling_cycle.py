@@ -308,7 +308,7 @@ class SchedulingCycles:
             at_ms = self._timers.now_ms + self._settings.gated_ms_silent
             self._timers.at(at_ms, partial(self._report_later, queued, queued.ticket, message))
         else:
-            self._causes.report(queued, message, nominated_node)
+            self._causes.report(queued, Reason(UNSCHEDULABLE, message), nominated_node)
 
     def _waits_for_own_write(self, uid: PodUid) -> bool:
         """Whether we are allocating a claim of the pod for another pod: that happens to pods that share a claim."""
@@ -320,7 +320,7 @@ class SchedulingCycles:
 
     def _report_later(self, queued: QueuedPod, ticket: int, message: str) -> None:
         if self._queue.find(queued.uid) is queued and queued.ticket == ticket:
-            self._causes.report(queued, message)
+            self._causes.report(queued, Reason(UNSCHEDULABLE, message))
 
     def _fail(self, queued: QueuedPod, status: Status) -> None:
         self._preemptions.not_placed(queued.uid)
@@ -332,7 +332,7 @@ class SchedulingCycles:
             return
         status = queued.runner.pre_enqueue(queued.pod, self._view)
         if status.is_rejection:
-            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(status.message, {})))
+            self._causes.report(queued, Reason(UNSCHEDULABLE, self._message(status.message, {})))
 
     # PostFilter's writes
 

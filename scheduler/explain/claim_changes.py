@@ -8,34 +8,23 @@ Not here: devices, their pools and who has them (`device_changes`), pods and nod
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 from scheduler.explain.objects import Objects, Request
 from scheduler.explain.quantities import exact, written
 from scheduler.explain.world import Change, Obj
 from scheduler.lint.nearest import listed
+from scheduler.model.selector_mistakes import PublishedNames, near
 
-_NAMES_MAX: Final = 2_000
 _COUNTS_MAX: Final = 8
-_ATTRIBUTE: Final = re.compile(r"""device\.(attributes|capacity)\[\s*(["'])([^"']+)\2\s*\]\s*\.\s*([A-Za-z_]\w*)""")
-_COMPARED: Final = re.compile(_ATTRIBUTE.pattern + r"""\s*==\s*(["'])([^"']*)\5""")
-_DRIVER: Final = re.compile(r"""device\.driver\s*==\s*(["'])([^"']*)\1""")
-
-
-def near(name: str, known: list[str]) -> str:
-    """The existing name that was probably meant, or nothing."""
-    close = get_close_matches(name, known, 1) if len(known) <= _NAMES_MAX else []
-    return close[0] if close and close[0] != name else ""
 
 
 def claim_changes(objects: Objects) -> Iterator[Change]:
     """All candidates of this module."""
     yield from _references(objects)
-    published = _Published(objects)
+    published = _published(objects)
     for request in objects.requests:
         yield from _class_name(objects, request)
         yield from _selectors(request, published)
@@ -113,87 +102,25 @@ def _class_name(objects: Objects, request: Request) -> Iterator[Change]:
         )
 
 
-class _Published:
-    """Attributes and capacities that devices have: on how many, and with which values."""
-
-    def __init__(self, objects: Objects) -> None:
-        self.counts: Final[Counter[tuple[str, str, str]]] = Counter()
-        self.values: Final[dict[tuple[str, str, str], Counter[tuple[str, str]]]] = {}
-        self.drivers: Final[Counter[str]] = Counter()
-        for _, _, spec, device in objects.devices():
-            driver = str(spec.get("driver"))
-            self.drivers[driver] += 1
-            for what in ("attributes", "capacity"):
-                for full, value in (device.get(what) or {}).items():
-                    domain, slash, name = full.rpartition("/")
-                    key = what, domain if slash else driver, name
-                    self.counts[key] += 1
-                    if what == "attributes" and isinstance(value, Mapping):
-                        typed = self.values.setdefault(key, Counter())
-                        typed.update((kind, str(one)) for kind, one in value.items())
-
-    def rewritings(self, expression: str) -> Iterator[tuple[str, int, str, str, str]]:
-        """Kind, size, cause, what is written instead, and the new expression."""
-        for found in _DRIVER.finditer(expression):
-            meant = near(found[2], list(self.drivers))
-            if found[2] not in self.drivers and meant:
-                cause = f"no device has the driver {found[2]}; {meant} publishes {self.drivers[meant]}"
-                yield "driver-name", 1, cause, meant, _put(expression, found, 2, meant)
-        for found in _ATTRIBUTE.finditer(expression):
-            yield from self._named(expression, found)
-        for found in _COMPARED.finditer(expression):
-            yield from self._compared(expression, found)
-
-    def _named(self, expression: str, found: re.Match[str]) -> Iterator[tuple[str, int, str, str, str]]:
-        what, domain, name = found[1], found[3], found[4]
-        if (what, domain, name) in self.counts:
-            guard = f'"{name}" in device.{what}["{domain}"] && '
-            have, total = self.counts[what, domain, name], self.drivers.total()
-            if have < total:
-                cause = f"{total - have} of {total} devices have no {what} {domain}/{name}"
-                yield "guard", 4, cause, f"{guard}…", f"({guard}({expression}))"
-            return
-        cause = f"no device has {what} {domain}/{name}"
-        names = [one for kind, place, one in self.counts if kind == what and place == domain]
-        if meant := near(name, names):
-            text = f"{cause}; {self.counts[what, domain, meant]} have {domain}/{meant}"
-            yield "attribute-name", 1, text, meant, _put(expression, found, 4, meant)
-        domains = [place for kind, place, one in self.counts if kind == what and one == name]
-        if domains:
-            meant = near(domain, domains) or domains[0]
-            text = f"{cause}; {self.counts[what, meant, name]} have {meant}/{name}"
-            yield "attribute-domain", 1, text, meant, _put(expression, found, 3, meant)
-
-    def _compared(self, expression: str, found: re.Match[str]) -> Iterator[tuple[str, int, str, str, str]]:
-        _, domain, name, value = found[1], found[3], found[4], found[6]
-        values = self.values.get(("attributes", domain, name))
-        if not values or ("string", value) in values:
-            return
-        text = f"no device has {domain}/{name} equal to the string {value!r}"
-        if any(kind == "version" for kind, _ in values):
-            quoted = f"semver({found[5]}{value}{found[5]})"
-            cause = f"{domain}/{name} is a version, and the selector compares it with a string"
-            whole = expression[: found.start(6) - 1] + quoted + expression[found.end(6) + 1 :]
-            yield "version", 1, cause, quoted, whole
-        there = [one for kind, one in values if kind == "string"]
-        meant = near(value, there) or near(value.lower(), [one.lower() for one in there])
-        meant = next((one for one in there if meant in (one, one.lower())), "") if meant else ""
-        for other in [meant] if meant else there[:3]:
-            more = f"{text}; {values['string', other]} have {other!r}"
-            yield "attribute-value", 2 if meant else 4, more, repr(other), _put(expression, found, 6, other)
-
-
-def _put(expression: str, found: re.Match[str], group: int, text: str) -> str:
-    return expression[: found.start(group)] + text + expression[found.end(group) :]
+def _published(objects: Objects) -> PublishedNames:
+    names = PublishedNames()
+    for _, _, spec, device in objects.devices():
+        attributes = [
+            (name, kind, str(one))
+            for name, value in (device.get("attributes") or {}).items()
+            for kind, one in (value.items() if isinstance(value, Mapping) else ())
+        ]
+        names.add(str(spec.get("driver")), attributes, device.get("capacity") or ())
+    return names
 
 
 def _rewritten(
-    published: _Published, selectors: list[Mapping[str, Any]], label: str, index: int, of: Callable[[Obj], Any]
+    published: PublishedNames, selectors: list[Mapping[str, Any]], label: str, index: int, of: Callable[[Obj], Any]
 ) -> Iterator[Change]:
     """Changes to CEL selectors; `of` finds the list of selectors' owner in a copy."""
     for place, selector in enumerate(selectors):
         expression = str((selector.get("cel") or {}).get("expression", ""))
-        for kind, size, cause, instead, new in published.rewritings(expression):
+        for kind, size, cause, instead, new in published.mistakes(expression):
 
             def edit(obj: Obj, place: int = place, new: str = new) -> None:
                 of(obj)["selectors"][place] = {"cel": {"expression": new}}
@@ -208,12 +135,12 @@ def _rewritten(
         yield Change("selector", 7, cause, f"drop or relax the selector `{expression}` of {label}", ((index, drop),))
 
 
-def _selectors(request: Request, published: _Published) -> Iterator[Change]:
+def _selectors(request: Request, published: PublishedNames) -> Iterator[Change]:
     selectors = list(request.body.get("selectors") or ())
     yield from _rewritten(published, selectors, request.label, request.source.place, request.of)
 
 
-def _class_selectors(objects: Objects, published: _Published) -> Iterator[Change]:
+def _class_selectors(objects: Objects, published: PublishedNames) -> Iterator[Change]:
     for name in sorted({str(request.body.get("deviceClassName")) for request in objects.requests}):
         if found := objects.find("DeviceClass", name):
             selectors = list((found[1].get("spec") or {}).get("selectors") or ())

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from scheduler.explain.claim_changes import near
 from scheduler.explain.device_changes import toleration_text
 from scheduler.explain.objects import Objects
 from scheduler.explain.quantities import exact, written
 from scheduler.explain.world import Change, Obj
 from scheduler.lint.nearest import listed
+from scheduler.model.selector_mistakes import near
 
 _AMOUNTS_MAX: Final = 8
 _ENDED: Final = ("Succeeded", "Failed")

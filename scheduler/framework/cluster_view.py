@@ -43,6 +43,10 @@ class ClusterView(Protocol):
         """The claim as last observed."""
         ...
 
+    def claim_names(self, namespace: str) -> Sequence[str]:
+        """Names of the namespace's claims, for a person who has mistyped one; of a great many only the first."""
+        ...
+
     def is_held(self, claim: ClaimUid) -> bool:
         """Whether an allocation of this claim is in flight (held or doubtful) for some pod."""
         ...

@@ -32,6 +32,7 @@ from scheduler.core.settings import CoreSettings
 from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.embedded.server.store import ChangeType
 from scheduler.framework.api import Profile
+from scheduler.framework.blame import cause_of, with_cause, without_cause
 from scheduler.framework.decisions import (
     Decision,
     RecordEvent,
@@ -269,7 +270,8 @@ class Run:
             return Verdict(key, uid, Outcome.UNKNOWN, reason="the scheduler says nothing")
         text = str(condition.get("message", ""))
         if uid in self._cluster.loaded.claim_problems and "not created yet" in text:
-            text = f"{text} ({self._cluster.loaded.claim_problems[uid]})"
+            sentence = f"{without_cause(text)} ({self._cluster.loaded.claim_problems[uid]})"
+            text = with_cause(sentence, cause_of(text))
         is_error = condition.get("reason") == "SchedulerError"
         return Verdict(key, uid, Outcome.ERROR if is_error else Outcome.UNSCHEDULABLE, reason=text)
 

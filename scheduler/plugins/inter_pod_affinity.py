@@ -27,6 +27,7 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
+from scheduler.framework.blame import Blame
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.pod_counts_view import (
@@ -41,6 +42,7 @@ from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
+from scheduler.plugins.affinity_blame import blame_for_pods
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 from scheduler.plugins.pod_questions import ask_ahead, charge
 from scheduler.validation.field_errors import FieldError, invalid
@@ -235,6 +237,12 @@ class InterPodAffinity:
         if fact.has_refusing or any(values[place] in there for place, there in asked.refusing):
             return Status.unschedulable(REASON_EXISTING)
         return SUCCESS
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+        slot = cycle.find(AffinitySlot)
+        return (
+            blame_for_pods(self.name, cycle.pod, nodes, view, slot.existing.__contains__) if slot is not None else None
+        )
 
     def moment(self, cycle: Cycle, view: ClusterView) -> Hashable:
         asked = cycle.get(Asked)

@@ -7,7 +7,7 @@ Upstream: pkg/scheduler/framework/plugins/nodeports (same verdicts, same reason 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
+from scheduler.framework.blame import Blame, Change, likeliest, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -29,6 +30,7 @@ from scheduler.model.objects import Node, Pod
 
 NAME: Final = "NodePorts"
 REASON: Final = "node(s) didn't have free ports for the requested pod ports"
+_USERS_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,22 @@ class NodePorts:
         taken = is_any_used(cycle.get(NodePortsSlot).wanted, node.used_ports)
         return Status.unschedulable(REASON) if taken else SUCCESS
 
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+        """Who has the ports, on the node with fewest such pods."""
+        pod, wanted = cycle.pod, cycle.get(NodePortsSlot).wanted
+        near = [(_users_of(wanted, node), node) for node in likeliest(nodes, view)]
+        if not near:
+            return None
+        users, node = min(near, key=lambda one: (len(one[0]), one[1].name))
+        who = ", ".join(pod_text(one, to=pod) for one in users[:_USERS_MAX])
+        taken = [one for one in wanted if is_any_used([one], node.used_ports)]
+        ports = ", ".join(f"{one.port}/{one.protocol}" for one in taken)
+        cause = f"{who} {'has' if len(users) == 1 else 'have'} the host port {ports} of node {node.name}"
+        end = Change(
+            6, cause, f"end {who} on node {node.name}", (node.name,), removed=tuple([one.uid for one in users])
+        )
+        return Blame(cause, self.name, (end,) if len(users) <= _USERS_MAX else ())
+
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came, or a pod left that had one of its ports."""
         match change.old if change.new is None else change.new:
@@ -71,3 +89,8 @@ class NodePorts:
                 return Hint.QUEUE
             case _:
                 return Hint.SKIP
+
+
+def _users_of(wanted: Sequence[HostPort], node: NodeInfo) -> list[Pod]:
+    found = [one for one in node.pods.values() if is_any_used(wanted, used_ports(one))]
+    return sorted(found, key=lambda one: (one.spec.priority or 0, str(one.key)))

@@ -56,7 +56,7 @@ def _lacking(node: NodeInfo, needed: Mapping[str, int]) -> dict[str, tuple[int, 
 def _changes(lacking: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> Iterator[Change]:
     if len(short) == 1 and PODS not in short:
         ((name, (asked, free)),) = short.items()
-        if free and (found := _smaller(pod, name, asked - free)) is not None:
+        if free and (found := less_in_container(pod, name, asked - free)) is not None:
             container, before, amount, smaller = found
             yield Change(
                 3,
@@ -81,7 +81,7 @@ def _importance(pod: Pod) -> tuple[int, str]:
     return pod.spec.priority or 0, str(pod.key)
 
 
-def _smaller(pod: Pod, name: str, excess: int) -> tuple[str, str, str, Pod] | None:
+def less_in_container(pod: Pod, name: str, excess: int) -> tuple[str, str, str, Pod] | None:
     """The pod with less in the container that asks for most: its name, what it asks for, and would."""
     containers = pod.spec.containers or ()
     asked = [

@@ -60,6 +60,17 @@ def test_what_fits_is_said_to_fit_and_nothing_else_is(cause) -> None:
     assert answer.fits or answer.outcome == cause.want
 
 
+def holder(**spec: object) -> list[Obj]:
+    """The pod `runs` with the only device, by its claim `theirs`, as an API server stores them."""
+    runs = {**pod("theirs", name="runs", nodeName="node-1", **spec), "status": {"phase": "Running"}}
+    runs["metadata"] = {**runs["metadata"], "uid": "uid-runs", "resourceVersion": "5"}
+    theirs = allocated(claim(name="theirs"), "gpu-0")
+    theirs["metadata"] = {**theirs["metadata"], "uid": "uid-theirs", "resourceVersion": "6"}
+    theirs["spec"]["devices"]["requests"][0]["exactly"] |= {"allocationMode": "ExactCount", "count": 1}
+    return [runs, theirs]
+
+
+HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
 VERSIONED = gpu()
 VERSIONED["attributes"] = {"driverVersion": {"version": "1.2.3"}}
 DRIVER_CLASS = {**device_class(), "metadata": {"name": "gpus"}}
@@ -131,7 +142,7 @@ PLANTED: list[tuple[str, list[Obj], list[str], list[str]]] = [
     ("count", [*TWO, claim(request(count=5)), pod("gpu")], ["5 devices", "at most 2"], ["2 devices instead of 5"]),
     (
         "held",
-        [*WORLD, running(), allocated(claim(name="theirs"), "gpu-0"), claim(), pod("gpu")],
+        [*WORLD, *holder(), claim(), pod("gpu")],
         [f"device {DRIVER}/node-1/gpu-0", "in use by ResourceClaim default/theirs", "pod runs", "priority 0"],
         ["end pod runs"],
     ),
@@ -221,15 +232,9 @@ OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
     ),
     (
         "held-by-somebody-more-important",
-        [
-            *WORLD,
-            {**running(), "spec": {**running()["spec"], "priority": 1000}},
-            allocated(claim(name="theirs"), "gpu-0"),
-            claim(),
-            pod("gpu"),
-        ],
+        [HIGH, *WORLD, *holder(priority=1000, priorityClassName="high"), claim(), pod("gpu")],
         ["in use by ResourceClaim default/theirs", "priority 1000"],
-        ["end pod runs (priority 1000)"],
+        ["end pod runs (priority 1000"],
     ),
     (
         "two-gates",

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Final
 
 from allocator import AllocationError, PausedError, Question, Stage, Taint, explain, prevent_allocation
 from allocator.explain import Explanation, RequestExplanation
-from allocator.model import Request, RequestAlternative, Toleration
+from allocator.model import Toleration
+from cel.quantity import Quantity
 from scheduler.framework.blame import Blame, Change, likeliest, pod_text, taint_text, toleration_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -26,8 +26,12 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
+from scheduler.model.resources import counted_amounts
+from scheduler.plugins.dynamic_resources.changed_claims import alternative_of, label_of, with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
-from scheduler.plugins.dynamic_resources.pod_claims import nodes_named_by, walk_claims
+from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned
+from scheduler.plugins.dynamic_resources.selector_blame import mistaken_selectors
+from scheduler.plugins.room_blame import less_in_container
 
 _NODES_MAX: Final = 8
 _NODES_CHANGED: Final = 3
@@ -36,32 +40,53 @@ _NAMES_A_STEP: Final = 40
 _NODE_STEPS: Final = 20
 _DEVICE_STEPS: Final = 2
 _SEARCH_STEPS: Final = 200
+_CLAIMS_STEPS: Final = 100
+"""Names of claims and classes are read and compared."""
 _COUNTS_MAX: Final = 4
 _HOLDERS_MAX: Final = 4
-_CLASSES_MAX: Final = 200
+_NANO: Final = 10**9
 
 
 def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
     """The node that lacks fewest devices, and what would make its devices do."""
     search = cycle.find(NodeSearch)
     if not nodes:
-        return _missing_class(cycle.pod, view)
+        cycle.charge(_CLAIMS_STEPS)
+        return blame_claims(cycle.pod, view)
     if search is None:
         return None
     if not search.claims.wanted and search.claims.special is None:
-        return _pinned(search, nodes, view)
+        return blame_pinned(search, nodes, view)
     explained = list(_explained(search, cycle, nodes, view))
-    if not explained:
-        return None
+    failing = [node for _, node, explanation in explained if _is_undecided(explanation)]
+    if not explained or failing:
+        return _blame_selectors(search, cycle, [*failing, *likeliest(nodes, view)][0], view)
     explained.sort(key=_rank)
     lacks, node, explanation = explained[0]
     changes = [
         change for _, near, why in explained[:_NODES_CHANGED] for change in _changes(cycle.pod, search, near, why, view)
     ]
+    causes: list[str] = []
+    if any({Stage.CLASS_SELECTOR, Stage.REQUEST_SELECTOR} & one.removed.keys() for one in explanation.requests):
+        causes, mended = mistaken_selectors(search.claims.unallocated, cycle, node, view)
+        changes += mended
     if not lacks:  # what is in the way shows only while devices are picked
         explanation = _explain(search, cycle, node, view, _SEARCH_STEPS) or explanation
     kind = tuple([(one.claim, one.request, *one.removed, *one.refused) for one in explanation.requests])
-    return Blame(_worded(explanation), kind, tuple(changes))
+    mistaken = f" ({causes[0]})" if causes else ""
+    return Blame(f"{_worded(explanation)}{mistaken}", kind, tuple(changes))
+
+
+def _blame_selectors(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Blame | None:
+    """A selector cannot be answered for a device, so no node was decided about."""
+    causes, changes = mistaken_selectors(search.claims.unallocated, cycle, node, view)
+    causes = [*(change.cause for change in changes), *causes]
+    return Blame(causes[0], ("selector", causes[0]), tuple(changes)) if causes else None
+
+
+def _is_undecided(explanation: Explanation) -> bool:
+    """Whether a selector cannot be answered for a device: it is neither removed nor left."""
+    return any(one.left + sum(one.removed.values()) < one.published for one in explanation.requests)
 
 
 def _rank(explained: tuple[int, NodeInfo, Explanation]) -> tuple[int, int, str]:
@@ -72,58 +97,6 @@ def _rank(explained: tuple[int, NodeInfo, Explanation]) -> tuple[int, int, str]:
         for one in explanation.requests
     )
     return lacks, unmatched, node.name
-
-
-def _missing_class(pod: Pod, view: ClusterView) -> Blame | None:
-    """PreFilter refuses a request whose class is not there; the class that was probably meant."""
-    known = sorted(view.inventory.classes)
-    on = tuple([node.name for node in likeliest(list(view.node_infos.values()), view)])
-    for claim in walk_claims(pod, view).claims:
-        for name in _requests(claim) if claim.allocation is None else ():
-            asked = _alternative(claim, name)
-            if asked is None or asked.device_class_name in known:
-                continue
-            label, wrong = f"request {name} of {_label(claim, pod)}", asked.device_class_name
-            few = known if len(known) <= _CLASSES_MAX else []
-            close = get_close_matches(wrong, few, 1) or (few if len(few) == 1 else [])
-            more = f" and {len(known) - 3} more" if len(known) > 3 else ""
-            there = f"there are: {', '.join(known[:3]) or 'none'}{more}"
-            cause = f"{label} names DeviceClass {wrong}, which does not exist; {there}"
-            changes = [
-                Change(
-                    1,
-                    cause,
-                    f"write deviceClassName: {meant} instead of {wrong} in {label}",
-                    on,
-                    claims=(_with(claim, name, device_class_name=meant),),
-                )
-                for meant in close
-            ]
-            return Blame(cause, ("class", wrong), tuple(changes))
-    return None
-
-
-def _requests(claim: ResourceClaim) -> Iterator[str]:
-    """Requests and their alternatives, as `req` and `req/sub`."""
-    for one in claim.spec.requests if claim.spec is not None else ():
-        yield from [one.name] if one.exactly is not None else [f"{one.name}/{sub.name}" for sub in one.first_available]
-
-
-def _pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-    """Claims that are allocated where these nodes are not."""
-    on, changes = tuple([node.name for node in likeliest(nodes, view)]), []
-    for index, claim in enumerate(search.claims.claims):
-        if not search.claims.is_unavailable(index, nodes[0].host) or claim.allocation is None:
-            continue
-        where = sorted(nodes_named_by([claim]) or ())
-        users = ", ".join(f"{one.resource[:-1]} {one.name}" for one in claim.reserved_for[:_HOLDERS_MAX]) or "no pod"
-        place = f" on node {', '.join(where[:3])}" if where else ""
-        cause = f"ResourceClaim {claim.key} is allocated{place}, so the pod can run nowhere else"
-        text = f"release ResourceClaim {claim.key} (used by {users}), or give the pod a claim of its own"
-        without = replace(claim, allocation=None, reserved_for=())
-        released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
-        changes.append(Change(6, cause, text, on, claims=(without,), released=released))
-    return Blame(changes[0].cause, ("pinned", changes[0].cause), tuple(changes)) if changes else None
 
 
 def _worded(explanation: Explanation) -> str:
@@ -179,21 +152,13 @@ def _changes(
     for one in explanation.requests:
         claim = claims.get(one.claim)
         if claim is not None:
-            yield from _of_request(claim, f"request {one.request} of {_label(claim, pod)}", one, node, view)
+            yield from _of_request(claim, f"request {one.request} of {label_of(claim, pod)}", one, node, view)
     for claim in search.claims.unallocated:
-        yield from _constraints(claim, _label(claim, pod), node)
+        yield from _constraints(claim, label_of(claim, pod), node)
+    if search.claims.special is not None:
+        yield from _fewer_of_resources(pod, search.claims.special.requested, node)
     if any(Stage.IN_USE in one.removed or Stage.CAPACITY in one.removed for one in explanation.requests):
         yield from _holders(pod, node, view)
-
-
-def _label(claim: ResourceClaim, pod: Pod) -> str:
-    """A claim by its name and, where it was made from one, by its template's, which is what a person edits."""
-    made = {one.resource_claim_name: one.name for one in pod.status.resource_claim_statuses or ()}
-    entry = made.get(claim.key.name)
-    for one in pod.spec.resource_claims or ():
-        if one.name == entry and one.resource_claim_template_name:
-            return f"ResourceClaim {claim.key} (made from template {one.resource_claim_template_name})"
-    return f"ResourceClaim {claim.key}"
 
 
 def _of_request(
@@ -208,7 +173,7 @@ def _of_request(
                 f"{cause}, which {label} does not tolerate",
                 f"add the toleration {toleration_text(taint)} to {label}, or have the taint removed",
                 (node.name,),
-                claims=(_with(claim, one.request, tolerations=toleration),),
+                claims=(with_request(claim, one.request, tolerations=toleration),),
             )
     for less in range(min(one.wanted - 1, max(one.left, 0)), 0, -1)[:_COUNTS_MAX]:
         yield Change(
@@ -217,10 +182,12 @@ def _of_request(
             "together",
             f"ask for {less} {'device' if less == 1 else 'devices'} instead of {one.wanted} in {label}",
             (node.name,),
-            claims=(_with(claim, one.request, count=less),),
+            claims=(with_request(claim, one.request, count=less),),
         )
+    if Stage.CAPACITY in one.removed:
+        yield from _less_capacity(claim, label, one, node, view)
     if Stage.REQUEST_SELECTOR in one.removed:
-        asked = _alternative(claim, one.request)
+        asked = alternative_of(claim, one.request)
         for selector in asked.selectors if asked is not None else ():
             left = tuple([other for other in asked.selectors if other is not selector])  # type: ignore[union-attr]
             yield Change(
@@ -228,42 +195,57 @@ def _of_request(
                 f"{label}: the selector `{selector.expression}` leaves no device that would do",
                 f"drop or relax the selector `{selector.expression}` of {label}",
                 (node.name,),
-                claims=(_with(claim, one.request, selectors=left),),
+                claims=(with_request(claim, one.request, selectors=left),),
             )
 
 
-def _alternative(claim: ResourceClaim, request: str) -> RequestAlternative | None:
-    name, _, sub = request.partition("/")
-    for one in claim.spec.requests if claim.spec is not None else ():
-        if one.name == name:
-            return next((other for other in one.first_available if other.name == sub), None) if sub else one.exactly
-    return None
+def _less_capacity(
+    claim: ResourceClaim, label: str, one: RequestExplanation, node: NodeInfo, view: ClusterView
+) -> Iterator[Change]:
+    """What devices of the node have, and what is left of it beside what others consume, the most first."""
+    asked = alternative_of(claim, one.request)
+    requests = (asked.capacity_requests if asked is not None else None) or ()
+    for place, (name, amount) in enumerate(requests):
+        found: set[int] = set()
+        for pool, _ in view.inventory.node_pools(node.host, view.features).usable:
+            use = view.in_use.pools.get(pool.id)
+            for device in pool.devices:
+                if (capacity := device.capacity.get(name)) is not None:
+                    consumed = use.consumed.get(device.name, {}).get(name, 0) if use is not None else 0
+                    found |= {capacity.value.nano, capacity.value.nano - consumed}
+        fewer = sorted((nano for nano in found if 0 < nano < amount.nano), reverse=True)
+        for less in [Quantity.from_int(nano // _NANO, amount.format) for nano in fewer[:_COUNTS_MAX]]:
+            smaller = (*requests[:place], (name, less), *requests[place + 1 :])
+            yield Change(
+                3,
+                f"{label} asks for {name} {amount}; no device of node {node.name} has that much left for it",
+                f"ask for {name} {less} instead of {amount} in {label}",
+                (node.name,),
+                claims=(with_request(claim, one.request, capacity_requests=smaller),),
+            )
 
 
-def _with(claim: ResourceClaim, request: str, **fields: object) -> ResourceClaim:
-    """The claim with another request; a toleration is added to those there are."""
-    assert claim.spec is not None
-    name, _, sub = request.partition("/")
-
-    def changed(asked: RequestAlternative) -> RequestAlternative:
-        if (toleration := fields.get("tolerations")) is not None:
-            return replace(asked, tolerations=(*asked.tolerations, toleration))  # type: ignore[arg-type]
-        return replace(asked, **fields)  # type: ignore[arg-type]
-
-    def of(one: Request) -> Request:
-        if one.name != name:
-            return one
-        if not sub:
-            return replace(one, exactly=changed(one.exactly)) if one.exactly is not None else one
-        subs = tuple([changed(other) if other.name == sub else other for other in one.first_available])
-        return replace(one, first_available=subs)
-
-    return replace(claim, spec=replace(claim.spec, requests=tuple(map(of, claim.spec.requests))))
+def _fewer_of_resources(pod: Pod, names: Sequence[str], node: NodeInfo) -> Iterator[Change]:
+    """Less of an extended resource that devices serve, the most first."""
+    amounts = counted_amounts(pod).requests
+    for name in names:
+        wanted = amounts.get(name, 0)
+        for excess in range(1, min(wanted, _COUNTS_MAX + 1)):
+            if (found := less_in_container(pod, name, excess)) is None:
+                continue
+            container, before, amount, smaller = found
+            yield Change(
+                3,
+                f"pod {pod.key} asks for {wanted} of {name}; node {node.name} has no more than {wanted - excess} free",
+                f"ask for {amount} of {name} instead of {before} in container {container} of pod {pod.key}",
+                (node.name,),
+                pod=smaller,
+            )
 
 
 def _taints(one: RequestExplanation, claim: ResourceClaim, node: NodeInfo, view: ClusterView) -> dict[Taint, list[str]]:
     """The taints that keep the request off devices, with these devices."""
-    asked, found = _alternative(claim, one.request), dict[Taint, list[str]]()
+    asked, found = alternative_of(claim, one.request), dict[Taint, list[str]]()
     tolerations = asked.tolerations if asked is not None else ()
     for pool, _ in view.inventory.node_pools(node.host, view.features).usable:
         for device in pool.devices:

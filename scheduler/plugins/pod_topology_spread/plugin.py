@@ -11,7 +11,7 @@ share a value, the number of pods on the node.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, trunc
 from typing import Final, NamedTuple, TypeAlias
@@ -25,6 +25,7 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
+from scheduler.framework.blame import Blame
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.pod_counts_view import PodCount
@@ -33,6 +34,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, TopologySpreadConstraint
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 from scheduler.plugins.pod_questions import ask_ahead
+from scheduler.plugins.pod_topology_spread.blame import blame_for_spread
 from scheduler.plugins.pod_topology_spread.constraints import (
     HOSTNAME,
     SYSTEM_DEFAULTS,
@@ -138,6 +140,13 @@ class PodTopologySpread:
             if (place if isinstance(place, int) else count.of_value(place)) > most:
                 return Status.unschedulable(REASON)
         return SUCCESS
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+        slot, limits = cycle.find(SpreadSlot), cycle.find(Limits)
+        if slot is None or limits is None:
+            return None
+        hard = [(one, *limit) for one, limit in zip(slot.constraints.hard, limits.hard, strict=True)]
+        return blame_for_spread(self.name, cycle.pod, nodes, hard, view)
 
     def lookups(self, cycle: Cycle) -> int:
         constraints = cycle.get(SpreadSlot).constraints

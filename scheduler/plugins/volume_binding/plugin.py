@@ -13,7 +13,7 @@ stops saying its capacity wakes all pods; upstream wakes those that have an inli
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,7 @@ from scheduler.framework.api import (
     ReserveResult,
     Resource,
 )
+from scheduler.framework.blame import Blame, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision
@@ -45,6 +46,7 @@ from scheduler.model.storage import (
     StorageClass,
     volume_claims,
 )
+from scheduler.plugins.volume_binding.blame import blame_for_volumes
 from scheduler.plugins.volume_binding.matching import find_volumes
 from scheduler.plugins.volume_binding.pod_volumes import PodVolumes, volumes_of_pod
 from scheduler.plugins.volume_binding.pre_bind import VolumeGoals, assumed_for, goals_of, next_step
@@ -95,6 +97,10 @@ class VolumeBinding:
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         found = find_volumes(cycle.get(PodVolumes), node.node, view.storage.csi_node(node.name))
         return found if isinstance(found, Status) else SUCCESS
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+        wanted, near = cycle.find(PodVolumes), likeliest(nodes, view)
+        return blame_for_volumes(self.name, wanted, near[0], view) if wanted is not None and near else None
 
     def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
         wanted = cycle.find(PodVolumes)

@@ -1,0 +1,58 @@
+"""A claim as it would be with a change to one of its requests: for questions, never written.
+
+Not here: which changes are worth asking about (`blame`, `refused_claims`, `selector_blame`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from allocator.model import Request, RequestAlternative
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.objects import Pod
+
+
+def label_of(claim: ResourceClaim, pod: Pod) -> str:
+    """A claim by its name and, where it was made from one, by its template's, which is what a person edits."""
+    made = {one.resource_claim_name: one.name for one in pod.status.resource_claim_statuses or ()}
+    entry = made.get(claim.key.name)
+    for one in pod.spec.resource_claims or ():
+        if one.name == entry and one.resource_claim_template_name:
+            return f"ResourceClaim {claim.key} (made from template {one.resource_claim_template_name})"
+    return f"ResourceClaim {claim.key}"
+
+
+def requests_of(claim: ResourceClaim) -> Iterator[str]:
+    """Requests and their alternatives, as `req` and `req/sub`."""
+    for one in claim.spec.requests if claim.spec is not None else ():
+        yield from [one.name] if one.exactly is not None else [f"{one.name}/{sub.name}" for sub in one.first_available]
+
+
+def alternative_of(claim: ResourceClaim, request: str) -> RequestAlternative | None:
+    name, _, sub = request.partition("/")
+    for one in claim.spec.requests if claim.spec is not None else ():
+        if one.name == name:
+            return next((other for other in one.first_available if other.name == sub), None) if sub else one.exactly
+    return None
+
+
+def with_request(claim: ResourceClaim, request: str, **fields: object) -> ResourceClaim:
+    """The claim with another request; a toleration is added to those there are."""
+    assert claim.spec is not None
+    name, _, sub = request.partition("/")
+
+    def changed(asked: RequestAlternative) -> RequestAlternative:
+        if (toleration := fields.get("tolerations")) is not None:
+            return replace(asked, tolerations=(*asked.tolerations, toleration))  # type: ignore[arg-type]
+        return replace(asked, **fields)  # type: ignore[arg-type]
+
+    def of(one: Request) -> Request:
+        if one.name != name:
+            return one
+        if not sub:
+            return replace(one, exactly=changed(one.exactly)) if one.exactly is not None else one
+        subs = tuple([changed(other) if other.name == sub else other for other in one.first_available])
+        return replace(one, first_available=subs)
+
+    return replace(claim, spec=replace(claim.spec, requests=tuple(map(of, claim.spec.requests))))

@@ -1,0 +1,131 @@
+"""Claims for which no node needs to be asked, or that are bound to other nodes: who is to blame, and what would help.
+
+Not here: devices (`blame`), the refusals themselves (`pre_filter`, `pod_claims`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from msgspec import structs
+
+from scheduler.framework.blame import Blame, Change, likeliest
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.held import Held
+from scheduler.model.api_rules import RESERVED_FOR_MAX
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, NodeName
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Pod
+from scheduler.model.pod_group import is_reserved_for
+from scheduler.model.selector_mistakes import near
+from scheduler.plugins.dynamic_resources.changed_claims import alternative_of, label_of, requests_of, with_request
+from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.plugins.dynamic_resources.pod_claims import nodes_named_by, walk_claims
+
+_USERS_NAMED: Final = 4
+_NAMES_MAX: Final = 200
+
+
+def blame_claims(pod: Pod, view: ClusterView) -> Blame | None:
+    """Why no node was asked: the pod's claim is not there, is full, or names a class that is not there."""
+    walk = walk_claims(pod, view)
+    if walk.problem is not None:
+        return _missing_claim(pod, view)
+    return _full_claim(walk.claims, pod, view) or _missing_class(walk.claims, pod, view)
+
+
+def _anywhere(view: ClusterView) -> tuple[NodeName, ...]:
+    return tuple([node.name for node in likeliest(list(view.node_infos.values()), view)])
+
+
+def _missing_claim(pod: Pod, view: ClusterView) -> Blame | None:
+    entries, namespace = pod.spec.resource_claims or (), pod.metadata.namespace
+    made = {one.name for one in pod.status.resource_claim_statuses or ()}
+    for place, entry in enumerate(entries):
+        if entry.resource_claim_template_name and entry.name not in made:
+            cause = (
+                f"no ResourceClaim has been made from ResourceClaimTemplate {namespace}/"
+                f"{entry.resource_claim_template_name} yet; where it cannot be made, an event of the pod says why"
+            )
+            return Blame(cause, "template")
+        name = entry.resource_claim_name
+        if not name or view.claim(ClaimKey(namespace, name)) is not None:
+            continue
+        known = sorted(view.claim_names(namespace))
+        cause = f"ResourceClaim {namespace}/{name}, which pod {pod.key} names, does not exist; {_there(known)}"
+        changes = []
+        for meant in _meant(name, known):
+            other = structs.replace(entry, resource_claim_name=meant)
+            spec = structs.replace(pod.spec, resource_claims=(*entries[:place], other, *entries[place + 1 :]))
+            text = f"in pod {pod.key} write resourceClaimName: {meant} instead of {name}"
+            changes.append(Change(1, cause, text, _anywhere(view), pod=structs.replace(pod, spec=spec)))
+        return Blame(cause, ("claim", name), tuple(changes))
+    return None
+
+
+def _full_claim(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) -> Blame | None:
+    for claim in claims:
+        users = len(claim.reserved_for)
+        if claim.allocation is not None and users >= RESERVED_FOR_MAX and not is_reserved_for(claim, pod):
+            cause = (
+                f"ResourceClaim {claim.key} is full: {users} pods use it, and no claim can have more than "
+                f"{RESERVED_FOR_MAX}"
+            )
+            text = f"give the pod a claim of its own, or wait until one of the {users} pods of {claim.key} ends"
+            one_less = replace(claim, reserved_for=claim.reserved_for[: RESERVED_FOR_MAX - 1])
+            return Blame(cause, "full", (Change(4, cause, text, _anywhere(view), claims=(one_less,)),))
+    return None
+
+
+def _missing_class(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) -> Blame | None:
+    known = sorted(view.inventory.classes)
+    for claim in claims:
+        for name in requests_of(claim) if claim.allocation is None else ():
+            asked = alternative_of(claim, name)
+            if asked is None or asked.device_class_name in known:
+                continue
+            label, wrong = f"request {name} of {label_of(claim, pod)}", asked.device_class_name
+            cause = f"{label} names DeviceClass {wrong}, which does not exist; {_there(known)}"
+            changes = [
+                Change(
+                    1,
+                    cause,
+                    f"write deviceClassName: {meant} instead of {wrong} in {label}",
+                    _anywhere(view),
+                    claims=(with_request(claim, name, device_class_name=meant),),
+                )
+                for meant in _meant(wrong, known)
+            ]
+            return Blame(cause, ("class", wrong), tuple(changes))
+    return None
+
+
+def _meant(wrong: str, known: Sequence[str]) -> list[str]:
+    """The name that was probably meant: one like it, or the only one there is."""
+    close = near(wrong, known) if len(known) <= _NAMES_MAX else ""
+    return [close] if close else [*known] if len(known) == 1 else []
+
+
+def _there(known: Sequence[str]) -> str:
+    more = f" and {len(known) - 3} more" if len(known) > 3 else ""
+    return f"there are: {', '.join(known[:3]) or 'none'}{more}"
+
+
+def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+    """Claims that are allocated where these nodes are not."""
+    on, changes = tuple([node.name for node in likeliest(nodes, view)]), []
+    for index, claim in enumerate(search.claims.claims):
+        if not search.claims.is_unavailable(index, nodes[0].host) or claim.allocation is None:
+            continue
+        where = sorted(nodes_named_by([claim]) or ())
+        users = ", ".join(f"{one.resource[:-1]} {one.name}" for one in claim.reserved_for[:_USERS_NAMED]) or "no pod"
+        place = f" on node {', '.join(where[:3])}" if where else ""
+        cause = f"ResourceClaim {claim.key} is allocated{place}, so the pod can run nowhere else"
+        text = f"release ResourceClaim {claim.key} (used by {users}), or give the pod a claim of its own"
+        without = replace(claim, allocation=None, reserved_for=())
+        released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
+        changes.append(Change(6, cause, text, on, claims=(without,), released=released))
+    return Blame(changes[0].cause, ("pinned", changes[0].cause), tuple(changes)) if changes else None
