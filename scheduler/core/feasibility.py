@@ -23,6 +23,7 @@ Rules of this module
 Cost: a cycle of a known shape O(changed nodes + distinct facts + distinct score vectors); of a new one O(nodes looked
 at).
 Memory: about 200 bytes a verdict, bounded by `CoreSettings.remembered_verdicts_max`; shapes unused longest go first.
+Those that no pod has had for `remembered_ms_max` go, too: some never come again, as those of pods with volumes.
 
 Source: percentageOfNodesToScore and selectHost of pkg/scheduler/schedule_one.go v1.36.3. Differs on purpose: ties are
 spread by age instead of at random, and normalized scores are over the nodes that are known to fit.
@@ -184,6 +185,7 @@ class Feasibility:
             self.steps += taken
             cycle.steps_left = max(1, allowed - taken)
             if plan.shape is not None:
+                record.asked_ms = self._ground.timers.now_ms
                 self._records[plan.shape] = record
                 self.verdicts += record.size - size
                 self._bound()
@@ -404,7 +406,9 @@ class Feasibility:
     def _bound(self) -> None:
         settings, records = self._settings, self._records
         while len(records) > 1 and (
-            self.verdicts > settings.remembered_verdicts_max or len(records) > settings.remembered_shapes_max
+            self.verdicts > settings.remembered_verdicts_max
+            or len(records) > settings.remembered_shapes_max
+            or next(iter(records.values())).asked_ms <= self._ground.timers.now_ms - settings.remembered_ms_max
         ):
             _, dropped = self._records.popitem(last=False)
             self.verdicts -= dropped.size

@@ -31,6 +31,7 @@ class CoreSettings:
             (upstream minFeasibleNodesToFind). Smaller clusters are always searched whole.
         remembered_verdicts_max: Bound on verdicts kept, over all pod shapes; the shapes unused longest are forgotten.
         remembered_shapes_max: Bound on the shapes they are kept for.
+        remembered_ms_max: How long a shape is kept that no pod has; longer than a pod waits until it is tried again.
         write_retry_ms_initial, write_retry_ms_max: Wait before a write without a known outcome is sent again.
         reserved_ms_patience: How long another process of our name may take to bind a pod from which devices were taken
             back before, and for which it has reserved other devices.
@@ -65,6 +66,7 @@ class CoreSettings:
     feasible_nodes_enough: int = 100
     remembered_verdicts_max: int = 1_000_000
     remembered_shapes_max: int = 4_096
+    remembered_ms_max: int = 360_000
     write_retry_ms_initial: int = 100
     write_retry_ms_max: int = 10_000
     reserved_ms_patience: int = 5_000

@@ -150,10 +150,12 @@ class ShapeRecord:
         raws, normalized: For each plugin that normalizes the weighted normalized score by raw score, of these raw
             scores.
         ranking: The number of times that `normalized` has changed.
+        asked_ms: When a pod of the shape was decided last.
         rounds, judging: The number of rounds of judging facts, and what was kept of the last one.
     """
 
     __slots__ = (
+        "asked_ms",
         "behind",
         "beside",
         "changed",
@@ -175,6 +177,7 @@ class ShapeRecord:
 
     def __init__(self) -> None:
         self.rounds = 0
+        self.asked_ms = 0
         self.beside: tuple[Preemption, ...] = ()
         self._clear()
 
