@@ -121,6 +121,7 @@ def _node_rules(objects: Objects, index: int, pod: str) -> Iterator[Change]:
 def _requests(objects: Objects, index: int, pod: str) -> Iterator[Change]:
     """Smaller requests of a container: what nodes have free, the most first."""
     free = _free(objects)
+    freed = _freed(objects, free)
     containers = objects.pod["spec"].get("containers") or ()
     for place, container in enumerate(containers):
         resources = container.get("resources") or {}
@@ -128,13 +129,17 @@ def _requests(objects: Objects, index: int, pod: str) -> Iterator[Change]:
         others = _requested({**objects.pod["spec"], "containers": [one for one in containers if one is not container]})
         for name, amount in asked.items():
             wanted = exact(amount)
-            lefts = sorted({one[name] - others.get(name, 0) for one in free.values() if name in one}, reverse=True)
+            lefts, more = (
+                sorted({one[name] - others.get(name, 0) for one in ones if name in one}, reverse=True)
+                for ones in (free.values(), freed)
+            )
             if wanted is None:
                 continue
             if "/" in name:
                 yield from _fewer(index, place, container, name, int(wanted), pod)
                 continue
-            for left in [one for one in lefts if 0 < one < wanted][:_AMOUNTS_MAX]:
+            smaller = [[one for one in ones if 0 < one < wanted][:_AMOUNTS_MAX] for ones in (lefts, more)]
+            for left in dict.fromkeys([*smaller[0], *smaller[1]]):
 
                 def edit(obj: Obj, place: int = place, name: str = name, left: Fraction = left) -> None:
                     of = obj["spec"]["containers"][place]["resources"]
@@ -176,6 +181,15 @@ def _free(objects: Objects) -> dict[str, dict[str, Fraction]]:
             if name in left:
                 left[name] -= amount
     return free
+
+
+def _freed(objects: Objects, free: Mapping[str, Mapping[str, Fraction]]) -> list[dict[str, Fraction]]:
+    """What a node would have free if one of its pods ended: a smaller request may be what is missing then."""
+    found = []
+    for _, pod in _running(objects):
+        left, given = free.get(str(pod["spec"]["nodeName"]), {}), _requested(pod["spec"])
+        found.append({name: left[name] + amount for name, amount in given.items() if name in left and amount})
+    return found
 
 
 def _requested(spec: Mapping[str, Any]) -> dict[str, Fraction]:

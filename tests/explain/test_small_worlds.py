@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from allocator import Features
@@ -238,7 +238,12 @@ def asked_of_both(world: Small) -> Explanation:
     return told
 
 
+# A pod must end and the pod ask for less than the node has: no node has anything free as it is.
+NOTHING_FREE = Small((Host(2, 2, False, "", (Gpu(0, False, False),)),), 3, (1,), False)
+
+
 @given(world=WORLDS)
+@example(NOTHING_FREE)
 @settings(max_examples=40)
 def test_explain_says_what_a_second_judge_says(world: Small) -> None:
     asked_of_both(world)
