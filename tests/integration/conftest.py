@@ -89,7 +89,9 @@ class InMemoryCluster:
         config["clusters"][0]["cluster"] = {"server": server}
         # One for each server: a scheduler reads its kubeconfig again when it changes.
         path = self.folder / f"scheduler-{urlsplit(server).port}.kubeconfig"
-        path.write_text(yaml.safe_dump(config))
+        written = path.with_suffix(".written")
+        written.write_text(yaml.safe_dump(config))
+        written.replace(path)  # another scheduler of the test may be reading it
         return path
 
     def signal_claim_controllers(self, number: signal.Signals) -> None:
