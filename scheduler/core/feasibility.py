@@ -15,8 +15,8 @@ Rules of this module
      looked at, which may take several ticks: verdicts are remembered, and the queue gives the pod out again.
   4. Where pods are nominated for a node, a pod must fit with those that are at least as important, and without them.
      That verdict is for pods of the same priority, and where plugins filter by facts for one attempt.
-  5. Which node is chosen follows from the order of inputs alone: best score, then the one whose last change is longest
-     ago, then the order in which it was looked at. No hash order, no randomness.
+  5. Which node is chosen follows from the inputs and their times alone: best score, then the one whose last change is
+     longest ago, then the order in which it was looked at. No hash order, no randomness.
   6. Where nodes are ranked, one of several alike nodes is asked about in a look (`alike_nodes`).
   7. With `is_paranoid` every remembered answer is compared with a fresh one, each cycle.
 
