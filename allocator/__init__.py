@@ -59,6 +59,7 @@ from allocator.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome
 from allocator.overdrawn import newest_slices, overdrawn_capacities, overdrawn_counters
 from allocator.prefilter import candidate_nodes
 from allocator.question import NO_SHARE_IDS, Question
+from allocator.selectors import first_failure
 from allocator.supposed_use import SupposedUse, only
 from allocator.taints import prevent_allocation
 from allocator.vanished import vanished_devices
@@ -121,6 +122,7 @@ __all__ = [
     "encode_allocation",
     "encode_node_selector",
     "explain",
+    "first_failure",
     "free_devices",
     "lacking",
     "match_node_selector",

@@ -13,7 +13,7 @@ Source: `selectorsMatch` of structured/internal/incubating/allocator_incubating.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from allocator.features import Features
@@ -26,10 +26,12 @@ from cel import (
     DeviceView,
     Environment,
     EvaluationError,
+    EvaluationFailure,
     Selector,
     UnsupportedAttribute,
     answer_with_work,
     compile_in_stages,
+    compile_selector,
     decode_attribute,
     device_view,
     partial_view,
@@ -199,7 +201,7 @@ class Matcher:
             capacity = [_read(device.capacity, domain, name, driver) for domain, name in amounts]
             problem = None
             if device.has_odd_attributes:
-                problem = self._view(device).problem
+                problem = _view(device, self._features).problem
             else:
                 read = attributes, capacity
             key = (driver, device.allow_multiple_allocations, problem, *attributes, *capacity)
@@ -213,13 +215,6 @@ class Matcher:
             self._total.entries += 1
             self._answers[key] = answer
             return answer
-
-    def _view(self, device: Device) -> DeviceView:
-        """The device as expressions see it; where a name is there with and without its domain, the full one wins."""
-        shows_lists = self._features.list_type_attributes or self._features.has_137_semantics
-        attributes = {name: _value(attribute, shows_lists) for name, attribute in _bare_first(device.attributes)}
-        capacity = {name: capacity.value for name, capacity in _bare_first(device.capacity)}
-        return device_view(device.id.driver, attributes, capacity, device.allow_multiple_allocations)
 
     def _partial_view(self, device: Device, read: _Read) -> DeviceView:
         """The device with what the expressions read alone: making the whole view is most of a short evaluation."""
@@ -250,7 +245,7 @@ class Matcher:
                 self._passed = device, index
                 raise
             if view is None:
-                view = self._partial_view(device, read) if read is not None else self._view(device)
+                view = self._partial_view(device, read) if read is not None else _view(device, self._features)
                 shown = read if read is not None else (device.attributes, device.capacity)
                 meter.spent += VIEW_WORK + VIEW_NAME_WORK * (len(shown[0]) + len(shown[1]))
             answer, work = answer_with_work(one.selector, view)
@@ -268,6 +263,32 @@ class Matcher:
     def _text(self, error: EvaluationError) -> str:
         text = str(error)
         return text + _HINT if self._features.has_137_semantics and "no such key:" in text else text
+
+
+def first_failure(
+    expression: str, devices: Iterable[Device], features: Features
+) -> tuple[Device, EvaluationFailure] | None:
+    """The first device for which a selector fails, and how.
+
+    For people: nothing is counted or remembered. None also where the expression does not compile.
+    """
+    try:
+        selector = compile_selector(expression, _environment(features))
+    except CompileError:
+        return None
+    for device in devices:
+        failure = selector.failure(_view(device, features))
+        if failure is not None:
+            return device, failure
+    return None
+
+
+def _view(device: Device, features: Features) -> DeviceView:
+    """The device as expressions see it; where a name is there with and without its domain, the full one wins."""
+    shows_lists = features.list_type_attributes or features.has_137_semantics
+    attributes = {name: _value(attribute, shows_lists) for name, attribute in _bare_first(device.attributes)}
+    capacity = {name: capacity.value for name, capacity in _bare_first(device.capacity)}
+    return device_view(device.id.driver, attributes, capacity, device.allow_multiple_allocations)
 
 
 def _read(values: Mapping[str, T], domain: str, name: str, driver: str) -> T | None:

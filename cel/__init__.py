@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cel.errors import CelError as CelError
     from cel.errors import CompileError as CompileError
     from cel.errors import EvaluationError as EvaluationError
+    from cel.errors import EvaluationFailure as EvaluationFailure
     from cel.evaluator.readset import ReadSet as ReadSet
     from cel.library.device import DeviceView as DeviceView
     from cel.library.device import UnsupportedAttribute as UnsupportedAttribute
@@ -41,6 +42,7 @@ _MODULES: Final = {
     "DeviceView": "library.device",
     "Environment": "checker.environments",
     "EvaluationError": "errors",
+    "EvaluationFailure": "errors",
     "Quantity": "quantity",
     "ReadSet": "evaluator.readset",
     "Selector": "program",

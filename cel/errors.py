@@ -82,6 +82,21 @@ def render(source: str, issue: Issue) -> str:
     return f"{head}\n | {text}\n | {dots}{caret}"
 
 
+class EvaluationFailure:
+    """How and where an expression fails for some device: `offset` in code points, `message` one line."""
+
+    __slots__ = ("message", "offset", "source")
+
+    def __init__(self, source: str, offset: int, message: str) -> None:
+        self.source: Final = source
+        self.offset: Final = offset
+        self.message: Final = message
+
+    def __str__(self) -> str:
+        """As compile errors are shown: the message with line and column, the source line and a caret."""
+        return render(self.source, Issue(self.offset, self.message))
+
+
 def compilation_failed(source: str, issues: Sequence[Issue]) -> CompileError:
     """The error for findings of the parser or the checker, sorted by place and cut as cel-go does."""
     reported = sorted(issues[:MOST_ISSUES_SHOWN], key=lambda issue: issue.offset)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cel.checker import environments
 from cel.checker.checker import PART_LENGTH, Checked, check, check_in_parts
 from cel.checker.environments import Environment
-from cel.errors import CompileError, EvaluationError
+from cel.errors import CompileError, EvaluationError, EvaluationFailure
 from cel.evaluator.codegen import generate
 from cel.evaluator.readset import ReadSet, read_set
 from cel.library.device import DeviceView
@@ -74,6 +74,17 @@ class Selector:
         """The value before it is asked to be a bool, from the exact evaluator."""
         return self._exact.evaluate(device)
 
+    def failure(self, device: DeviceView) -> EvaluationFailure | None:
+        """How and where `matches` fails for the device; None where it answers. For people: it evaluates many times."""
+        try:
+            self.matches_exactly(device)
+        except EvaluationError as error:
+            offset = None if device.problem is not None else self._exact.failing_offset(device)
+            return EvaluationFailure(
+                self.expression, self._checked.expr.offset if offset is None else offset, str(error)
+            )
+        return None
+
     def __repr__(self) -> str:
         return f"Selector({self.expression!r})"
 
@@ -99,6 +110,11 @@ class _ExactEvaluator:
 
             self._plan = plan(self._checked)
         return self._plan.evaluate({"device": device.fields})
+
+    def failing_offset(self, device: DeviceView) -> int | None:
+        from cel.evaluator.failure import failing_offset  # noqa: PLC0415 - only people ask
+
+        return failing_offset(self._checked, {"device": device.fields})
 
     def plan_in_parts(self) -> Generator[None, None, None]:
         from cel.evaluator.walker import plan_in_parts  # noqa: PLC0415 - most selectors never need it

@@ -91,6 +91,8 @@ def _print(told: Explanation) -> None:
         click.echo(f"or: {step.change}")
     if told.message:
         click.echo(f"the scheduler says: {told.message}")
+    for failure in told.failures:
+        click.echo(f"\nthe selector of {failure.of} fails for device {failure.device}:\n{failure.shown}")
     if told.nodes:
         click.echo()
         rows = []

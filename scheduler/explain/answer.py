@@ -49,6 +49,17 @@ class Device(_Part):
     device: str
 
 
+class SelectorFailure(_Part):
+    """A CEL selector that fails for a device instead of answering."""
+
+    of: str = Field(description="The request or class that it belongs to.")
+    expression: str
+    device: str = Field(description="The first device for which it fails: DRIVER/POOL/NAME.")
+    message: str
+    offset: int = Field(description="Where in the expression, in characters from 0.")
+    shown: str = Field(description="The message with line and column, the line, and a caret under the place.")
+
+
 class Explanation(_Part):
     """Why a pod does not fit, or where it does."""
 
@@ -70,4 +81,5 @@ class Explanation(_Part):
     scores: tuple[NodeScore, ...] = Field(
         default=(), description="Of a pod that is bound or fits: the nodes that fit, asked again now; the best first."
     )
+    failures: tuple[SelectorFailure, ...] = Field(default=(), description="Selectors that the scheduler could not ask.")
     notes: tuple[str, ...]

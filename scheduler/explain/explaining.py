@@ -17,13 +17,14 @@ from typing import Any, Final
 
 from allocator import Features
 from scheduler.embedded.loading import is_from_a_server
-from scheduler.explain.answer import Device, Explanation, NodeGroup, Step
+from scheduler.explain.answer import Device, Explanation, NodeGroup, SelectorFailure, Step
 from scheduler.explain.claim_changes import claim_changes
 from scheduler.explain.device_changes import device_changes
 from scheduler.explain.objects import Objects
 from scheduler.explain.placed import scores_and_groups
 from scheduler.explain.pod_changes import pod_changes
 from scheduler.explain.search import BUDGET, Found, smallest
+from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.world import BUDGET_STEPS, Change, Ruling, World
 from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, devices_of, is_waiting
 
@@ -70,6 +71,8 @@ def explain_pod(
     found = smallest(world, candidates, budget)
     changes = sorted(found.changes, key=lambda change: change.kind not in _FIRST)
     verdict = ruling.verdict
+    failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
+    changes = [_of_failure(change, failures) for change in changes]
     return Explanation(
         subject=subject,
         fits=False,
@@ -84,6 +87,7 @@ def explain_pod(
         exhausted=found.is_exhausted,
         devices=(),
         nodes=_groups(ruling),
+        failures=failures,
         notes=notes,
     )
 
@@ -246,6 +250,14 @@ def _answer(  # noqa: PLR0917
         nodes=(),
         notes=notes,
     )
+
+
+def _of_failure(change: Change, failures: Sequence[SelectorFailure]) -> Change:
+    """That a selector fails is the cause, where the change is to drop it."""
+    for one in failures:
+        if change.kind == "selector" and change.cause.startswith(f"{one.of}: the selector `{one.expression}`"):
+            return replace(change, cause=f"{one.of}: the selector fails for device {one.device}: {one.message}")
+    return change
 
 
 def _first_line(name: str, ruling: Ruling, changes: Sequence[Change]) -> str:

@@ -600,3 +600,16 @@ def test_a_pod_of_kube_scheduler_is_explained_by_the_same_plugins() -> None:
     answer = told(*TWO, claim(request(count=3)), pod("gpu", schedulerName="default-scheduler"))
     assert "2 devices instead of 3" in answer.advice
     assert "the pod's scheduler is default-scheduler" in answer.notes[0]
+
+
+def test_a_selector_that_fails_is_shown_with_its_device_and_the_place() -> None:
+    broken = f"device.driver == '{DRIVER}' && {MODEL}.startsWith('A') && device.attributes['{DRIVER}'].nothing == 'x'"
+    answer = told(*WORLD, claim(request(broken)), pod("gpu"))
+
+    (failure,) = answer.failures
+    assert (failure.of, failure.device) == ("request gpu of ResourceClaim default/gpu", f"{DRIVER}/node-1/gpu-0")
+    assert (failure.message, failure.offset) == ("no such key: nothing", broken.index(".nothing"))
+    caret, line = (failure.shown.splitlines()[place].removeprefix(" | ") for place in (-1, -2))
+    assert line[caret.index("^") :] == ".nothing == 'x'"
+    assert f"the selector fails for device {DRIVER}/node-1/gpu-0: no such key: nothing" in answer.verdict
+    assert told(*TWO, claim(request(count=5)), pod("gpu")).failures == ()
