@@ -8,7 +8,8 @@ Rules of this module
      `search_steps_per_turn` at a time, then not for `_PAUSE_MS`. Who was tried again meanwhile is asked about anew.
   2. Namespaces take turns. At most `_WAITING_MAX` pods wait for their cause; others go without one till tried again.
   3. A pod is told of a cause once: while its sentence gives the same reasons and the cause is of the same kind, what
-     was said stays, for `_AGAIN_MS`.
+     was said stays, for `_AGAIN_MS`. Whether it still is the cause is looked for after each refusal; of a namespace
+     for `_REPEATS_AT_ONCE` of them, and then once in `_REPEAT_EVERY_MS`.
   4. A change is said only after all plugins, asked as if it were made, let the pod onto a node. Where none helps alone,
      two are tried: the plugin that refuses a node once the first is made says what the second may be.
   5. With `CoreSettings.reports_causes` off this module reports sentences, in the order of the refusals, and no more.
@@ -27,6 +28,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from scheduler.core.allowances import Allowances
 from scheduler.core.cluster_view import CoreView
 from scheduler.core.feasibility import Feasibility
 from scheduler.core.ground import Ground
@@ -47,6 +49,8 @@ _PAUSE_MS: Final = 10
 _WAITING_MAX: Final = 20_000
 _TOLD_MAX: Final = 20_000
 _AGAIN_MS: Final = 300_000
+_REPEATS_AT_ONCE: Final = 100
+_REPEAT_EVERY_MS: Final = 500
 _NODES_ASKED: Final = 16
 """Nodes asked anew where no verdicts are remembered."""
 _CHANGES_MAX: Final = 24
@@ -101,6 +105,7 @@ class Causes:
         self._conditions: Final = conditions
         self._told: Final[OrderedDict[PodUid, _Told]] = OrderedDict()
         self._waiting: Final[OrderedDict[str, OrderedDict[PodUid, _Asked]]] = OrderedDict()
+        self._may_repeat: Final = Allowances(_REPEATS_AT_ONCE, _REPEAT_EVERY_MS)
         self._count = 0
         self._fresh: list[_Asked] = []
         self._current: tuple[_Asked, Iterator[Blame | None]] | None = None
@@ -124,6 +129,8 @@ class Causes:
             # Another process, or this one before it was restarted, has told the pod.
             reasons, text = _reasons_of(without_cause(found.message)), cause_of(found.message)
             self._tell(queued.uid, _Told(reasons, None, text, self._timers.now_ms))
+        if self._known(asked) and not self._may_repeat.take(queued.namespace, self._timers.now_ms):
+            return
         of_namespace = self._waiting.setdefault(queued.namespace, OrderedDict())
         if of_namespace.pop(queued.uid, None) is None:
             self._count += 1

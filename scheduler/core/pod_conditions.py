@@ -23,6 +23,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from scheduler.core.allowances import Allowances
 from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.outbox import Answer
@@ -36,7 +37,6 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 _UNDER_WAY_MAX: Final = 2
 _REWRITES_AT_ONCE: Final = 50
 _REWRITE_EVERY_MS: Final = 200
-_NAMESPACES_MAX: Final = 1_000  # that are remembered though nothing of them waits
 _NUMBER: Final = re.compile(r"\d+")
 _BROKEN: Final = 500  # and above: the server or somebody's webhook failed, and may not fail again
 
@@ -54,22 +54,10 @@ def reason_of(failure: Status) -> Reason:
 
 
 class _Rewrites(Struct):
-    """The pods of a namespace whose condition would change in its numbers only, in the order of their reports.
-
-    Args:
-        paid_until_ms: When the rewrites so far would all be paid for, at one each `_REWRITE_EVERY_MS`.
-    """
+    """The pods of a namespace whose condition would change in its numbers only, in the order of their reports."""
 
     pods: dict[PodUid, None] = field(default_factory=dict)
-    paid_until_ms: int = 0
     is_timed: bool = False
-
-    def next_ms(self) -> int:
-        """When the next one may be written."""
-        return self.paid_until_ms - (_REWRITES_AT_ONCE - 1) * _REWRITE_EVERY_MS
-
-    def pay(self, now_ms: int) -> None:
-        self.paid_until_ms = max(self.paid_until_ms, now_ms) + _REWRITE_EVERY_MS
 
 
 class PodConditions:
@@ -88,6 +76,7 @@ class PodConditions:
         # Pods whose condition waits for its turn, by namespace, and which attempt it is.
         self._waiting: Final[dict[str, dict[PodUid, int]]] = {}
         self._rewrites: Final[dict[str, _Rewrites]] = {}
+        self._may_rewrite: Final = Allowances(_REWRITES_AT_ONCE, _REWRITE_EVERY_MS)
 
     def report(self, pod: Pod, why: Reason, nominated_node: NodeName | None = None) -> None:
         """The pod was not placed: an event and the condition. The event waits with a condition that waits (rule 4)."""
@@ -137,7 +126,7 @@ class PodConditions:
         namespace, why = pod.key.namespace, self._asked[pod.uid]
         before = self._sent.get(pod.uid) or condition_of(pod)
         if attempt == 1 and before is not None and _without_numbers(before) == _without_numbers(why):
-            self._rewrites_of(namespace).pods[pod.uid] = None
+            self._rewrites.setdefault(namespace, _Rewrites()).pods[pod.uid] = None
         else:
             self._waiting.setdefault(namespace, {}).setdefault(pod.uid, attempt)
         self._send_next(namespace)
@@ -147,16 +136,6 @@ class PodConditions:
         return pod.uid in self._waiting.get(pod.key.namespace, ()) or (
             rewrites is not None and pod.uid in rewrites.pods
         )
-
-    def _rewrites_of(self, namespace: str) -> _Rewrites:
-        found = self._rewrites.get(namespace)
-        if found is None:
-            if len(self._rewrites) >= _NAMESPACES_MAX:
-                now_ms = self._timers.now_ms
-                for name in [one for one, it in self._rewrites.items() if not it.pods and it.paid_until_ms <= now_ms]:
-                    del self._rewrites[name]
-            found = self._rewrites[namespace] = _Rewrites()
-        return found
 
     def _send_next(self, namespace: str) -> None:
         """Write the conditions that wait, as many as may be under way; what is new comes first."""
@@ -184,17 +163,17 @@ class PodConditions:
                 del self._waiting[namespace]
             return uid, attempt
         rewrites = self._rewrites.get(namespace)
-        if rewrites is None or not rewrites.pods:
+        if rewrites is None:
             return None
-        now_ms = self._timers.now_ms
-        if rewrites.next_ms() > now_ms:
+        if not self._may_rewrite.take(namespace, self._timers.now_ms):
             if not rewrites.is_timed:
                 rewrites.is_timed = True
-                self._timers.at(rewrites.next_ms(), partial(self._rewrite, namespace, rewrites))
+                self._timers.at(self._may_rewrite.next_ms(namespace), partial(self._rewrite, namespace, rewrites))
             return None
-        rewrites.pay(now_ms)
         uid = next(iter(rewrites.pods))
         del rewrites.pods[uid]
+        if not rewrites.pods:
+            del self._rewrites[namespace]
         return uid, 1
 
     def _rewrite(self, namespace: str, rewrites: _Rewrites) -> None:

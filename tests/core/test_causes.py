@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.core.causes import Causes
 from scheduler.framework.blame import LENGTH_MAX, SEPARATOR, Change, cause_of, with_cause, without_cause
 from scheduler.framework.decisions import PatchPodStatus
 from scheduler.framework.held import Held
@@ -149,6 +150,33 @@ def test_another_cause_is_told() -> None:
     cause = said(rig, "p")[1]
     assert "the taint example.com/hot:NoSchedule" in cause
     assert "to make it fit: add the toleration {key: example.com/hot, operator: Exists, effect: NoSchedule}" in cause
+
+
+def test_many_pods_that_are_tried_again_and_again_are_looked_at_now_and_then(monkeypatch) -> None:
+    """Thousands of them would take the time of others for an answer that hardly changes."""
+    looks: list[str] = []
+    blamed = Causes._blamed
+    monkeypatch.setattr(Causes, "_blamed", lambda self, one: looks.append(one.queued.namespace) or blamed(self, one))
+    rig = rig_with("a", "b")
+    for number in range(200):  # no two alike, of which one would be tried for both
+        want(rig, f"p{number}", builders.request_object(count=3, selector=f"{number} >= 0"))
+    want(rig, "q", builders.request_object(count=2), namespace="other")
+    rig.settle(rounds=2_000)
+    rig.wait(5_000)
+    told = len(looks)
+    assert all(said(rig, f"p{number}")[1] for number in range(200))
+
+    begin_ms = rig.now_ms
+    for generation in range(2, 8):
+        rig.server.put_slice(builders.resource_slice("slice-b", node="b", generation=generation, devices=1))
+        rig.wait(20_000)
+    again = looks[told:].count("default")
+    assert 100 < again <= 100 + 1 + (rig.now_ms - begin_ms) // 500
+
+    rig.server.put_slice(builders.resource_slice("slice-b", node="b", generation=9, devices=0))
+    looks.clear()
+    rig.wait(20_000)
+    assert "other" in looks, "who is alone in a namespace is looked at each time"
 
 
 def test_pods_that_can_be_tried_come_first_and_the_sentence_does_not_wait() -> None:
