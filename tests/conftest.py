@@ -8,8 +8,11 @@ that begin with LEFT OUT, in the terminal and in `.cache/left-out`.
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import os
+import sys
+import typing
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -34,6 +37,11 @@ LONGEST_FIRST: Final = (
 # looptime and pytest-asyncio ask the policy for "the current loop"; without this line it makes one that nobody closes,
 # which -W error turns into a failure of whatever test runs next.
 asyncio.set_event_loop(None)
+
+# Python 3.12 remembers what a protocol has; 3.11 looks at all names of the class each time, which was a quarter of the
+# time of simulated worlds: they make a scheduler, with its plugins, for each restart.
+if sys.version_info < (3, 12):
+    typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)  # type: ignore[attr-defined]
 
 # No test may fail because the machine is busy: hypothesis' default allows an example 200 ms.
 settings.register_profile("patient", deadline=None)
