@@ -41,7 +41,7 @@ class Target:
     certificate: str = ""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def control_plane() -> Iterator[ControlPlane]:
     built_or_skip("controlplane")
     with ControlPlane() as started:

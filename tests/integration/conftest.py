@@ -101,7 +101,7 @@ class InMemoryCluster:
         pytest.skip("kube-scheduler needs more kinds than the embedded cluster has")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def control_plane() -> Iterator[RealCluster]:
     built_or_skip("controlplane")
     with ControlPlane(controllers=(*CONTROLLERS, *WORKLOAD_CONTROLLERS)) as running:
