@@ -36,7 +36,7 @@ from scheduler.core.pod_conditions import UNSCHEDULABLE, PodConditions, Reason, 
 from scheduler.core.queued_pod import Place, QueuedPod
 from scheduler.core.scheduling_queue import SchedulingQueue
 from scheduler.core.supposition import SupposedDevices
-from scheduler.framework.blame import Blame, Change, cause_of, with_cause, without_cause
+from scheduler.framework.blame import TO_MAKE_IT_FIT, Blame, Change, cause_of, with_cause, without_cause
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Plan, PreFiltered, Shape
 from scheduler.framework.runner import Runner
@@ -273,7 +273,7 @@ class Causes:
         for change in changes[:_CHANGES_MAX]:
             yield None
             if self._still_waits(asked) and self._helps(runner, cycle.pod, change):
-                yield Blame(f"{change.cause}; to make it fit: {change.text}", ("change", change.size, blames[0].kind))
+                yield Blame(f"{change.cause}{TO_MAKE_IT_FIT}{change.text}", ("change", change.size, blames[0].kind))
                 return
         pairs: list[Change] = []
         for change in changes[:_FIRSTS_MAX]:
@@ -282,7 +282,7 @@ class Causes:
         for pair in sorted(pairs, key=lambda pair: pair.size)[:_CHANGES_MAX]:
             yield None
             if self._still_waits(asked) and self._helps(runner, cycle.pod, pair):
-                yield Blame(f"{pair.cause}; to make it fit: {pair.text}", ("changes", pair.size, blames[0].kind))
+                yield Blame(f"{pair.cause}{TO_MAKE_IT_FIT}{pair.text}", ("changes", pair.size, blames[0].kind))
                 return
         yield Blame("; ".join(blame.cause for blame in blames[:_BLAMES_MAX]), tuple(blame.kind for blame in blames))
 

@@ -145,13 +145,24 @@ def _binding_conditions(objects: Objects) -> Iterator[Change]:
                     device.pop("bindingConditions")
                     device.pop("bindingFailureConditions", None)
 
+        def edit_claim(obj: Obj, condition: str = condition) -> None:
+            for result in obj["status"]["allocation"]["devices"]["results"]:
+                result["bindingConditions"] = [one for one in result.get("bindingConditions") or () if one != condition]
+
+        waiting = [index for index, claim in objects.claims() if condition in _awaited(claim)]
         yield Change(
             "binding-condition",
             2,
             f"the driver {driver} has not set the binding condition {condition}, for which its devices wait",
             f"the driver {driver} must set the condition {condition} in the claim's status.devices; look at its log",
-            tuple((index, edit) for index in sorted(indexes)),
+            (*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting)),
         )
+
+
+def _awaited(claim: Mapping[str, Any]) -> set[str]:
+    """The conditions for which the devices that the claim has wait, or did."""
+    results = ((claim.get("status") or {}).get("allocation") or {}).get("devices", {}).get("results") or ()
+    return {str(one) for result in results for one in result.get("bindingConditions") or ()}
 
 
 def _own_claims(objects: Objects) -> Iterator[Change]:

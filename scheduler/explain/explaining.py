@@ -1,7 +1,8 @@
 """A pod or claim explained: the scheduler's verdict, the change that is found to help, the nodes with their reasons.
 
 Rules of this module
-  1. The cause that is said is that of a change which made the pod fit; where none did, the scheduler's own message.
+  1. The cause that is said is that of a change which made the pod fit; where none did, what the live scheduler's event
+     says, or its sentence.
   2. Who asks about a claim is told about a pod that waits for it; where none does, about a pod with that claim alone.
   3. The pod is asked about alone: other pods that wait are counted in a note.
 
@@ -30,7 +31,7 @@ from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, devices_o
 
 _NODES_MAX: Final = 100
 _OWN: Final = ("dra-scheduler", "default-scheduler")
-_IN_PLACE: Final = ("toleration", "gate", "full-claim", "pinned-claim")
+_IN_PLACE: Final = ("toleration", "gate", "full-claim", "pinned-claim", "binding-condition")
 """Changes of pods and claims that the API server lets somebody make to an object that is there."""
 _FIRST: Final = ("priority-class", "reference", "namespace", "class-name", "namespace-label", "gate")
 """Changes without which nothing else is looked at; they come first among several."""
@@ -73,14 +74,15 @@ def explain_pod(
     verdict = ruling.verdict
     failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
     changes = [_of_failure(change, failures) for change in changes]
+    cause, change = ("", "") if changes else world.cause()
     return Explanation(
         subject=subject,
         fits=False,
         outcome=verdict.outcome.value,
         node=verdict.node or None,
         message=verdict.reason,
-        verdict=_first_line(name, ruling, changes),
-        advice=_second_line(changes, found, len(candidates)) + _made_anew(objects, changes),
+        verdict=_first_line(name, ruling, changes, cause),
+        advice=_second_line(changes, found, len(candidates), change) + _made_anew(objects, changes),
         changes=tuple(map(_step, changes)),
         also=tuple(map(_step, found.also)),
         questions=found.asked,
@@ -260,24 +262,28 @@ def _of_failure(change: Change, failures: Sequence[SelectorFailure]) -> Change:
     return change
 
 
-def _first_line(name: str, ruling: Ruling, changes: Sequence[Change]) -> str:
+def _first_line(name: str, ruling: Ruling, changes: Sequence[Change], cause: str) -> str:
     assert ruling.verdict is not None
     does_not = "does not start yet" if ruling.verdict.outcome is Outcome.WAITS else "does not fit"
-    causes = "; and then ".join(change.cause for change in changes)
+    causes = "; and then ".join(change.cause for change in changes) or cause
     if ruling.verdict.outcome is Outcome.ERROR and causes:
         causes = f"{causes} ({ruling.verdict.reason})"
     return f"{name} {does_not}: {causes or ruling.verdict.reason}"
 
 
-def _second_line(changes: Sequence[Change], found: Found, count: int) -> str:
+def _second_line(changes: Sequence[Change], found: Found, count: int, told: str) -> str:
     if len(changes) == 1:
         return f"to make it fit: {changes[0].text}"
     if changes:
         steps = "; then ".join(change.text for change in changes)
         return f"no single change that was tried makes it fit; together these do: {steps}"
+    if told:
+        return f"to make it fit: {told}"
     if not count:
-        return "no change to try was found: its kind is none that is known here"
+        return "no change is known here that could help"
     tried = f"{count} {'change' if count == 1 else 'changes'}"
+    if count == 1 and not found.is_exhausted:
+        return "the only change that is known here, and was tried, does not make it fit"
     if found.is_exhausted:
         return f"no change found: the budget is used up after {found.asked} questions about {tried} and their pairs"
     return f"none of the {tried} that were tried makes it fit, and no two of them do"

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from allocator import Features
 from scheduler.embedded.loading import Restorable
+from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of
 from scheduler.offline import Answers, Given, Loaded, OfflineCluster, Outcome, Verdict, decide
 from scheduler.offline.cluster import Decoded
 
@@ -60,7 +61,17 @@ class World:
     decoded: Decoded = field(default_factory=dict, repr=False, compare=False)
     """What one question has decoded, for the others."""
 
-    def ask(self, changes: Iterable[Change] = ()) -> Ruling:
+    def cause(self) -> tuple[str, str]:
+        """What the live scheduler's event would say: the cause, and a change that would help; "" for none."""
+        ruling = self.ask(reports_causes=True)
+        if ruling.verdict is None or ruling.verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
+            return "", ""
+        if ruling.verdict.uid in ruling.loaded.claim_problems:
+            return "", ""  # its reason says why no claim is made: where controllers run, an event does
+        cause, _, change = cause_of(ruling.verdict.reason).partition(TO_MAKE_IT_FIT)
+        return cause, change
+
+    def ask(self, changes: Iterable[Change] = (), *, reports_causes: bool = False) -> Ruling:
         """What the scheduler says about the pod once these changes are made; it alone waits."""
         objects = list(self.objects)
         copied: set[int] = set()
@@ -75,7 +86,13 @@ class World:
         shared = (dict(self.checked), dict(self.decoded)) if copied else (self.checked, self.decoded)
         cluster = OfflineCluster(self.now_ms, *shared)
         loaded = cluster.load(objects)
-        answers = decide(cluster, features=self.features, budget_steps=BUDGET_STEPS, asked={self.pod})
+        answers = decide(
+            cluster,
+            features=self.features,
+            budget_steps=BUDGET_STEPS,
+            asked={self.pod},
+            reports_causes=reports_causes,
+        )
         verdict = next((one for one in answers.verdicts if one.pod == self.pod), None)
         return Ruling(answers, loaded, verdict)
 

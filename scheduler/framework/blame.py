@@ -28,6 +28,8 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 
 SEPARATOR: Final = " Cause: "
+TO_MAKE_IT_FIT: Final = "; to make it fit: "
+"""Between a cause and a change that helps."""
 LENGTH_MAX: Final = 1_024
 """Bytes of a message with its cause: no event's note may be longer."""
 NODES_NAMED: Final = 3

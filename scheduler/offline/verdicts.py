@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
 from allocator import Features
@@ -106,18 +107,22 @@ def decide(
     features: Features,
     budget_steps: int,
     asked: Collection[tuple[str, str]] | None = None,
+    reports_causes: bool = False,
 ) -> Answers:
     """Let the scheduler decide about the pods that wait.
 
     Args:
         asked: Namespace and name of the only pods to try, None for all. The others that wait are not there.
+        reports_causes: Whether the reasons say the cause too, as the live scheduler's events do.
 
     Returns:
         A verdict for each pod asked about, in the order of namespace and name; the cluster's objects have changed.
     """
     pods = [pod for pod in cluster.pods() if _is_asked(pod, asked, cluster.loaded.written_pods)]
     names = map(scheduler_name_of, pods)
-    machine = new_machine(names, lambda name: Profile(name, default_plugins(budget_steps=budget_steps)), features)
+    settings = CoreSettings(reports_causes=reports_causes)
+    plugins = partial(default_plugins, budget_steps=budget_steps)
+    machine = new_machine(names, lambda name: Profile(name, plugins()), features, settings)
     run = Run(cluster, Answers(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
     run.start()
     run.until(cluster.now_ms + _HORIZON_MS)
@@ -144,14 +149,16 @@ def observe_only(cluster: OfflineCluster, features: Features) -> Answers:
     return run.answers
 
 
-def new_machine(names: Iterable[str], profile: Callable[[str], Profile], features: Features) -> Machine:
+def new_machine(
+    names: Iterable[str], profile: Callable[[str], Profile], features: Features, settings: CoreSettings | None = None
+) -> Machine:
     """A machine that answers for schedulers of these names."""
     uids = (str(uuid.UUID(int=number)) for number in itertools.count(1))
     return Machine(
         [profile(name) for name in sorted({*names} or {"dra-scheduler"})],
         features=features,
         new_uid=lambda: next(uids),
-        settings=CoreSettings(),
+        settings=settings or CoreSettings(),
     )
 
 
