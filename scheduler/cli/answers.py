@@ -59,6 +59,21 @@ class PlayedPod(_Part):
     reason: str | None = Field(None, description="Why it has no node.")
 
 
+class ShareThen(_Part):
+    """Of one device class, at a moment."""
+
+    share: float = Field(description="0 to 1: what is given out.")
+    fragmentation: float = Field(description="0 to 1: how much of it is free on nodes that gave out some of theirs.")
+
+
+class Moment(_Part):
+    """How things stood, in seconds from the beginning."""
+
+    at: float
+    waiting: int = Field(description="Pods that are there and have no node.")
+    allocated: dict[str, ShareThen]
+
+
 class SimulateAnswer(_Part):
     """What `simulate` prints, without --make-room-for, --free and --what-node."""
 
@@ -67,6 +82,7 @@ class SimulateAnswer(_Part):
     end: float
     allocated: dict[str, Share] = Field(description="By device class, at the end.")
     pods: tuple[PlayedPod, ...]
+    over_time: tuple[Moment, ...] = Field((), alias="overTime", description="With --plot: what is drawn.")
 
 
 class Refusal(_Part):

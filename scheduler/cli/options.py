@@ -5,7 +5,7 @@ Not here: --feature-gates (`gates`), --max-size (`input_size`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import click
@@ -52,6 +52,14 @@ def objects_option(command: _Command) -> _Command:
         help="Of folders, the files of the folders inside too.",
     )
     return files(recursive(command))
+
+
+def check_input(files: Sequence[str], kubeconfig: str | None, context: str | None) -> None:
+    """Refuse to answer about nothing, and a context of no kubeconfig."""
+    if not files and kubeconfig is None:
+        raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
+    if context and kubeconfig is None:
+        raise click.UsageError("--context needs --kubeconfig")
 
 
 def looks_inside() -> bool:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,18 +18,21 @@ from scheduler.cli.gates import gates_option
 from scheduler.cli.input_errors import exit_code
 from scheduler.cli.input_size import size_option
 from scheduler.cli.make_room import Question, Wanted, answer_wanted, room_options
-from scheduler.cli.options import cluster_options, objects_option
-from scheduler.cli.tables import device_text, print_document, print_table
+from scheduler.cli.options import check_input, cluster_options, objects_option
+from scheduler.cli.plot import check_plot, plot
+from scheduler.cli.tables import device_text, print_document, print_names, print_table
+from scheduler.cli.terminal import caution, verdict, working
 
 if TYPE_CHECKING:
     from allocator import Features
     from scheduler.framework.api import Profile
     from scheduler.offline.cluster import Given
-    from scheduler.offline.simulation import Arrival, Played, Simulated
+    from scheduler.offline.simulation import Arrival, Played, Sample, Simulated
 
 _BEGIN_MS: Final = 1_800_000_000_000
 """What the clock shows at the beginning: the same each time, so that equal input gives equal output."""
 _BUDGET_STEPS: Final = 200_000
+_BAR_MIN: Final = 100  # arrivals
 _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node", "devices", "reason")
 
 
@@ -52,14 +55,17 @@ _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node
     help="The rank by which devices and nodes are chosen.",
 )
 @room_options
+@click.option(
+    "--plot", "plot_file", metavar="FILE.png|FILE.svg", help="With --arrivals: draw what was given out over time."
+)
 @click.option("--seed", type=int, help="Let what arrives come in another order, drawn from this; the times stay.")
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "yaml", "csv"]),
+    type=click.Choice(["table", "wide", "json", "yaml", "csv", "name"]),
     default="table",
     show_default=True,
-    help="Form of the answer; json, yaml and csv are for programs.",
+    help="Form of the answer; json, yaml and csv are for programs, name is of the pods that are placed.",
 )
 @gates_option
 @click.option(
@@ -83,6 +89,7 @@ def simulate(
     removed: tuple[str, ...],
     placement: str,
     wanted: Wanted,
+    plot_file: str | None,
     seed: int | None,
     output: str,
     feature_gates: dict[str, bool],
@@ -98,6 +105,7 @@ def simulate(
     dra-scheduler simulate -f dump.yaml --add 40xjob-pod.yaml        # would forty of them fit?
     dra-scheduler simulate -f dump.yaml --remove node/gpu-7          # where would its pods go?
     dra-scheduler simulate -f nodes/ --arrivals trace.jsonl -o json
+    dra-scheduler simulate -f nodes/ --arrivals trace.jsonl --plot over-time.svg
     dra-scheduler simulate -f dump.yaml --make-room-for big.yaml     # which pods would have to move?
     dra-scheduler simulate -f dump.yaml --what-node gpu-node.yaml    # how many such nodes would be needed?
 
@@ -106,26 +114,30 @@ def simulate(
 
     Exit codes: 0 every pod got a node, 1 one did not, 2 wrong use or input.
     """
-    if not files and kubeconfig is None:
-        raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
-    if context and kubeconfig is None:
-        raise click.UsageError("--context needs --kubeconfig")
-    if arrivals is None and (once or seed is not None):
-        raise click.UsageError(f"{'--once' if once else '--seed'} is about --arrivals; name them")
-    if wanted.is_asked and (arrivals is not None or output == "csv"):
-        raise click.UsageError("what asks for room or nodes goes without --arrivals and -o csv")
+    check_input(files, kubeconfig, context)
+    _refuse(arrivals, {"--once": once, "--seed": seed is not None, "--plot": plot_file is not None})
+    samples = check_plot(plot_file)
+    if wanted.is_asked and (arrivals is not None or output in ("csv", "name")):
+        raise click.UsageError("what asks for room or nodes goes without --arrivals, -o csv and -o name")
     given, later = _read(files, kubeconfig, context, arrivals=arrivals, added=added, removed=removed, seed=seed)
     features = _features(feature_gates)
     profile = _profile(placement, budget_steps, preempts=not wanted.is_asked)
-    play = partial(_play, arrivals=later, features=features, profile=profile, is_offered_once=once)
+    play = partial(_play, arrivals=later, features=features, profile=profile, is_offered_once=once, samples=samples)
     if wanted.is_asked:
         question = Question(play, profile, features, _BEGIN_MS)
         ctx.exit(answer_wanted(wanted, given, question, output))
     played = play(given)
+    plot(played.over_time, plot_file)
     _PRINT[output](played)
     for problem in played.problems:
-        click.echo(f"warning: {problem}", err=True)
+        click.echo(caution(f"warning: {problem}"), err=True)
     ctx.exit(exit_code(fits=not played.refused, is_broken=bool(played.problems)))
+
+
+def _refuse(arrivals: str | None, given: Mapping[str, bool]) -> None:
+    for option, is_given in given.items():
+        if is_given and arrivals is None:
+            raise click.UsageError(f"{option} is about --arrivals; name them")
 
 
 def _read(
@@ -179,6 +191,7 @@ def _play(
     features: Features,
     profile: Callable[[str], Profile],
     is_offered_once: bool,
+    samples: int,
 ) -> Simulated:
     from scheduler.offline.cluster import OfflineCluster
     from scheduler.offline.simulation import Simulation
@@ -198,14 +211,18 @@ def _play(
     run = Run(cluster, Answers(machine, cluster), {pod.uid for pod in waiting})
     simulation = Simulation(cluster, run, is_offered_once=is_offered_once)
     with _progress(len(arrivals)) as on_arrival:
-        return simulation.play(arrivals, on_arrival=on_arrival)
+        return simulation.play(arrivals, samples=samples, on_arrival=on_arrival)
 
 
 def _progress(length: int) -> AbstractContextManager[Callable[[], None]]:
     """Shown where a person waits for it; `simulate … > file` on a terminal shows it too."""
-    if length < 100 or not sys.stderr.isatty():
-        return nullcontext(lambda: None)
-    return _Bar(length)
+    return _Bar(length) if length >= _BAR_MIN and sys.stderr.isatty() else _working()
+
+
+@contextmanager
+def _working() -> Iterator[Callable[[], None]]:
+    with working("asking the scheduler"):
+        yield lambda: None
 
 
 class _Bar:
@@ -234,6 +251,18 @@ def document_of(played: Simulated) -> dict[str, Any]:
             for name, one in played.allocated.items()
         },
         "pods": [_row(pod) for pod in played.pods],
+        **({"overTime": [_moment(one) for one in played.over_time]} if played.over_time else {}),
+    }
+
+
+def _moment(sample: Sample) -> dict[str, Any]:
+    return {
+        "at": float(sample.at_s),
+        "waiting": sample.waiting,
+        "allocated": {
+            name: {"share": round(float(one.share), 6), "fragmentation": round(float(one.fragmentation), 6)}
+            for name, one in sample.allocated.items()
+        },
     }
 
 
@@ -251,7 +280,7 @@ def _row(pod: Played) -> dict[str, Any]:
     }
 
 
-def _print_rows(played: Simulated) -> None:
+def _print_rows(played: Simulated, *, is_wide: bool) -> None:
     cells = [
         (f"{pod.namespace}/{pod.name}", pod.node, ", ".join(map(device_text, pod.devices)) or "<none>")
         for pod in played.pods
@@ -265,8 +294,8 @@ def _print_rows(played: Simulated) -> None:
             reasons.setdefault(pod.reason or str(pod.outcome), []).append(f"{pod.namespace}/{pod.name}")
     for reason, names in reasons.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        click.echo(f"{names[0]}{more}: {reason}")
-    click.echo(f"{played.placed} placed, {played.refused} not" + _used(played))
+        click.echo(f"{', '.join(names) if is_wide else names[0] + more}: {reason}")
+    click.echo(verdict(f"{played.placed} placed, {played.refused} not", is_good=not played.refused) + _used(played))
 
 
 def _used(played: Simulated) -> str:
@@ -288,7 +317,11 @@ def _print_csv(played: Simulated) -> None:
 
 
 _PRINT: Final[dict[str, Callable[[Simulated], None]]] = {
-    "table": _print_rows,
+    "table": partial(_print_rows, is_wide=False),
+    "wide": partial(_print_rows, is_wide=True),
+    "name": lambda played: print_names(
+        "pod", ((pod.namespace, pod.name) for pod in played.pods if pod.bound_s is not None)
+    ),
     "json": lambda played: print_document(document_of(played), "json"),
     "yaml": lambda played: print_document(document_of(played), "yaml"),
     "csv": _print_csv,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
@@ -70,6 +70,14 @@ class Played:
     reason: str = ""
 
 
+class Sample(NamedTuple):
+    """A moment: how many pods waited, and what was given out of each device class."""
+
+    at_s: Fraction
+    waiting: int
+    allocated: Mapping[str, Utilization]
+
+
 @dataclass(slots=True)
 class Simulated:
     """The result.
@@ -78,12 +86,14 @@ class Simulated:
         pods: All that waited or came, in that order.
         allocated: Of each device class, at the end.
         end_s: When nothing was left to happen.
+        over_time: The moments that were asked for, the first and the last among them.
     """
 
     pods: list[Played]
     allocated: dict[str, Utilization]
     end_s: Fraction
     problems: list[str]
+    over_time: list[Sample] = field(default_factory=list)
 
     @property
     def placed(self) -> int:
@@ -113,11 +123,15 @@ class Simulation:
         self._for_s: Final[dict[str, Fraction]] = {}
         self._brought: Final[dict[str, list[tuple[str, str]]]] = {}  # claims that came with a pod, by its uid
         self._new: list[Stored] = []
+        self._samples: Final[list[Sample]] = []
 
-    def play(self, arrivals: Iterable[Arrival], *, on_arrival: Callable[[], None] = lambda: None) -> Simulated:
+    def play(
+        self, arrivals: Sequence[Arrival], *, samples: int = 0, on_arrival: Callable[[], None] = lambda: None
+    ) -> Simulated:
         """Play it to the end.
 
         Args:
+            samples: About how many moments to keep.
             on_arrival: Called after each arrival, for a progress bar.
         """
         for pod in self._cluster.stored_pods():
@@ -128,15 +142,18 @@ class Simulation:
         for arrival in arrivals:
             at_ms = self._begin_ms + round(arrival.at_s * 1000)
             self._at(at_ms, partial(self._arrive, arrival, on_arrival))
-        self._pass()
+        # A pod comes; one that runs for a time is deleted, and then gone.
+        events = sum(1 if arrival.for_s is None else 3 for arrival in arrivals)
+        self._pass(sample_every=-(-events // samples) if samples else 0)
         return self._result()
 
     def _at(self, at_ms: int, action: Callable[[], None]) -> None:
         heapq.heappush(self._events, (at_ms, next(self._numbers), action))
 
-    def _pass(self) -> None:
+    def _pass(self, *, sample_every: int) -> None:
         """Let time pass until nothing is left to happen."""
         machine, cluster = self._run.answers.machine, self._cluster
+        happened = itertools.count(1)
         self._run.until(cluster.now_ms)
         end_ms = cluster.now_ms + _SETTLE_MS
         while True:
@@ -151,6 +168,12 @@ class Simulation:
                 cluster.now_ms = max(cluster.now_ms, event_ms)
                 heapq.heappop(self._events)[2]()
                 self._run.until(cluster.now_ms)
+                if sample_every and (not self._samples or next(happened) % sample_every == 0):
+                    self._sample()
+
+    def _sample(self) -> None:
+        waiting = sum(pod.bound_s is None and pod.ended_s is None for pod in self._pods.values())
+        self._samples.append(Sample(self._time_s(), waiting, utilization(self._run.answers.machine)))
 
     def _time_s(self) -> Fraction:
         return Fraction(self._cluster.now_ms - self._begin_ms, 1000)
@@ -241,5 +264,7 @@ class Simulation:
                 refused = Played(*problem.pod, "", Fraction(0), outcome=Outcome.REFUSED, reason=reason)
                 self._pods[f"refused {len(self._pods)}"] = refused
         problems = [*map(str, self._cluster.loaded.problems), *self._run.answers.broken]
-        machine = self._run.answers.machine
-        return Simulated(list(self._pods.values()), utilization(machine), self._time_s(), problems)
+        if self._samples:
+            self._sample()
+        allocated = utilization(self._run.answers.machine)
+        return Simulated(list(self._pods.values()), allocated, self._time_s(), problems, self._samples)

@@ -28,44 +28,77 @@ _UNIT_NANO: Final = 10**9
 
 
 class Utilization(NamedTuple):
-    """Of one class: how many devices there are, and how many of them are given out."""
+    """Of one class.
+
+    Attributes:
+        devices: How many there are.
+        used: How many of them are given out.
+        scattered: How many are free on nodes that have given out some of theirs. A device belongs to the first node, as
+            the machine knows them, that sees it.
+    """
 
     devices: int
     used: Fraction
+    scattered: Fraction = Fraction(0)
 
     @property
     def share(self) -> Fraction:
         """From 0 to 1; 0 where there are no devices."""
         return self.used / self.devices if self.devices else Fraction(0)
 
+    @property
+    def fragmentation(self) -> Fraction:
+        """The share of all devices that is scattered: free, and not on a node that is free as a whole."""
+        return self.scattered / self.devices if self.devices else Fraction(0)
+
+
+class _CounterSet(NamedTuple):
+    """Of one set the number of its node and the counters that partitions consume; what its pool has, and has left."""
+
+    node: int
+    counters: set[int]
+    whole: tuple[int, ...]
+    left: tuple[int, ...]
+
 
 class _Pieces:
     """What of one class was counted so far."""
 
     def __init__(self) -> None:
-        self.devices = 0
-        self.used = Fraction(0)
+        self._of_nodes: list[tuple[int, Fraction]] = []  # of each node devices, and how many are given out
         # Devices of pools that several nodes see, and counter sets, each counted once.
         self._counted: set[tuple[PoolId, str]] = set()
-        self._sets: dict[tuple[PoolId, str], tuple[set[int], tuple[int, ...], tuple[int, ...]]] = {}
+        self._sets: dict[tuple[PoolId, str], _CounterSet] = {}
+
+    def add_node(self) -> None:
+        """What is added next is seen by another node."""
+        self._of_nodes.append((0, Fraction(0)))
 
     def add(self, view: PoolView, mask: int, held: HeldDevices, left: tuple[int, ...]) -> None:
         for index in positions_of(mask):
             device = view.devices[index]
             if index in view.consumption:
                 name = device.consumes_counters[0].counter_set
-                counters, _, _ = self._sets.setdefault((view.id, name), (set(), view.counters, left))
+                there = _CounterSet(len(self._of_nodes) - 1, set(), view.counters, left)
+                counters = self._sets.setdefault((view.id, name), there).counters
                 counters.update(counter for counter, _ in view.consumption[index])
                 continue
             if (view.id, device.name) in self._counted:
                 continue
             self._counted.add((view.id, device.name))
-            self.devices += 1
-            self.used += _used_of(view, index, held)
+            self._count(-1, _used_of(view, index, held))
+
+    def _count(self, node: int, used: Fraction) -> None:
+        devices, before = self._of_nodes[node]
+        self._of_nodes[node] = devices + 1, before + used
 
     def utilization(self) -> Utilization:
-        used = sum((_used_of_set(*found) for found in self._sets.values()), self.used)
-        return Utilization(self.devices + len(self._sets), used)
+        for one in self._sets.values():
+            self._count(one.node, _used_of_set(one.counters, one.whole, one.left))
+        devices, used = (sum(column) for column in zip((0, Fraction(0)), *self._of_nodes, strict=True))
+        return Utilization(
+            int(devices), Fraction(used), sum((there - taken for there, taken in self._of_nodes if taken), Fraction(0))
+        )
 
 
 def _used_of(view: PoolView, index: int, held: HeldDevices) -> Fraction:
@@ -103,6 +136,7 @@ def _of_class(machine: Machine, name: str) -> Utilization:
     (slot,) = inventory.plan([one_device(name)], store.features).slots
     pieces = _Pieces()
     for info in store.node_infos.values():
+        pieces.add_node()
         pools = inventory.node_pools(info.host, store.features)
         matched = pools.candidates_for(slot).fits
         for number in pools.numbers_among(matched):
