@@ -17,7 +17,8 @@ from scheduler.cli.gates import gates_option
 from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import cluster_options, output_option
-from scheduler.cli.tables import device_text, print_document, print_table
+from scheduler.cli.tables import device_text, print_document, print_names, print_table
+from scheduler.cli.terminal import caution, verdict, working
 
 if TYPE_CHECKING:
     from allocator import Features
@@ -42,7 +43,7 @@ _OURS: Final = "dra-scheduler"
     multiple=True,
     help="Only this claim or template, NAME or NAMESPACE/NAME, without a pod (repeatable).",
 )
-@output_option("table", "json", "yaml")
+@output_option("table", "wide", "json", "yaml", "name")
 @click.option(
     "--kubernetes",
     type=click.Choice(["1.36", "1.37"]),
@@ -113,18 +114,21 @@ def allocate(
                 given, nodes=nodes, claims=claims, features=features, budget_steps=budget_steps, output=output
             )
         )
-    answers, loaded = _ask(given, features=features, budget_steps=budget_steps, nodes=nodes, pods=pods)
-    rows = _rows(answers, budget_steps)
+    with working("asking the scheduler"):
+        answers, loaded = _ask(given, features=features, budget_steps=budget_steps, nodes=nodes, pods=pods)
+        rows = _rows(answers, budget_steps)
     if not rows:
         raise WrongInputError("no pod waits for a node or for devices; --claim asks about claims alone")
-    if output == "table":
-        _print_table(rows)
+    if output in ("table", "wide"):
+        _print_table(rows, named_max=_NAMES_MAX if output == "table" else _NODES_MAX)
+    elif output == "name":
+        print_names("pod", ((row["namespace"], row["name"]) for row in rows if row["outcome"] in ("fits", "waits")))
     else:
         print_document({"pods": rows}, output)
     for problem in (*map(str, loaded.problems), *answers.broken):
-        click.echo(f"warning: {problem}", err=True)
+        click.echo(caution(f"warning: {problem}"), err=True)
     for note in loaded.notes:
-        click.echo(f"note: {note}", err=True)
+        click.echo(caution(f"note: {note}"), err=True)
     is_good = all(row["outcome"] in ("fits", "waits") for row in rows)
     ctx.exit(exit_code(fits=is_good, is_broken=bool(loaded.problems or answers.broken)))
 
@@ -222,7 +226,7 @@ def _tell_of_strangers(pods: Sequence[Mapping[str, Any]]) -> None:
     for name in sorted(set(waiting) - {_OURS}):
         count = waiting.count(name)
         pods_name = "1 pod names" if count == 1 else f"{count} pods name"
-        click.echo(f"note: {pods_name} the scheduler {name}: answered as if that were {_OURS}", err=True)
+        click.echo(caution(f"note: {pods_name} the scheduler {name}: answered as if that were {_OURS}"), err=True)
 
 
 def _rows(answers: Answers, budget_steps: int) -> list[dict[str, Any]]:
@@ -260,7 +264,7 @@ def _row(answers: Answers, verdict: Verdict, reasons: Reasons) -> dict[str, Any]
     return row
 
 
-def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
+def _print_table(rows: Sequence[Mapping[str, Any]], named_max: int) -> None:
     cells = []
     for row in rows:
         if row["outcome"] not in ("fits", "waits"):
@@ -280,12 +284,13 @@ def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
         print_table(("POD", "NODE", "CLAIM", "REQUEST", "DEVICE"), cells)
     for row in rows:
         if "reason" in row:
-            click.echo(f"{row['namespace']}/{row['name']}: {row['reason']}")
+            is_good = row["outcome"] in ("fits", "waits")
+            click.echo(verdict(f"{row['namespace']}/{row['name']}: {row['reason']}", is_good=is_good))
         for refusal in row.get("refusals", ()):
             text = "; ".join(refusal["devices"]) or refusal["reason"]
-            click.echo(f"  {_some(refusal['nodes'], refusal['count'])}: {text}")
+            click.echo(f"  {_some(refusal['nodes'], refusal['count'], named_max)}: {text}")
 
 
-def _some(names: Sequence[str], count: int) -> str:
-    shown = ", ".join(names[:_NAMES_MAX])
-    return f"{shown} and {count - _NAMES_MAX} more" if count > _NAMES_MAX else shown
+def _some(names: Sequence[str], count: int, named_max: int) -> str:
+    shown = names[:named_max]
+    return f"{', '.join(shown)} and {count - len(shown)} more" if count > len(shown) else ", ".join(shown)

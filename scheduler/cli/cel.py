@@ -18,7 +18,7 @@ from scheduler.cli.gates import gates_option
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import files_option, kubernetes_option, output_option
-from scheduler.cli.tables import print_table
+from scheduler.cli.tables import print_document, print_table
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _environment_options(kind: str) -> Callable[[_Command], _Command]:
 @click.argument("expression", required=False)
 @files_option("Check the selectors of DeviceClasses, ResourceClaims and templates in this file")
 @_environment_options("new")
-@output_option("text", "json")
+@output_option("text", "json", "yaml")
 def check(
     *,
     expression: str | None,
@@ -87,8 +87,8 @@ def check(
         verdicts = _check_files(files, environment)
         if not verdicts:
             raise WrongInputError("no selectors in these files (DeviceClass, ResourceClaim, ResourceClaimTemplate)")
-    if output == "json":
-        click.echo(json.dumps({"kind": "SelectorVerdicts", "items": [verdict.as_json() for verdict in verdicts]}))
+    if output != "text":
+        print_document({"kind": "SelectorVerdicts", "items": [verdict.as_json() for verdict in verdicts]}, output)
     else:
         click.echo("\n\n".join(verdict.as_text(environment) for verdict in verdicts))
     sys.exit(0 if all(verdict.is_valid for verdict in verdicts) else 1)
@@ -215,7 +215,7 @@ def _check_files(files: Sequence[str], environment: Environment) -> list[Selecto
     help="Evaluate on the one device in this file: driver, attributes, capacity, as YAML or JSON.",
 )
 @_environment_options("stored")
-@output_option("table", "json")
+@output_option("table", "json", "yaml")
 @click.option("--jsonl", is_flag=True, help="Answer questions from standard input, one JSON object a line.")
 @click.option(
     "--engine",
@@ -286,12 +286,15 @@ def _evaluate_alone(expression: str, environment: Environment, output: str) -> N
         _fail("compile_error", error, output)
     except EvaluationError as error:
         _fail("runtime_error", error, output)
-    click.echo(json.dumps({"value": value}) if output == "json" else json.dumps(value, ensure_ascii=False))
+    if output == "table":
+        click.echo(json.dumps(value, ensure_ascii=False))
+    else:
+        print_document({"value": value}, output)
 
 
 def _fail(which: str, error: Exception, output: str) -> NoReturn:
-    if output == "json":
-        click.echo(json.dumps({which: str(error)}))
+    if output != "table":
+        print_document({which: str(error)}, output)
         sys.exit(1)
     raise click.ClickException(str(error)) from None
 
@@ -310,10 +313,13 @@ def _evaluate_on(
     if engine == "celpy":
         matchers.append(_celpy_matcher(expression))
     answers = [[_answer(match, device) for match in matchers] for device in devices]
-    if output == "json":
-        _print_json(devices, answers)
-    else:
+    if output == "table":
         _print_table(devices, answers)
+        failing = [device for device, row in zip(devices, answers, strict=True) if "runtime_error" in row[0]]
+        for device in failing[:1]:
+            click.echo(f"it fails for {_name_of(device)}: {selector.failure(device.view)}", err=True)
+    else:
+        print_document(_document(devices, answers), output)
     sys.exit(0 if all("runtime_error" not in row[0] for row in answers) else 1)
 
 
@@ -335,14 +341,14 @@ def _answer(matches: Callable[[Any], bool], device: PublishedDevice) -> dict[str
         return {"runtime_error": str(error)}
 
 
-def _print_json(devices: Sequence[PublishedDevice], answers: Sequence[Sequence[dict[str, Any]]]) -> None:
+def _document(devices: Sequence[PublishedDevice], answers: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
     items = []
     for device, (own, *others) in zip(devices, answers, strict=True):
         item = {"driver": device.driver, "pool": device.pool, "device": device.name, **own}
         if others:
             item["celpy"] = others[0]
         items.append(item)
-    click.echo(json.dumps({"kind": "SelectorAnswers", "items": items}))
+    return {"kind": "SelectorAnswers", "items": items}
 
 
 def _print_table(devices: Sequence[PublishedDevice], answers: Sequence[Sequence[dict[str, Any]]]) -> None:
@@ -354,6 +360,10 @@ def _print_table(devices: Sequence[PublishedDevice], answers: Sequence[Sequence[
             for device, row in zip(devices, answers, strict=True)
         ),
     )
+
+
+def _name_of(device: PublishedDevice) -> str:
+    return "/".join(filter(None, (device.driver, device.pool, device.name))) or "this device"
 
 
 def _shown(answer: dict[str, Any]) -> str:

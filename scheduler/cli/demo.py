@@ -9,7 +9,6 @@ Not here: what became of a pod (`pod_devices`), files brought into the cluster (
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import signal
 from collections.abc import Iterable, Sequence
@@ -19,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import uvloop
 
+from scheduler.cli.gates import gates_option
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import output_option
 from scheduler.cli.pod_devices import OURS
+from scheduler.cli.tables import print_document
 
 if TYPE_CHECKING:
     from scheduler.cli.demo_objects import DemoObjects
@@ -39,7 +40,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_typ
 @click.option(
     "--nodes", default=2, show_default=True, type=click.IntRange(1, 1000), help="Nodes with 8 large GPUs each."
 )
-@output_option("table", "json")
+@output_option("table", "json", "yaml")
 @click.option("--serve", is_flag=True, help="Keep cluster and scheduler running and print the kubeconfig's path.")
 @click.option(
     "--apply",
@@ -57,6 +58,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_typ
     help="Nodes, slices, classes and all else from this file (repeatable), in place of the built-in nodes and the "
     "example pods: manifests, or a dump (kubectl get nodes,resourceslices,deviceclasses,… -A -o yaml).",
 )
+@gates_option
 @size_option
 def demo(
     *,
@@ -66,6 +68,7 @@ def demo(
     extra: tuple[str, ...],
     empty: bool,
     cluster_files: tuple[str, ...],
+    feature_gates: dict[str, bool],
 ) -> None:
     """Try it without a cluster: watch example pods get their devices.
 
@@ -76,19 +79,20 @@ def demo(
     \b
     dra-scheduler demo --apply my-pods.yaml
     dra-scheduler demo --cluster dump.yaml --apply my-pods.yaml
+    dra-scheduler demo --apply alternatives.yaml --feature-gates DRAPrioritizedList=false
     """
     from scheduler.cli.demo_objects import DemoError, DemoObjects
 
     try:
         objects = DemoObjects.read(cluster_files, extra, nodes=nodes, is_empty=empty)
-        settled = uvloop.run(_demo(objects, output=output, serve=serve))
+        settled = uvloop.run(_demo(objects, feature_gates, output=output, serve=serve))
     except DemoError as error:
         raise WrongInputError(str(error)) from error
     if not settled:
         raise click.ClickException(f"some pods had no verdict after {_SETTLE_TIMEOUT_S:.0f} s")
 
 
-async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
+async def _demo(objects: DemoObjects, feature_gates: dict[str, bool], *, output: str, serve: bool) -> bool:
     from scheduler.app import SchedulerApp
     from scheduler.config import Config, LeaderElection
     from scheduler.embedded import EmbeddedCluster
@@ -99,7 +103,8 @@ async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
         _say(f"embedded cluster: {objects.description}")
         for problem in await objects.build(cluster):
             _say(problem)
-        config = Config(health_port=None, leader_election=LeaderElection(leader_elect=False))
+        election = LeaderElection(leader_elect=False)
+        config = Config(health_port=None, leader_election=election, feature_gates=feature_gates)
         async with SchedulerApp(Connection(url=cluster.url, token=token), config) as app:
             await app.synced()
             reported: set[str] = set()
@@ -114,13 +119,13 @@ async def _demo(objects: DemoObjects, *, output: str, serve: bool) -> bool:
             kubeconfig = cluster.kubeconfig_path if serve else None
             # Before the answer is printed: whoever has read it may say "stop".
             stopped = _stopped_by_sigterm() if serve else None
-            if output == "json":
-                more = {"kubeconfig": str(kubeconfig)} if kubeconfig is not None else {}
-                click.echo(json.dumps({"pods": rows, **more}, indent=2))
-            else:
+            if output == "table":
                 print_rows(rows)
+            else:
+                more = {"kubeconfig": str(kubeconfig)} if kubeconfig is not None else {}
+                print_document({"pods": rows, **more}, output)
             if kubeconfig is not None and stopped is not None:
-                await _serve(kubeconfig, stopped, is_printed=output == "json")
+                await _serve(kubeconfig, stopped, is_printed=output != "table")
     return settled
 
 

@@ -19,7 +19,7 @@ import click
 
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, objects_option, output_option
+from scheduler.cli.options import check_input, cluster_options, objects_option, output_option
 from scheduler.cli.tables import print_document, print_table
 
 if TYPE_CHECKING:
@@ -72,10 +72,7 @@ def devices(
     """
     from scheduler.inventory import Filter
 
-    if not files and kubeconfig is None:
-        raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
-    if context and kubeconfig is None:
-        raise click.UsageError("--context needs --kubeconfig")
+    check_input(files, kubeconfig, context)
     if watch and (kubeconfig is None or files):
         raise click.UsageError("--watch is about a cluster: it needs --kubeconfig, and no files")
     wanted = Filter(nodes, classes, free_only)

@@ -5,6 +5,7 @@ Not here: the explanation (`scheduler.explain`), reading files and clusters (`ve
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,9 @@ import click
 
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, objects_option, output_option
+from scheduler.cli.options import check_input, cluster_options, objects_option, output_option
 from scheduler.cli.tables import print_document, print_table
+from scheduler.cli.terminal import caution, emphasis, verdict, working
 
 if TYPE_CHECKING:
     from scheduler.explain import Explanation
@@ -34,7 +36,7 @@ _KINDS: Final = {
 @objects_option
 @cluster_options("Read this cluster's objects too.")
 @click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the pod or claim.")
-@output_option("table", "json", "yaml")
+@output_option("table", "wide", "json", "yaml")
 @size_option
 @click.pass_context
 def explain(
@@ -63,30 +65,29 @@ def explain(
     from scheduler.cli.verdicts import read_given
     from scheduler.explain import NotThereError, explain_claim, explain_pod
 
-    word, _, name = subject.partition("/")
+    word, *inside, name = subject.split("/")
     kind = _KINDS.get(word)
-    if kind is None or not name:
-        raise click.UsageError(f"{subject}: say pod/NAME or claim/NAME")
-    if not files and kubeconfig is None:
-        raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
-    if context and kubeconfig is None:
-        raise click.UsageError("--context needs --kubeconfig")
+    if kind is None or not name or len(inside) > 1:
+        raise click.UsageError(f"{subject}: say pod/NAME or claim/NAME, or pod/NAMESPACE/NAME")
+    namespace = inside[0] if inside else namespace
+    check_input(files, kubeconfig, context)
     ask = explain_pod if kind == "pod" else explain_claim
     given = read_given(files, kubeconfig, context)
     try:
-        told = ask(given, (namespace, name), now_ms=time.time_ns() // 1_000_000, features=Features())
+        with working("asking the scheduler about changes"):
+            told = ask(given, (namespace, name), now_ms=time.time_ns() // 1_000_000, features=Features())
     except NotThereError as error:
         raise WrongInputError(str(error)) from error
-    if output == "table":
-        _print(told)
+    if output in ("table", "wide"):
+        _print(told, named_max=_NAMED_MAX if output == "table" else sys.maxsize)
     else:
         print_document(told.model_dump(mode="json"), output)
     ctx.exit(0 if told.fits else 1)
 
 
-def _print(told: Explanation) -> None:
-    click.echo(told.verdict)
-    click.echo(told.advice)
+def _print(told: Explanation, named_max: int) -> None:
+    click.echo(verdict(told.verdict, is_good=told.fits))
+    click.echo(emphasis(told.advice))
     for step in told.also:
         click.echo(f"or: {step.change}")
     if told.message:
@@ -97,8 +98,9 @@ def _print(told: Explanation) -> None:
         click.echo()
         rows = []
         for group in told.nodes:
-            more = f" and {group.count - _NAMED_MAX} more" if group.count > _NAMED_MAX else ""
-            names = ", ".join(group.nodes[:_NAMED_MAX]) + more
+            names = ", ".join(group.nodes[:named_max])
+            if group.count > len(group.nodes[:named_max]):
+                names += f" and {group.count - len(group.nodes[:named_max])} more"
             rows.append((names, group.plugin, "; ".join((group.reason, *group.devices))))
         print_table(("NODES", "PLUGIN", "WHY"), rows)
     if told.scores:
@@ -109,4 +111,4 @@ def _print(told: Explanation) -> None:
             cells.append((place.node, str(place.total), plugins))
         print_table(("NODES THAT FIT", "SCORE", "BY PLUGIN"), cells)
     for note in told.notes:
-        click.echo(f"note: {note}", err=True)
+        click.echo(caution(f"note: {note}"), err=True)

@@ -5,7 +5,6 @@ Exit codes: 0 nothing wrong (warnings are allowed, unless --strict), 1 errors fo
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -17,6 +16,8 @@ import click
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import cluster_options, kubernetes_option, output_option
+from scheduler.cli.tables import print_document
+from scheduler.cli.terminal import caution, verdict, working
 
 if TYPE_CHECKING:
     from scheduler.lint import Finding, Published, Settings, Source
@@ -85,7 +86,7 @@ def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @takes_inputs
-@output_option("text", "json")
+@output_option("text", "json", "yaml")
 @click.option("--strict", is_flag=True, help="Fail on warnings, too.")
 def lint(inputs: Inputs, *, output: str, strict: bool) -> None:
     """Find what is old or wrong in manifests (YAML or JSON, - is stdin).
@@ -100,15 +101,16 @@ def lint(inputs: Inputs, *, output: str, strict: bool) -> None:
     from scheduler.lint import lint as lint_sources
 
     sources, settings, published, unread = inputs.read()
-    report = lint_sources(sources, settings, published)
+    with working("looking"):
+        report = lint_sources(sources, settings, published)
     findings = [*unread, *report.findings]
     errors = sum(finding.is_error for finding in findings)
     warnings = len(findings) - errors
-    if output == "json":
-        click.echo(json.dumps({"kind": "LintFindings", "items": [finding.as_json() for finding in findings]}))
+    if output != "text":
+        print_document({"kind": "LintFindings", "items": [finding.as_json() for finding in findings]}, output)
     else:
         for finding in findings:
-            click.echo(finding.as_text())
+            click.echo(verdict(finding.as_text(), is_good=False) if finding.is_error else caution(finding.as_text()))
         click.echo(f"{len(report.views)} objects: {errors} errors, {warnings} warnings", err=True)
     sys.exit(1 if errors or (strict and warnings) else 0)
 

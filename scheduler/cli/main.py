@@ -12,6 +12,8 @@ from typing import Final
 
 import click
 
+from scheduler.cli.terminal import colour_option
+
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C: 128 + SIGINT, as shells count."""
 
@@ -100,3 +102,6 @@ def cli() -> None:
     Set `schedulerName: dra-scheduler` in a pod spec; the scheduler finds a node and the devices for its
     ResourceClaims, and says plainly why something does not fit.
     """
+
+
+cli.params.append(colour_option())

@@ -14,6 +14,10 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import click
+
+from scheduler.cli.terminal import emphasis
+
 _GAP: Final = "  "
 _LAST_WIDTH_MIN: Final = 20  # columns; with less, wrapping makes nothing easier to read
 
@@ -21,8 +25,10 @@ _LAST_WIDTH_MIN: Final = 20  # columns; with less, wrapping makes nothing easier
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print to standard output, as wide as the terminal is, if it is one."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in table_lines(titles, rows, width):
-        print(line)
+    title, *lines = table_lines(titles, rows, width)
+    click.echo(emphasis(title))
+    for line in lines:
+        click.echo(line)
 
 
 def table_lines(titles: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
@@ -50,11 +56,21 @@ def table_lines(titles: Sequence[str], rows: Iterable[Sequence[str]], width: int
 def print_document(document: Mapping[str, Any], output: str) -> None:
     """Print an answer for programs, as JSON or YAML."""
     if output == "json":
-        print(json.dumps(document, indent=2))
+        click.echo(json.dumps(document, indent=2))
     else:
         import yaml
 
-        print(yaml.safe_dump(document, sort_keys=False), end="")
+        click.echo(yaml.safe_dump(document, sort_keys=False), nl=False)
+
+
+def print_names(kind: str, names: Iterable[tuple[str, str]]) -> None:
+    """Print a line for each, as `-o name` does: KIND/NAMESPACE/NAME, or KIND/NAME of what has no namespace.
+
+    Args:
+        names: Of each namespace ("" for none) and name.
+    """
+    for parts in names:
+        click.echo("/".join((kind, *filter(None, parts))))
 
 
 def device_text(result: Mapping[str, Any]) -> str:

@@ -16,8 +16,9 @@ import click
 
 from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, looks_inside, objects_option, output_option
-from scheduler.cli.tables import print_document
+from scheduler.cli.options import check_input, cluster_options, looks_inside, objects_option, output_option
+from scheduler.cli.tables import print_document, print_names
+from scheduler.cli.terminal import caution, working
 
 if TYPE_CHECKING:
     from scheduler.config import Config
@@ -37,7 +38,7 @@ _ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The scheduler's configuration file; without it everything is as by default.",
 )
-@output_option("table", "json", "yaml")
+@output_option("table", "json", "yaml", "name")
 @size_option
 @click.pass_context
 def verdicts(
@@ -74,10 +75,7 @@ def verdicts(
         return
     if pod is None:
         raise click.UsageError("say which pod: --pod NAME or NAMESPACE/NAME")
-    if not files and kubeconfig is None:
-        raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
-    if context and kubeconfig is None:
-        raise click.UsageError("--context needs --kubeconfig")
+    check_input(files, kubeconfig, context)
     ctx.exit(_ask(read_given(files, kubeconfig, context), pod, _configured(config_path), output))
 
 
@@ -112,13 +110,14 @@ def read_given(files: Sequence[str], kubeconfig: str | None, context: str | None
 
     gc.disable()  # all of it stays
     try:
-        given = [one for path in _in_folders(files) for one in _of_file(path)]
-        if kubeconfig is not None:
-            from scheduler.cli.cluster_objects import read_cluster
+        with working("reading"):
+            given = [one for path in _in_folders(files) for one in _of_file(path)]
+            if kubeconfig is not None:
+                from scheduler.cli.cluster_objects import read_cluster
 
-            objects = read_cluster(kubeconfig, context, is_whole=True).objects
-            given = [*(Given(kubeconfig, obj) for obj in objects), *given]
-        return given
+                objects = read_cluster(kubeconfig, context, is_whole=True).objects
+                given = [*(Given(kubeconfig, obj) for obj in objects), *given]
+            return given
     finally:
         settle()
 
@@ -149,7 +148,7 @@ def _configured(path: Path | None) -> Config:
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
     for line in found.words:
-        click.echo(f"note: {line}", err=True)
+        click.echo(caution(f"note: {line}"), err=True)
     return found.config
 
 
@@ -185,16 +184,18 @@ def _ask(given: Sequence[Given], pod: str, config: Config, output: str) -> int:
     except UnknownProfileError as error:
         raise WrongInputError(str(error)) from error
     for problem in (*map(str, loaded.problems), *asked.broken):
-        click.echo(f"warning: {problem}", err=True)
+        click.echo(caution(f"warning: {problem}"), err=True)
     for note in loaded.notes:
-        click.echo(f"note: {note}", err=True)
+        click.echo(caution(f"note: {note}"), err=True)
     if obj["spec"].get("nodeName"):
-        click.echo(f"note: the pod has a node, {obj['spec']['nodeName']}: answered as if it waited", err=True)
+        click.echo(caution(f"note: the pod has a node, {obj['spec']['nodeName']}: answered as if it waited"), err=True)
     answer = asked.answer
     if answer is None:
         return 1
     if output == "table":
         print_answer(answer)
+    elif output == "name":
+        print_names("node", (("", name) for name in answer.choices))
     else:
         print_document({"name": pod, **as_json(answer)}, output)
     return exit_code(fits=bool(answer.choices), is_broken=bool(loaded.problems or asked.broken))

@@ -185,12 +185,15 @@ def test_check_refuses_expressions_the_api_server_finds_too_long() -> None:
 def test_eval_prints_a_table_of_devices(slices: str) -> None:
     result = run("eval", f'{MODEL} == "A100"', "-f", slices)
     assert result.exit_code == 1  # gpu-2 has no model
-    assert result.output.splitlines() == [
+    assert result.stdout.splitlines() == [
         "DRIVER\tPOOL\tDEVICE\tANSWER",
         "gpu.example.com\tnode-1\tgpu-0\ttrue",
         "gpu.example.com\tnode-1\tgpu-1\tfalse",
         "gpu.example.com\tnode-1\tgpu-2\terror: no such key: model",
     ]
+    first, line, caret = result.stderr.splitlines()
+    assert first.startswith("it fails for gpu.example.com/node-1/gpu-2: ERROR: <input>:1:")
+    assert line[caret.index("^") :].startswith(".model")
 
 
 def test_eval_gives_json_for_programs(slices: str) -> None:
