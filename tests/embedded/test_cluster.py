@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from aiohttp import web
 
 from scheduler.embedded import ApiError, EmbeddedCluster
 from tests.embedded.rest_client import (
@@ -94,6 +95,24 @@ async def test_a_restart_keeps_data_and_loses_watches(cluster: EmbeddedCluster, 
     version = made["metadata"]["resourceVersion"]
     async with api.watch(api.config_maps, f"resourceVersion={int(version) - 1}") as watch:
         assert (await watch.next())["object"]["code"] == 410
+
+
+async def test_a_client_that_goes_before_its_watch_has_begun_is_no_failure(
+    api: RestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begin = web.StreamResponse.prepare
+
+    async def gone(response: web.StreamResponse, request: web.BaseRequest) -> object:
+        if "watch=" in request.query_string and request.transport is not None:
+            request.transport.abort()
+            raise ConnectionResetError("Cannot write to closing transport")
+        return await begin(response, request)
+
+    monkeypatch.setattr(web.StreamResponse, "prepare", gone)
+    with pytest.raises(aiohttp.ClientError):
+        async with api.watch(api.config_maps, INITIAL) as watch:
+            await watch.next()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_the_watch_window_is_bounded() -> None:

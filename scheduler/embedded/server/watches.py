@@ -57,9 +57,9 @@ class Watch:
         first, is_over = self._begin()
         response = web.StreamResponse(headers={"Content-Type": JSON_TYPE, "Cache-Control": "no-cache, private"})
         response.enable_chunked_encoding()
-        await response.prepare(request)
         # The client may have gone: then nothing is left to write.
         with contextlib.suppress(ConnectionError):
+            await response.prepare(request)
             if first:
                 await response.write(first)
             if not is_over:
