@@ -119,7 +119,7 @@ def read_given(files: Sequence[str], kubeconfig: str | None, context: str | None
                 given = [*(Given(kubeconfig, obj) for obj in objects), *given]
             return given
     finally:
-        settle()
+        settle(collects=False)
 
 
 def _of_file(path: str) -> Iterator[Given]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
 from scheduler.explain.objects import Objects, Request
@@ -24,7 +25,7 @@ _COUNTS_MAX: Final = 8
 def claim_changes(objects: Objects) -> Iterator[Change]:
     """All candidates of this module."""
     yield from _references(objects)
-    published = _published(objects)
+    published = cache(lambda: _published(objects))  # most pods' requests have no selectors
     for request in objects.requests:
         yield from _class_name(objects, request)
         yield from _selectors(request, published)
@@ -115,12 +116,16 @@ def _published(objects: Objects) -> PublishedNames:
 
 
 def _rewritten(
-    published: PublishedNames, selectors: list[Mapping[str, Any]], label: str, index: int, of: Callable[[Obj], Any]
+    published: Callable[[], PublishedNames],
+    selectors: list[Mapping[str, Any]],
+    label: str,
+    index: int,
+    of: Callable[[Obj], Any],
 ) -> Iterator[Change]:
     """Changes to CEL selectors; `of` finds the list of selectors' owner in a copy."""
     for place, selector in enumerate(selectors):
         expression = str((selector.get("cel") or {}).get("expression", ""))
-        for kind, size, cause, instead, new in published.mistakes(expression):
+        for kind, size, cause, instead, new in published().mistakes(expression):
 
             def edit(obj: Obj, place: int = place, new: str = new) -> None:
                 of(obj)["selectors"][place] = {"cel": {"expression": new}}
@@ -135,12 +140,12 @@ def _rewritten(
         yield Change("selector", 7, cause, f"drop or relax the selector `{expression}` of {label}", ((index, drop),))
 
 
-def _selectors(request: Request, published: PublishedNames) -> Iterator[Change]:
+def _selectors(request: Request, published: Callable[[], PublishedNames]) -> Iterator[Change]:
     selectors = list(request.body.get("selectors") or ())
     yield from _rewritten(published, selectors, request.label, request.source.place, request.of)
 
 
-def _class_selectors(objects: Objects, published: PublishedNames) -> Iterator[Change]:
+def _class_selectors(objects: Objects, published: Callable[[], PublishedNames]) -> Iterator[Change]:
     for name in sorted({str(request.body.get("deviceClassName")) for request in objects.requests}):
         if found := objects.find("DeviceClass", name):
             selectors = list((found[1].get("spec") or {}).get("selectors") or ())
@@ -164,6 +169,7 @@ def _amounts(objects: Objects, request: Request) -> Iterator[Change]:
             cause,
             f"ask for {less} {'device' if less == 1 else 'devices'} instead of {count} in {request.label}",
             ((request.source.place, fewer),),
+            f"count of {request.label}",
         )
     for name, amount in ((request.body.get("capacity") or {}).get("requests") or {}).items():
         for other in _smaller(objects, name, amount):
@@ -173,7 +179,8 @@ def _amounts(objects: Objects, request: Request) -> Iterator[Change]:
 
             cause = f"{request.label} asks for {name} {amount}; no device that it could have has that much left"
             text = f"ask for {name} {other} instead of {amount} in {request.label}"
-            yield Change("capacity", 3, cause, text, ((request.source.place, smaller),))
+            amount_of = f"{name} of {request.label}"
+            yield Change("capacity", 3, cause, text, ((request.source.place, smaller),), amount_of)
 
 
 def _smaller(objects: Objects, name: str, amount: Any) -> list[str]:

@@ -149,7 +149,7 @@ def _requests(objects: Objects, index: int, pod: str) -> Iterator[Change]:
                 text = (
                     f"ask for {name} {written(left)} instead of {amount} in container {container.get('name')} of {pod}"
                 )
-                yield Change("resources", 3, cause, text, ((index, edit),))
+                yield Change("resources", 3, cause, text, ((index, edit),), f"{name} {place}")
 
 
 def _fewer(  # noqa: PLR0917
@@ -165,7 +165,7 @@ def _fewer(  # noqa: PLR0917
 
         cause = f"{pod} asks for {wanted} of {name}; no node that would do has more than {count} free"
         text = f"ask for {count} of {name} instead of {wanted} in container {container.get('name')} of {pod}"
-        yield Change("resources", 3, cause, text, ((index, edit),))
+        yield Change("resources", 3, cause, text, ((index, edit),), f"{name} {place}")
 
 
 def _free(objects: Objects) -> dict[str, dict[str, Fraction]]:

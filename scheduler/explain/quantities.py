@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 _UNITS: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
@@ -20,7 +21,11 @@ _FACTORS: Final = {
 
 def exact(amount: Any) -> Fraction | None:
     """The number, or None where it is none that is written in the usual way."""
-    text = str(amount)
+    return _exact(str(amount))
+
+
+@lru_cache(maxsize=4_096)  # a cluster's nodes have the same few amounts
+def _exact(text: str) -> Fraction | None:
     suffix = next((name for name in _FACTORS if text.endswith(name)), "")
     try:
         return Fraction(text.removesuffix(suffix)) * _FACTORS.get(suffix, 1)

@@ -45,13 +45,18 @@ def smallest(world: World, candidates: Sequence[Change], budget: int = BUDGET) -
     cost = max(_STEPS_LEAST, len(world.objects))
     left, asked = budget // cost, 0
     helped: list[Change] = []
+    is_exhausted = False
     for change in ordered:
-        if left <= asked or len(helped) > _ALSO_MAX:
+        if len(helped) > _ALSO_MAX:
+            break
+        if change.amount_of and any(change.amount_of == one.amount_of for one in helped):
+            continue
+        if left <= asked:
+            is_exhausted = True
             break
         asked += 1
         if world.ask((change,)).fits:
             helped.append(change)
-    is_exhausted = left <= asked < len(ordered)
     if helped:
         return Found((helped[0],), tuple(helped[1:]), asked, is_exhausted)
     pairs = sorted(itertools.combinations(ordered, 2), key=lambda pair: pair[0].size + pair[1].size)

@@ -39,6 +39,8 @@ class Change:
         cause: What is in the way, as a fact about the objects.
         text: What to do.
         edits: Indexes of the objects, and what is done to each.
+        amount_of: What is asked for less of, "" where it is no such change. Where less helps, still less does too, and
+            nobody needs to be told.
     """
 
     kind: str
@@ -46,6 +48,7 @@ class Change:
     cause: str
     text: str
     edits: tuple[tuple[int, Edit], ...]
+    amount_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

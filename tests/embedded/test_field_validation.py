@@ -109,6 +109,46 @@ def test_what_a_kind_does_not_have_is_refused(obj: dict[str, Any], want: str) ->
     assert want in text
 
 
+@pytest.mark.parametrize(
+    ("obj", "want"),
+    [
+        pytest.param(pod(priority=True), 'cannot unmarshal bool into field "spec.priority" of type int', id="bool"),
+        pytest.param(
+            pod(hostNetwork=1), 'cannot unmarshal number into field "spec.hostNetwork" of type bool', id="no-bool"
+        ),
+        pytest.param(
+            pod(containers=[{"resources": {"limits": {"cpu": True}}}]),
+            'cannot unmarshal bool into field "spec.containers[0].resources.limits.cpu" of type string',
+            id="amount",
+        ),
+        pytest.param(pod(containers=[None]), 'null in list "spec.containers"', id="null-in-a-list"),
+        pytest.param(
+            pod(nodeSelector={1: 2}),
+            'cannot unmarshal number into field "spec.nodeSelector.1" of type string',
+            id="key-is-a-number",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"ownerReferences": [{"name": "a"}, {"name": ["b"]}]},
+            },
+            'cannot unmarshal array into field "metadata.ownerReferences[1].name" of type string',
+            id="in-the-second",
+        ),
+    ],
+)
+def test_only_the_wrong_value_is_told_with_its_place(obj: dict[str, Any], want: str) -> None:
+    assert refusal(obj).endswith(f"strict decoding error: {want}")
+
+
+def test_ten_things_that_are_wrong_are_told() -> None:
+    text = refusal(pod(**{f"no{number}": 1 for number in range(1_000)}))
+
+    assert text.endswith('unknown field "spec.no9", …')
+    assert text.count("unknown field") == 10
+
+
 def test_the_nearest_field_is_named_where_asked_for() -> None:
     assert "(did you mean nodeSelector?)" in refusal(pod(nodeSelectors={}), suggests=True)
 

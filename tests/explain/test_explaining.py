@@ -489,6 +489,21 @@ def test_a_change_that_does_not_help_is_never_found() -> None:
     assert world.objects[0].obj["spec"] == {"unschedulable": True}
 
 
+def test_where_a_smaller_amount_helps_no_still_smaller_one_is_said() -> None:
+    """The pods that could end are worth saying; "one device less" again is not."""
+    answer = told(
+        node(),
+        slice_(*(gpu(f"gpu-{index}") for index in range(4))),
+        device_class(),
+        *bound("one", "node-1", "gpu-0"),
+        claim(request(count=4), name="mine"),
+        pod("mine"),
+    )
+
+    assert [step.kind for step in (*answer.changes, *answer.also)] == ["count", "freed-device"]
+    assert answer.changes[0].change.startswith("ask for 3 devices instead of 4")
+
+
 def test_a_claim_is_told_by_the_pod_that_waits_or_by_one_of_its_own() -> None:
     objects = [Given("", obj) for obj in (*TWO, claim(request(count=3)))]
     question = {"now_ms": NOW_MS, "features": Features()}

@@ -16,11 +16,12 @@ Source: k8s.io/apimachinery v0.36.3 pkg/runtime/serializer/json (strict decoding
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import bad_request
@@ -43,7 +44,6 @@ _SCALARS: Final[Mapping[str, tuple[type, ...]]] = {
     "bool": (bool,),
 }
 _PROBLEMS_MAX: Final = 10
-_UNKNOWN: Final = "unknown field"
 
 
 def check_fields(
@@ -61,14 +61,9 @@ def check_fields(
     model = _model_of(kind)
     if model is None:
         return
-    problems = []
-    for problem in _walk(obj, model, "", suggests=suggests, is_top=True):
-        if allows_unknown and problem.startswith(_UNKNOWN):
-            continue
-        problems.append(problem)
-        if len(problems) == _PROBLEMS_MAX:
-            problems.append("…")
-            break
+    problems: list[str] = []
+    with suppress(_EnoughError):
+        _fields(model, _Reading(suggests, allows_unknown), is_top=True)(obj, None, problems)
     if problems:
         head = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{head}: strict decoding error: {', '.join(problems)}")
@@ -94,56 +89,122 @@ def _model_of(kind: ServedKind) -> Any:
     return getattr(_models(), f"{group}{name}", None) or getattr(_models(), name, None)
 
 
+class _Reading(NamedTuple):
+    suggests: bool
+    allows_unknown: bool
+
+
+class _EnoughError(Exception):
+    """So much is wrong that nobody reads on."""
+
+
+_Place: TypeAlias = tuple["_Place", str | int] | None
+"""A field or index and where its owner stands; a path is made of it only for what is wrong."""
+_Check: TypeAlias = Callable[[Any, _Place, list[str]], None]
+"""Adds what is wrong with a value, which is not null, at a place."""
+
+
+def _path(place: _Place) -> str:
+    steps: list[str] = []
+    while place is not None:
+        place, step = place
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return "".join(reversed(steps)).removeprefix(".")
+
+
+def _add(problems: list[str], text: str) -> None:
+    problems.append(text)
+    if len(problems) == _PROBLEMS_MAX:
+        problems.append("…")
+        raise _EnoughError
+
+
 @cache
-def _type_by_field(model: Any) -> Mapping[str, str]:
-    """The model's types by the API's field names."""
-    return {model.attribute_map[name]: type_ for name, type_ in model.openapi_types.items()}
+def _fields(model: Any, reading: _Reading, *, is_top: bool = False) -> _Check:
+    """The check of an object, by the model's types."""
+    names = model.attribute_map
+    types: Mapping[str, str] = {names[name]: type_ for name, type_ in model.openapi_types.items()}
+    checks: dict[str, _Check] = {}  # made when a field is first there: a model may have itself in it
+    not_checked = {"kind", "apiVersion"} - types.keys() if is_top else ()
+
+    def check(obj: Mapping[str, Json], place: _Place, problems: list[str]) -> None:
+        for name, value in obj.items():
+            known = checks.get(name)
+            if known is None:
+                type_ = types.get(name)
+                if type_ is None:
+                    if name not in not_checked and not reading.allows_unknown:
+                        near = get_close_matches(str(name), types, n=1, cutoff=0.6) if reading.suggests else []
+                        hint = f" (did you mean {near[0]}?)" if near else ""
+                        _add(problems, f'unknown field "{_path((place, str(name)))}"{hint}')
+                    continue
+                known = checks[name] = _check_of(type_, name in _QUANTITIES, reading)
+            if value is not None:
+                known(value, (place, name), problems)
+
+    return check
 
 
-def _walk(obj: Mapping[str, Json], model: Any, path: str, *, suggests: bool, is_top: bool = False) -> Iterator[str]:
-    types = _type_by_field(model)
-    for name, value in obj.items():
-        place = f"{path}.{name}" if path else str(name)
-        type_ = types.get(name)
-        if type_ is not None:
-            yield from _check(value, type_, place, name, suggests=suggests)
-        elif not (is_top and name in ("kind", "apiVersion")):
-            near = get_close_matches(str(name), types, n=1, cutoff=0.6) if suggests else []
-            yield f'{_UNKNOWN} "{place}"' + (f" (did you mean {near[0]}?)" if near else "")
-
-
-def _check(value: Json, type_: str, path: str, field: str, *, suggests: bool) -> Iterator[str]:
-    if value is None or type_ == "object":
-        return
+@cache
+def _check_of(type_: str, is_quantity: bool, reading: _Reading) -> _Check:
+    """The check of a value of a type, as the models write types: `list[V1Container]`."""
+    if type_ == "object":
+        return lambda value, place, problems: None
     if type_.startswith("list["):
+        return _list_of(_check_of(type_[5:-1], is_quantity, reading))
+    if type_.startswith("dict("):
+        return _map_of(_check_of(type_[5:-1].split(", ", 1)[1], is_quantity, reading))
+    if type_ in _SCALARS:
+        return _scalar(type_, is_quantity)
+    model = getattr(_models(), type_, None)
+    inside = None if model is None else _fields(model, reading)
+
+    def check(value: Json, place: _Place, problems: list[str]) -> None:
+        if not isinstance(value, dict):
+            _add(problems, _mismatch(value, place, type_.removeprefix("V1")))
+        elif inside is not None:
+            inside(value, place, problems)
+
+    return check
+
+
+def _list_of(item_check: _Check) -> _Check:
+    def check(value: Json, place: _Place, problems: list[str]) -> None:
         if not isinstance(value, list):
-            yield _mismatch(value, path, "list")
-            return
+            return _add(problems, _mismatch(value, place, "list"))
         for index, item in enumerate(value):
             if item is None:
-                yield f'null in list "{path}"'
-            yield from _check(item, type_[5:-1], f"{path}[{index}]", field, suggests=suggests)
-    elif type_.startswith("dict("):
+                _add(problems, f'null in list "{_path(place)}"')
+            else:
+                item_check(item, (place, index), problems)
+        return None
+
+    return check
+
+
+def _map_of(item_check: _Check) -> _Check:
+    def check(value: Json, place: _Place, problems: list[str]) -> None:
         if not isinstance(value, dict):
-            yield _mismatch(value, path, "map")
-            return
-        inner = type_[5:-1].split(", ", 1)[1]
+            return _add(problems, _mismatch(value, place, "map"))
         for key, item in value.items():
-            yield from _check(item, inner, f"{path}.{key}", field, suggests=suggests)
-    elif type_ in _SCALARS:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and type_ == "str" and field in _QUANTITIES:
-            return
-        if not isinstance(value, _SCALARS[type_]) or (isinstance(value, bool) and type_ != "bool"):
-            yield _mismatch(value, path, {"str": "string", "datetime": "Time"}.get(type_, type_))
-    elif not isinstance(value, dict):
-        yield _mismatch(value, path, type_.removeprefix("V1"))
-    else:
-        model = getattr(_models(), type_, None)
-        if model is not None:
-            yield from _walk(value, model, path, suggests=suggests)
+            if item is not None:
+                item_check(item, (place, str(key)), problems)
+        return None
+
+    return check
 
 
-def _mismatch(value: Json, path: str, wanted: str) -> str:
+def _scalar(type_: str, is_quantity: bool) -> _Check:
+    allowed = (*_SCALARS[type_], *((int, float) if is_quantity and type_ == "str" else ()))
+    wanted = {"str": "string", "datetime": "Time"}.get(type_, type_)
+
+    def check(value: Json, place: _Place, problems: list[str]) -> None:
+        if not isinstance(value, allowed) or (value is True or value is False) is not (bool in allowed):
+            _add(problems, _mismatch(value, place, wanted))
+
+    return check
+
+
+def _mismatch(value: Json, place: _Place, wanted: str) -> str:
     names: Mapping[type, str] = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}
-    return f'cannot unmarshal {names.get(type(value), "object")} into field "{path}" of type {wanted}'
+    return f'cannot unmarshal {names.get(type(value), "object")} into field "{_path(place)}" of type {wanted}'
