@@ -300,7 +300,7 @@ class ApiClient:
                 aiohttp.ConnectionTimeoutError,
                 aiohttp.ClientHttpProxyError,
             ) as error:
-                return Rejected(0, "NoConnection", describe(error), is_retriable=True)
+                return Rejected(0, "NoConnection", told_of(error), is_retriable=True)
             except CredentialsError as error:
                 # An exec plugin or a token file that is being replaced may work the next time.
                 return Rejected(0, "NoCredentials", str(error), is_retriable=True)
@@ -309,7 +309,7 @@ class ApiClient:
             except aiohttp.InvalidURL as error:
                 return Rejected(0, "InvalidURL", describe(error), is_configuration=True)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                return Unknown(describe(error))
+                return Unknown(told_of(error))
             outcome = classify(code, reply, is_deletion=request.method == "DELETE")
             if isinstance(outcome, Accepted):
                 self.accepted_s = asyncio.get_running_loop().time()
@@ -410,6 +410,22 @@ def describe(error: BaseException) -> str:
             return f"cannot connect to {error.host}:{error.port}: {_why(error.os_error)}"
         case _:
             return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def told_of(error: BaseException) -> str:
+    """The same of an error that nobody handles further, without its frames from now on.
+
+    aiohttp's reader keeps the error that ended it, and the error's frames the reader: a cycle for each connection that
+    is lost, of some kilobytes. The collector looks at what is that old after hours only (`garbage_collector`).
+    """
+    text = describe(error)
+    linked: list[BaseException | None] = [error]
+    while linked:
+        one = linked.pop()
+        if one is not None and one.__traceback__ is not None:
+            one.__traceback__ = None
+            linked += (one.__cause__, one.__context__)
+    return text
 
 
 def _why(error: OSError) -> str:

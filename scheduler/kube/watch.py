@@ -51,8 +51,8 @@ from scheduler.kube.requests import (
     Unknown,
     classify,
     decode_status,
-    describe,
     retry_after_s,
+    told_of,
 )
 from scheduler.kube.watched_kind import Bookmark, Broken, ErrorEvent, Event, Gone, Ignored, Seen, WatchedKind
 from scheduler.model.keys import ObjectKey
@@ -246,7 +246,7 @@ class Reflector:
         except _PauseError as error:
             failure, wait_s = str(error), error.wait_s
         except (aiohttp.ClientError, TimeoutError, OSError, UndecodableError, CredentialsError) as error:
-            failure, wait_s = describe(error), None
+            failure, wait_s = told_of(error), None
         is_healthy = self.stats.events > events_before or loop.time() - begun_s >= self._limits.healthy_s
         self._failures = 0 if is_healthy else self._failures + 1
         self.stats.failure = failure

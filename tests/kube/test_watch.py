@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from contextlib import asynccontextmanager, suppress
 
+import aiohttp
 import pytest
 
 from scheduler.core.inputs import PodDeleted, PodObserved, RelistFinished, TaintRuleDeleted, TaintRuleObserved
@@ -21,6 +23,7 @@ from tests.kube.misbehaving import (
     Told,
     added,
     bookmark,
+    drop,
     event,
     misbehaving,
     page,
@@ -138,6 +141,31 @@ async def test_chunk_cut_in_the_middle_of_a_line_loses_nothing():
         assert running.names() == ["a@3", "=Pod", "b@10", "a@12"]
         assert server.asked[1].query["resourceVersion"] == "10"
         assert running.reflector.stats.relists == 1
+
+
+async def test_a_lost_connection_is_let_go_without_the_garbage_collector():
+    """It looks at what is as old as a watch after hours only, and each connection has buffers."""
+    cut = [watch(event("MODIFIED", pod("a", 10 + number)), "{", then="cut") for number in range(8)]
+    refused = [drop() for _ in range(8)]
+    async with (
+        misbehaving(
+            watch(added(pod("a", 3)), bookmark(9, ends_initial=True), "{", then="cut"),
+            *cut,
+            *refused,
+            watch(event("MODIFIED", pod("a", 30)), then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        gc.collect()
+        gc.disable()
+        try:
+            await running.told.until(lambda inputs: len(inputs) == 11)
+
+            assert len(running.pauses.seconds) >= 10
+            assert sum(type(one) is aiohttp.ClientResponse for one in gc.get_objects()) <= 2
+            assert sum(isinstance(one, aiohttp.ClientError) for one in gc.get_objects()) <= 2
+        finally:
+            gc.enable()
 
 
 async def test_line_of_any_length_in_any_number_of_chunks():
