@@ -43,10 +43,12 @@ from scheduler.framework.api import Profile
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
+from scheduler.kube.feature_gates import features_left, read_gates
 from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import ApiClient
 from scheduler.kube.watch import Reflector
 from scheduler.kube.watched_kind import WatchedKind
+from scheduler.model.label_selectors import TextSelector
 
 _Answer = TypeVar("_Answer")
 
@@ -109,10 +111,16 @@ class ClusterObserver:
         CredentialsError: The server cannot be reached as it was described.
     """
 
-    def __init__(self, connection: Connection, features: Features = Features()) -> None:  # noqa: B008 - frozen
-        self.machine: Final = Machine(
-            [Profile("dra-scheduler", ())], features=features, new_uid=lambda: "", settings=CoreSettings()
-        )
+    def __init__(
+        self,
+        connection: Connection,
+        features: Features = Features(),  # noqa: B008 - frozen
+        slices: TextSelector | None = None,
+    ) -> None:
+        self._features: Final = features
+        self._slices: Final = slices
+        self.machine: Machine
+        """Its gates are asked of the server on entering."""
         self.version = 0
         """Larger after each change of what is observed."""
         self._connection = connection
@@ -133,7 +141,11 @@ class ClusterObserver:
         self._room.set()
         credentials = await self._connection.open()
         client = await self._stack.enter_async_context(ApiClient(credentials))
-        codec = Codec()
+        features = features_left(self._features, await read_gates(client))
+        self.machine = Machine(
+            [Profile("dra-scheduler", ())], features=features, new_uid=lambda: "", settings=CoreSettings()
+        )
+        codec = Codec(self._slices)
         kinds = (codec.nodes, codec.slices, codec.classes, codec.taint_rules, codec.claims, codec.pods)
         self.reflectors = tuple(
             Reflector(client, kind, partial(self._deliver, kind), self._reports, room=self._room) for kind in kinds

@@ -1,7 +1,7 @@
 """`dra-scheduler allocate`: what the scheduler would do with pods, offline, from files or a cluster's objects.
 
-Not here: reading files (`manifests`), deciding (`scheduler.offline`), claims without a pod (`allocate_claims`), cases
-in JSON lines (`allocate_cases`).
+Not here: reading files and clusters (`cluster_question`), deciding (`scheduler.offline`), claims without a pod
+(`allocate_claims`), cases in JSON lines (`allocate_cases`).
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from scheduler.cli.gates import gates_option
+from scheduler.cli.cluster_question import Asked, ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError, exit_code
-from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, output_option
+from scheduler.cli.options import output_option
 from scheduler.cli.tables import device_text, print_document, print_names, print_table
 from scheduler.cli.terminal import caution, verdict, working
 
 if TYPE_CHECKING:
-    from allocator import Features
     from scheduler.offline import Answers, Given, Loaded, Reasons, Verdict
 
 _BUDGET_STEPS: Final = 200_000
@@ -32,9 +31,9 @@ _OURS: Final = "dra-scheduler"
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=click.Path(path_type=str), metavar="FILE…")
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, allow_dash=True), metavar="[FILE]…")
 @click.option("--jsonl", is_flag=True, help="Read cases from standard input, one a line; answer each with a line.")
-@cluster_options("Read this cluster's objects too.")
+@cluster_question
 @click.option("--node", "nodes", multiple=True, help="Pretend that only this node is there (repeatable).")
 @click.option("--pod", "pods", multiple=True, help="Only this pod, NAME or NAMESPACE/NAME (repeatable).")
 @click.option(
@@ -45,80 +44,61 @@ _OURS: Final = "dra-scheduler"
 )
 @output_option("table", "wide", "json", "yaml", "name")
 @click.option(
-    "--kubernetes",
-    type=click.Choice(["1.36", "1.37"]),
-    default="1.36",
-    show_default=True,
-    help="Whose verdicts to give where releases differ.",
-)
-@gates_option
-@click.option(
     "--budget-steps",
     default=_BUDGET_STEPS,
     show_default=True,
     type=click.IntRange(1),
     help="Give up a node's search after so many steps.",
 )
-@size_option
 @click.pass_context
 def allocate(
     ctx: click.Context,
-    files: tuple[str, ...],
+    paths: tuple[str, ...],
     *,
     jsonl: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    question: ClusterQuestion,
     nodes: tuple[str, ...],
     pods: tuple[str, ...],
     claims: tuple[str, ...],
     output: str,
-    kubernetes: str,
-    feature_gates: dict[str, bool],
     budget_steps: int,
 ) -> None:
     """Print where each pod would run and with which devices, or why not.
 
-    FILEs are manifests or dumps, YAML or JSON ("-" reads standard input). They should hold all that the scheduler looks
-    at: Nodes, ResourceSlices, DeviceClasses, claims and templates, DeviceTaintRules, Namespaces, and pods, also those
-    that run. The scheduler itself decides. Pods are tried one after the other, each with claims of its own from its
-    templates; workloads make their pods.
+    FILEs (or -f) are manifests or dumps, YAML or JSON. They should hold all that the scheduler looks at: Nodes,
+    ResourceSlices, DeviceClasses, claims and templates, DeviceTaintRules, Namespaces, and pods, also those that run.
+    Beside a cluster, they need hold only what is to be asked about. The scheduler itself decides. Pods are tried one
+    after the other, each with claims of its own from its templates; workloads make their pods.
 
     With --claim, or when no pod waits, each claim and template is tried alone on each node. Then only devices count.
 
     \b
-    kubectl get nodes,namespaces,resourceslices,deviceclasses,resourceclaims,pods -A -o yaml > dump.yaml
-    dra-scheduler allocate dump.yaml my-pods.yaml
-    dra-scheduler allocate --kubeconfig ~/.kube/config my-pods.yaml
+    dra-scheduler allocate -A                              # the pods that wait
+    dra-scheduler allocate --context prod my-pods.yaml     # mine, if I created them there
+    dra-scheduler allocate dump.yaml my-pods.yaml          # no cluster
 
     Exit codes: 0 every pod fits (with claims alone: a node serves one of them), 1 a pod does not fit, 2 wrong
     use or input, as an object that is broken.
     """
+    question = replace(question, files=(*paths, *question.files))
     if jsonl:
-        if files:
-            raise click.UsageError("--jsonl reads standard input; leave the files out")
-        _answer_lines(budget_steps, kubernetes)
+        if question.is_given:
+            raise click.UsageError("--jsonl reads standard input; leave the files and the cluster out")
+        _answer_lines(budget_steps, question.kubernetes or "1.36")
         return
-    if not files and kubeconfig is None:
-        raise click.UsageError('name at least one file, or "-" for standard input, or a --kubeconfig')
-    if context and kubeconfig is None:
-        raise click.UsageError("--context needs --kubeconfig")
     if pods and claims:
         raise click.UsageError("--pod and --claim are two questions; ask one")
-    given, server_gates = _read(files, kubeconfig, context)
-    features = _features(feature_gates, kubernetes, server_gates)
-    if claims or not (pods or any(_waits(one.obj) for one in given)):
+    asked = _without_others(question.read())
+    if claims or not (pods or any(_waits(one.obj) for one in asked.given)):
         from scheduler.cli.allocate_claims import ask_about_claims
 
-        ctx.exit(
-            ask_about_claims(
-                given, nodes=nodes, claims=claims, features=features, budget_steps=budget_steps, output=output
-            )
-        )
+        ctx.exit(ask_about_claims(asked, nodes=nodes, claims=claims, budget_steps=budget_steps, output=output))
     with working("asking the scheduler"):
-        answers, loaded = _ask(given, features=features, budget_steps=budget_steps, nodes=nodes, pods=pods)
+        answers, loaded = _ask(asked, budget_steps=budget_steps, nodes=nodes, pods=pods)
         rows = _rows(answers, budget_steps)
     if not rows:
-        raise WrongInputError("no pod waits for a node or for devices; --claim asks about claims alone")
+        where = f" in the namespace {asked.scope}: -A asks about all" if asked.scope and not pods else ""
+        raise WrongInputError(f"no pod waits for a node or for devices{where}; --claim asks about claims alone")
     if output in ("table", "wide"):
         _print_table(rows, named_max=_NAMES_MAX if output == "table" else _NODES_MAX)
     elif output == "name":
@@ -151,32 +131,14 @@ def _answer_lines(budget_steps: int, kubernetes: str) -> None:
         sys.stdout.buffer.flush()
 
 
-def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> tuple[list[Given], Mapping[str, bool]]:
-    """The cluster's objects, then those of the files; and the cluster's feature gates."""
-    from scheduler.cli.manifests import open_manifests
-    from scheduler.offline import Given, is_waiting
+def _without_others(asked: Asked) -> Asked:
+    """With pods in the files these are asked about; those that wait in the cluster would take their devices first."""
+    from scheduler.offline import is_waiting
 
-    given: list[Given] = []
-    gates: Mapping[str, bool] = {}
-    written = [Given(str(document.place()), document.obj) for document in open_manifests(files)]
-    if kubeconfig is not None:
-        from scheduler.cli.cluster_objects import read_cluster
-
-        listed, gates, _ = read_cluster(kubeconfig, context, is_whole=True)
-        if any(_waits(one.obj) for one in written):
-            # Asked are the pods of the files; those that wait in the cluster would take their devices first.
-            listed = [obj for obj in listed if not (obj["kind"] == "Pod" and is_waiting(obj))]
-        given = [Given(f"{kubeconfig}", obj) for obj in listed]
-    return [*given, *written], gates
-
-
-def _features(gates: Mapping[str, bool], kubernetes: str, server_gates: Mapping[str, bool]) -> Features:
-    from allocator import Features
-    from scheduler.kube.feature_gates import features_left
-    from scheduler.model.api_rules import FIELD_BY_GATE
-
-    flags: dict[str, Any] = {FIELD_BY_GATE[gate]: is_on for gate, is_on in gates.items()}
-    return features_left(Features(**flags, kubernetes=kubernetes), server_gates)
+    if not any(_waits(one.obj) for one in asked.written):
+        return asked
+    listed = [one for one in asked.listed if not (one.obj["kind"] == "Pod" and is_waiting(one.obj))]
+    return replace(asked, listed=listed)
 
 
 def _waits(obj: Mapping[str, Any]) -> bool:
@@ -190,10 +152,30 @@ def _waits(obj: Mapping[str, Any]) -> bool:
     return is_waiting(obj) or (has_not_started and bool(obj["spec"].get("resourceClaims")))
 
 
-def _ask(
-    given: Sequence[Given], *, features: Features, budget_steps: int, nodes: Sequence[str], pods: Sequence[str]
-) -> tuple[Answers, Loaded]:
-    from scheduler.offline import OfflineCluster, decide, name_of
+def _ask(asked: Asked, *, budget_steps: int, nodes: Sequence[str], pods: Sequence[str]) -> tuple[Answers, Loaded]:
+    from scheduler.offline import OfflineCluster, decide
+
+    cluster = OfflineCluster(time.time_ns() // 1_000_000)
+    loaded = cluster.load(_on_nodes(asked.given, nodes))
+    known = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in cluster.pods()}
+    keys = {*known, *(problem.pod for problem in loaded.problems if problem.pod is not None)}
+    wanted = {asked.find("pod", one, keys) for one in pods} or None
+    scope = asked.scope if wanted is None else None
+    _tell_of_strangers([pod for key, pod in known.items() if scope in (None, key[0])])
+    answers = decide(
+        cluster,
+        features=asked.features,
+        budget_steps=budget_steps,
+        config=asked.config,
+        asked=wanted,
+        namespace=scope,
+    )
+    return answers, loaded
+
+
+def _on_nodes(given: Sequence[Given], nodes: Sequence[str]) -> Sequence[Given]:
+    """The objects with these nodes only, if any are named."""
+    from scheduler.offline import name_of
 
     known = [name_of(one.obj) for one in given if one.obj.get("kind") == "Node"]
     if not known:
@@ -205,18 +187,7 @@ def _ask(
         raise WrongInputError(f"no node is named {' or '.join(nodes)}; known: {', '.join(sorted(known))}")
     if nodes:
         given = [one for one in given if one.obj.get("kind") != "Node" or name_of(one.obj) in nodes]
-    cluster = OfflineCluster(time.time_ns() // 1_000_000)
-    loaded = cluster.load(given)
-    asked = None
-    if pods:
-        keys = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods()]
-        keys += [problem.pod for problem in loaded.problems if problem.pod is not None]
-        asked = {key for key in keys if {key[1], "/".join(key)} & set(pods)}
-        if not asked:
-            raise WrongInputError(f"no pod is named {' or '.join(pods)}")
-    _tell_of_strangers(cluster.pods())
-    answers = decide(cluster, features=features, budget_steps=budget_steps, asked=asked)
-    return answers, loaded
+    return given
 
 
 def _tell_of_strangers(pods: Sequence[Mapping[str, Any]]) -> None:

@@ -28,6 +28,7 @@ from allocator import (
     explain,
 )
 from scheduler.cli.allocate_cases import share_ids
+from scheduler.cli.cluster_question import Asked
 from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.tables import device_text, print_document, print_table
 from scheduler.lint.published import Published, defaulted_claim_spec, read_published
@@ -55,25 +56,21 @@ class _Asked:
 
 
 def ask_about_claims(
-    given: Sequence[Given],
-    *,
-    nodes: Sequence[str],
-    claims: Sequence[str],
-    features: Features,
-    budget_steps: int,
-    output: str,
+    about: Asked, *, nodes: Sequence[str], claims: Sequence[str], budget_steps: int, output: str
 ) -> int:
     """Ask about each claim on each node, print the answers, and return the exit code."""
+    given = about.given
     published = read_published((one.obj for one in given), (one.place for one in given))
     found = list(_claims(given, published))
-    asked = [one for one in found if not claims or {str(one.claim), one.claim.name} & set(claims)]
+    keys = {(one.claim.namespace, one.claim.name) for one in found}
+    wanted = {about.find("unallocated claim", one, keys) for one in claims}
+    if not claims:
+        wanted = {key for key in keys if about.scope in (None, key[0])}
+    asked = [one for one in found if (one.claim.namespace, one.claim.name) in wanted]
     if not asked:
-        raise WrongInputError(
-            "there is no pod that waits, and no claim without an allocation"
-            if not claims
-            else f"no unallocated claim is named {' or '.join(claims)}"
-        )
-    verdicts = _verdicts(published, asked, nodes=nodes, features=features, budget_steps=budget_steps)
+        where = f" in the namespace {about.scope}; -A asks about all" if about.scope is not None else ""
+        raise WrongInputError(f"there is no pod that waits, and no claim without an allocation{where}")
+    verdicts = _verdicts(published, asked, nodes=nodes, features=about.features, budget_steps=budget_steps)
     if output == "table":
         _print_table(verdicts)
     else:

@@ -17,13 +17,14 @@ import click
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import files_option, kubernetes_option, output_option
+from scheduler.cli.options import cluster_options, files_option, kubernetes_option, output_option
 from scheduler.cli.tables import print_document, print_table
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
 
 if TYPE_CHECKING:
     from cel.checker.environments import Environment
     from scheduler.cli.cel_inputs import PublishedDevice
+    from scheduler.cli.cluster_objects import ClusterObjects
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -60,7 +61,7 @@ def _environment_options(kind: str) -> Callable[[_Command], _Command]:
 
 @cel.command()
 @click.argument("expression", required=False)
-@files_option("Check the selectors of DeviceClasses, ResourceClaims and templates in this file")
+@files_option("Check the selectors of DeviceClasses, ResourceClaims and templates in this file or folder")
 @_environment_options("new")
 @output_option("text", "json", "yaml")
 def check(
@@ -207,7 +208,8 @@ def _check_files(files: Sequence[str], environment: Environment) -> list[Selecto
 
 @cel.command(name="eval")
 @click.argument("expression", required=False)
-@files_option("Evaluate on the devices of the ResourceSlices in this file")
+@files_option("Evaluate on the devices of the ResourceSlices in this file or folder")
+@cluster_options("Evaluate on the devices of this cluster, with its feature gates.")
 @click.option(
     "--device",
     "device_file",
@@ -228,6 +230,8 @@ def evaluate(
     *,
     expression: str | None,
     files: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
     device_file: str | None,
     kubernetes: str,
     env: str,
@@ -240,24 +244,32 @@ def evaluate(
 
     \b
     dra-scheduler cel eval 'device.driver == "gpu.example.com"' -f slices.yaml
+    dra-scheduler cel eval 'device.driver == "gpu.example.com"' --context prod
     dra-scheduler cel eval 'device.allowMultipleAllocations' --device device.yaml -o json
     dra-scheduler cel eval '[1, 2, 3].map(x, x * 2)'
     echo '{"expression": "1 + 1", "result": "any"}' | dra-scheduler cel eval --jsonl
     """
     if jsonl:
-        if expression is not None or files or device_file is not None:
+        if expression is not None or files or device_file is not None or kubeconfig or context:
             raise click.UsageError("--jsonl reads expressions and devices from standard input; give neither here.")
         _answer_lines()
         return
     if expression is None:
         raise click.UsageError("Missing argument 'EXPRESSION' (or --jsonl).")
+    read = None
+    if kubeconfig or context:
+        from scheduler.cli.cluster_objects import read_cluster
+        from scheduler.cli.cluster_question import find_connection
+
+        read = read_cluster(find_connection(kubeconfig, context))
+        feature_gates = {**read.gates, **feature_gates}
     environment = _find_environment(kubernetes, env, feature_gates)
-    if not files and device_file is None:
+    if not files and device_file is None and read is None:
         _evaluate_alone(expression, environment, output)
         return
-    devices = _find_devices(files, device_file, environment)
+    devices = _find_devices(files, device_file, read, environment)
     if not devices:
-        raise WrongInputError("no devices: the files have no ResourceSlice with devices")
+        raise WrongInputError("no devices: there is no ResourceSlice with devices")
     _evaluate_on(expression, environment, devices, output, engine)
 
 
@@ -381,12 +393,15 @@ def _find_environment(version: str, kind: str, gates: dict[str, bool]) -> Enviro
         raise click.UsageError(str(error)) from None
 
 
-def _find_devices(files: Sequence[str], device_file: str | None, environment: Environment) -> list[PublishedDevice]:
-    from scheduler.cli.cel_inputs import InputError, PublishedDevice, devices_of, read_device
+def _find_devices(
+    files: Sequence[str], device_file: str | None, read: ClusterObjects | None, environment: Environment
+) -> list[PublishedDevice]:
+    from scheduler.cli.cel_inputs import InputError, ListedObject, PublishedDevice, devices_of, read_device
     from scheduler.cli.manifests import open_manifests
 
+    listed = [ListedObject(read.origin, obj) for obj in read.objects] if read is not None else []
     try:
-        devices = list(devices_of(open_manifests(files), environment))
+        devices = list(devices_of([*listed, *open_manifests(files)], environment))
         if device_file is not None:
             fields = _read_plain(device_file)
             name = str(fields.get("name", "")) if isinstance(fields, dict) else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from cel.checker import environments
 from cel.checker.environments import Environment
@@ -138,7 +138,26 @@ class PublishedDevice:
     view: DeviceView
 
 
-def devices_of(documents: Iterable[Document], environment: Environment) -> Iterator[PublishedDevice]:
+@dataclass(frozen=True, slots=True)
+class ListedObject:
+    """An object of a cluster, as `devices_of` reads it."""
+
+    origin: str
+    obj: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return str(self.obj.get("kind"))
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {(self.obj.get('metadata') or {}).get('name')}"
+
+    def place(self, path: FieldPath = ()) -> str:
+        return f"{self.origin}: {field_text(path)}" if path else self.origin
+
+
+def devices_of(documents: Iterable[Document | ListedObject], environment: Environment) -> Iterator[PublishedDevice]:
     """The devices of the ResourceSlices among the objects, in order."""
     for document in documents:
         if document.kind != "ResourceSlice":

@@ -61,15 +61,19 @@ class ClusterObjects(NamedTuple):
 
     Attributes:
         gates: The API server's feature gates, empty where it does not show them.
+        namespace: That of the context, or of the pod that we run in; "" for none.
+        origin: Where the credentials come from.
         unlisted: What could not be read, and what answers lack without it.
     """
 
     objects: list[dict[str, Any]]
     gates: Mapping[str, bool]
+    namespace: str
+    origin: str
     unlisted: tuple[str, ...] = ()
 
 
-def read_cluster(kubeconfig: str, context: str | None, *, is_whole: bool = False) -> ClusterObjects:
+def read_cluster(connection: Connection, *, is_whole: bool = False) -> ClusterObjects:
     """The objects lint compares with.
 
     Args:
@@ -79,15 +83,15 @@ def read_cluster(kubeconfig: str, context: str | None, *, is_whole: bool = False
     Raises:
         ClusterReadError: No connection, or a list was refused.
     """
-    read = asyncio.run(_read(kubeconfig, context, is_whole=is_whole))
+    read = asyncio.run(_read(connection, is_whole=is_whole))
     for text in read.unlisted:
         click.echo(f"warning: {text}", err=True)
     return read
 
 
-async def _read(kubeconfig: str, context: str | None, *, is_whole: bool) -> ClusterObjects:
+async def _read(connection: Connection, *, is_whole: bool) -> ClusterObjects:
     try:
-        credentials = await Connection.from_kubeconfig(kubeconfig, context).open()
+        credentials = await connection.open()
     except CredentialsError as error:
         raise ClusterReadError(str(error)) from error
     by_kind: dict[str, list[dict[str, Any]]] = {}
@@ -105,7 +109,7 @@ async def _read(kubeconfig: str, context: str | None, *, is_whole: bool) -> Clus
         # A device whose claim or taint is not seen would be given out twice, or where it must not.
         by_kind.pop("ResourceSlice", None)
     objects = [obj for listed in by_kind.values() for obj in listed]
-    return ClusterObjects(objects, gates, tuple(unlisted.values()))
+    return ClusterObjects(objects, gates, credentials.namespace, credentials.origin, tuple(unlisted.values()))
 
 
 def _wanted(*, is_whole: bool) -> Mapping[str, str | ServedAs]:

@@ -25,12 +25,12 @@ def convert(inputs: Inputs, *, write: bool) -> None:
 
     \b
     dra-scheduler convert old.yaml > new.yaml
-    dra-scheduler convert --write deploy/*.yaml
+    dra-scheduler convert --write deploy/
     """
     from scheduler.lint import convert as convert_sources
     from scheduler.lint import join_files
 
-    if write and "-" in inputs.files:
+    if write and "-" in (*inputs.paths, *inputs.files):
         raise click.UsageError("--write needs files; standard input cannot be written to")
     sources, settings, published, unread = inputs.read()
     for finding in unread:

@@ -33,7 +33,7 @@ _SETTLE_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
 _QUIET_POLLS: Final = 6  # without a change, before what does not fit is believed
 
-_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=str)
+_FILE: Final = click.Path(exists=True, allow_dash=True, path_type=str)
 
 
 @click.command()
@@ -47,7 +47,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_typ
     "extra",
     multiple=True,
     type=_FILE,
-    help="Apply this file too (repeatable); pods need `schedulerName: dra-scheduler`.",
+    help="Apply this file or folder too (repeatable); pods need `schedulerName: dra-scheduler`.",
 )
 @click.option("--empty", is_flag=True, help="No nodes and no example pods: only what --apply brings.")
 @click.option(
@@ -55,8 +55,8 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_typ
     "cluster_files",
     multiple=True,
     type=_FILE,
-    help="Nodes, slices, classes and all else from this file (repeatable), in place of the built-in nodes and the "
-    "example pods: manifests, or a dump (kubectl get nodes,resourceslices,deviceclasses,… -A -o yaml).",
+    help="Nodes, slices, classes and all else from this file or folder (repeatable), in place of the built-in nodes "
+    "and the example pods: manifests, or a dump (kubectl get nodes,resourceslices,deviceclasses,… -A -o yaml).",
 )
 @gates_option
 @size_option

@@ -1,6 +1,6 @@
 """`dra-scheduler devices`: which devices there are, who uses them, what is free, what still fits.
 
-Not here: finding that out (`scheduler.inventory`), reading files and clusters (`verdicts`).
+Not here: finding that out (`scheduler.inventory`), reading files and clusters (`cluster_question`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.input_size import size_option
-from scheduler.cli.options import check_input, cluster_options, objects_option, output_option
+from scheduler.cli.options import output_option
 from scheduler.cli.tables import print_document, print_table
 
 if TYPE_CHECKING:
@@ -34,19 +34,15 @@ _WITHIN: Final = {"node": "on one node"}
 
 
 @click.command()
-@objects_option
-@cluster_options("Read this cluster's objects too.")
+@cluster_question
 @click.option("--node", "nodes", multiple=True, help="Only this node (repeatable).")
 @click.option("--class", "classes", multiple=True, help="Only this device class (repeatable).")
 @click.option("--free", "free_only", is_flag=True, help="Only nodes and devices that have something free.")
 @click.option("--watch", is_flag=True, help="Go on watching, and print the devices again when they have changed.")
 @output_option("table", "wide", "json", "yaml", "name")
-@size_option
 def devices(
     *,
-    files: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    question: ClusterQuestion,
     nodes: tuple[str, ...],
     classes: tuple[str, ...],
     free_only: bool,
@@ -63,8 +59,8 @@ def devices(
     A device that is free could be given to a claim now. On nodes that are cordoned, unreachable or not ready none is.
 
     \b
-    dra-scheduler devices --kubeconfig ~/.kube/config
-    dra-scheduler devices --kubeconfig ~/.kube/config --class gpu.example.com --free
+    dra-scheduler devices
+    dra-scheduler devices --context prod --class gpu.example.com --free
     dra-scheduler devices -f dump.yaml --node gpu-7 -o wide
     dra-scheduler devices -f dump.yaml -o json
 
@@ -72,17 +68,15 @@ def devices(
     """
     from scheduler.inventory import Filter
 
-    check_input(files, kubeconfig, context)
-    if watch and (kubeconfig is None or files):
-        raise click.UsageError("--watch is about a cluster: it needs --kubeconfig, and no files")
+    if watch and question.files:
+        raise click.UsageError("--watch is about a cluster: leave out the files")
     wanted = Filter(nodes, classes, free_only)
     if watch:
-        assert kubeconfig is not None
         with _input_errors():
-            asyncio.run(_watch(kubeconfig, context, wanted, _Printer(output)))
+            asyncio.run(_watch(question, wanted, _Printer(output)))
         return
     with _without_collector(), _input_errors():
-        found = _look(files, kubeconfig, context, wanted)
+        found = _look(question, wanted)
     _Printer(output).print(found)
 
 
@@ -106,14 +100,15 @@ class _Printer:
                 click.echo(f"note: {note}", err=True)
 
 
-async def _watch(kubeconfig: str, context: str | None, wanted: Filter, printer: _Printer) -> None:
+async def _watch(question: ClusterQuestion, wanted: Filter, printer: _Printer) -> None:
     """Print the devices, and again whenever something of them has changed, until Ctrl-C."""
     from scheduler.inventory import devices_observed
-    from scheduler.kube.credentials import Connection
     from scheduler.observer import ClusterObserver
 
     loop = asyncio.get_running_loop()
-    async with ClusterObserver(Connection.from_kubeconfig(kubeconfig, context)) as observer:
+    config, connection = question.config(), question.connection()
+    assert connection is not None
+    async with ClusterObserver(connection, config.features(), config.slice_selector) as observer:
         await _fill(observer)
         while True:
             begun_s, version = loop.time(), observer.version
@@ -152,13 +147,11 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _look(files: Sequence[str], kubeconfig: str | None, context: str | None, wanted: Filter) -> DeviceList:
-    from allocator import Features
-    from scheduler.cli.verdicts import read_given
+def _look(question: ClusterQuestion, wanted: Filter) -> DeviceList:
     from scheduler.inventory import list_devices
 
-    given = read_given(files, kubeconfig, context)
-    return list_devices(given, now_ms=time.time_ns() // 1_000_000, features=Features(), wanted=wanted)
+    asked = question.read()
+    return list_devices(asked.given, now_ms=time.time_ns() // 1_000_000, features=asked.features, wanted=wanted)
 
 
 @contextmanager

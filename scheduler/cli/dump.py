@@ -1,6 +1,6 @@
 """`dra-scheduler dump`: a cluster's objects as a file that the other commands read, without what is private.
 
-Not here: what is left out (`scheduler.offline.left_out`), reading clusters (`cluster_objects`).
+Not here: what is left out (`scheduler.offline.left_out`), reading clusters (`cluster_question`).
 """
 
 from __future__ import annotations
@@ -11,53 +11,33 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, objects_option, output_option
+from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
+from scheduler.cli.options import output_option
 
 if TYPE_CHECKING:
     from scheduler.offline import Given
 
 
 @click.command()
-@objects_option
-@cluster_options("The cluster.")
+@cluster_question
 @output_option("yaml", "json", "name")
-@size_option
-def dump(*, files: tuple[str, ...], kubeconfig: str | None, context: str | None, output: str) -> None:
+def dump(*, question: ClusterQuestion, output: str) -> None:
     """Print all that the scheduler looks at: nodes, slices, classes, claims, pods, volumes, ….
 
-    The other commands read it with -f and answer as they do with --kubeconfig. It is meant to be shown to others: there
+    The other commands read it with -f and answer as they do of the cluster. It is meant to be shown to others: there
     are no Secrets and ConfigMaps, and of pods neither environment, commands nor arguments; no annotations but those
     that schedulers read, no managedFields. Names, labels and images stay. A kind that may not be listed is left out,
     and named. Only read permissions are needed, and nothing is written anywhere but to standard output.
 
     \b
-    dra-scheduler dump --kubeconfig ~/.kube/config > cluster.yaml
+    dra-scheduler dump > cluster.yaml
     dra-scheduler explain pod/web-0 -n team -f cluster.yaml
     kubectl get nodes,deviceclasses,resourceslices,resourceclaims,pods -A -o yaml | dra-scheduler dump -f - > small.yaml
 
     Exit codes: 0 done, 2 wrong use or input.
     """
-    if not files and kubeconfig is None:
-        raise click.UsageError('name a --kubeconfig, or files with -f ("-" is standard input)')
-    if context and kubeconfig is None:
-        raise click.UsageError("--context needs --kubeconfig")
-    found, unlisted = _read(files, kubeconfig, context)
-    _write(_shown(found), output, unlisted)
-
-
-def _read(files: Sequence[str], kubeconfig: str | None, context: str | None) -> tuple[list[Given], tuple[str, ...]]:
-    from scheduler.cli.verdicts import read_given
-    from scheduler.offline import Given
-
-    unlisted: tuple[str, ...] = ()
-    listed: list[Given] = []
-    if kubeconfig is not None:
-        from scheduler.cli.cluster_objects import read_cluster
-
-        read = read_cluster(kubeconfig, context, is_whole=True)
-        listed, unlisted = [Given(kubeconfig, obj) for obj in read.objects], read.unlisted
-    return [*listed, *(read_given(files, None, None) if files else [])], unlisted
+    asked = question.read()
+    _write(_shown(asked.given), output, asked.unlisted)
 
 
 def _shown(found: Iterable[Given]) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """`dra-scheduler explain`: why a pod or claim does not fit, and the smallest change that would make it fit.
 
-Not here: the explanation (`scheduler.explain`), reading files and clusters (`verdicts`).
+Not here: the explanation (`scheduler.explain`), reading files and clusters (`cluster_question`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from scheduler.cli.cluster_question import Asked, ClusterQuestion, Key, cluster_question, keys_of
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.input_size import size_option
-from scheduler.cli.options import check_input, cluster_options, objects_option, output_option
+from scheduler.cli.options import output_option
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, emphasis, verdict, working
 
@@ -32,50 +32,35 @@ _KINDS: Final = {
 
 
 @click.command()
-@click.argument("subject", metavar="pod/NAME|claim/NAME")
-@objects_option
-@cluster_options("Read this cluster's objects too.")
-@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the pod or claim.")
+@click.argument("subject", metavar="[pod/]NAME|claim/NAME")
+@cluster_question
 @output_option("table", "wide", "json", "yaml")
-@size_option
 @click.pass_context
-def explain(
-    ctx: click.Context,
-    subject: str,
-    *,
-    files: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str,
-    output: str,
-) -> None:
+def explain(ctx: click.Context, subject: str, *, question: ClusterQuestion, output: str) -> None:
     """Say why a pod or claim does not fit, and the smallest change that would make it fit.
 
     The first line is the verdict and its cause, the second what to do. Each change was tried: it is made to a copy of
     the objects, and the scheduler itself is asked again. Nothing is written anywhere.
 
+    NAME alone is a pod. It is looked for in the namespace of -n, else in the context's; if it is in one other namespace
+    only, that pod is meant.
+
     \b
-    kubectl get nodes,namespaces,resourceslices,deviceclasses,resourceclaims,pods -A -o yaml > dump.yaml
+    dra-scheduler explain web-0
+    dra-scheduler explain claim/gpu -n team --context prod
     dra-scheduler explain pod/web-0 -n team -f dump.yaml
-    dra-scheduler explain claim/gpu -n team --kubeconfig ~/.kube/config
 
     Exit codes: 0 it fits or is bound, 1 it does not fit, 2 wrong use or input.
     """
-    from allocator import Features
-    from scheduler.cli.verdicts import read_given
     from scheduler.explain import NotThereError, explain_claim, explain_pod
 
-    word, *inside, name = subject.split("/")
-    kind = _KINDS.get(word)
-    if kind is None or not name or len(inside) > 1:
-        raise click.UsageError(f"{subject}: say pod/NAME or claim/NAME, or pod/NAMESPACE/NAME")
-    namespace = inside[0] if inside else namespace
-    check_input(files, kubeconfig, context)
+    kind, written = _subject(subject)
+    asked, now_ms = question.read(), time.time_ns() // 1_000_000
+    key = _key_of(asked, kind, written, now_ms)
     ask = explain_pod if kind == "pod" else explain_claim
-    given = read_given(files, kubeconfig, context)
     try:
         with working("asking the scheduler about changes"):
-            told = ask(given, (namespace, name), now_ms=time.time_ns() // 1_000_000, features=Features())
+            told = ask(asked.given, key, now_ms=now_ms, features=asked.features, config=asked.config)
     except NotThereError as error:
         raise WrongInputError(str(error)) from error
     if output in ("table", "wide"):
@@ -83,6 +68,30 @@ def explain(
     else:
         print_document(told.model_dump(mode="json"), output)
     ctx.exit(0 if told.fits else 1)
+
+
+def _subject(written: str) -> tuple[str, str]:
+    """Kind, and NAME or NAMESPACE/NAME."""
+    word, *rest = written.split("/")
+    kind = _KINDS.get(word)
+    if not rest and kind is None and word:
+        return "pod", word
+    if kind is None or len(rest) not in (1, 2) or not all(rest):
+        raise click.UsageError(f"{written!r}: say NAME or pod/NAME, claim/NAME, or pod/NAMESPACE/NAME")
+    return kind, "/".join(rest)
+
+
+def _key_of(asked: Asked, kind: str, written: str, now_ms: int) -> Key:
+    if kind == "claim":
+        return asked.find("claim", written, keys_of(asked.given, "ResourceClaim"))
+    known = keys_of(asked.given, "Pod")
+    if not any(key[1] == written.rpartition("/")[2] for key in known):
+        from scheduler.offline import OfflineCluster
+
+        cluster = OfflineCluster(now_ms)  # a workload's pods are in no file
+        cluster.load(asked.given)
+        known |= {(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods()}
+    return asked.find("pod", written, known)
 
 
 def _print(told: Explanation, named_max: int) -> None:

@@ -15,7 +15,7 @@ import click
 
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, kubernetes_option, output_option
+from scheduler.cli.options import cluster_options, files_option, kubernetes_option, output_option
 from scheduler.cli.tables import print_document
 from scheduler.cli.terminal import caution, verdict, working
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class Inputs:
     """The arguments that `lint` and `convert` share, as they were given."""
 
+    paths: tuple[str, ...]
     files: tuple[str, ...]
     kubernetes: str
     driver: str
@@ -38,9 +39,11 @@ class Inputs:
 
     def read(self) -> tuple[list[Source], Settings, Published | None, list[Finding]]:
         """The files, how to judge them, what to compare them with, and a finding for each file that cannot be read."""
+        if not (self.paths or self.files):
+            raise click.UsageError('name files or folders ("-" is standard input)')
         settings = find_settings(self.kubernetes, self.driver, self.driver_map, self.feature_gates)
         published = find_published(self.against, self.kubeconfig, self.context)
-        sources, unread = read_sources(self.files)
+        sources, unread = read_sources((*self.paths, *self.files))
         return sources, settings, published, unread
 
 
@@ -54,7 +57,8 @@ def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
 
     # The last decorator's option is the first in --help.
     options = (
-        click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="FILE…"),
+        click.argument("paths", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]…"),
+        files_option("The same as FILE: a manifest, or a folder of them"),
         kubernetes_option,
         click.option(
             "--driver",
@@ -72,8 +76,8 @@ def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
             "--against",
             multiple=True,
             type=click.Path(allow_dash=True),
-            help="Compare with what a cluster has: output of kubectl get resourceslices,deviceclasses,nodes,"
-            "resourceclaims -A -o yaml (repeatable).",
+            help="Compare with what a cluster has: files or folders of `dra-scheduler dump` or kubectl get "
+            "resourceslices,deviceclasses,nodes,resourceclaims -A -o yaml (repeatable).",
         ),
         cluster_options("Compare with this cluster; reads the same objects, changes nothing."),
         gates_option,
@@ -89,14 +93,15 @@ def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
 @output_option("text", "json", "yaml")
 @click.option("--strict", is_flag=True, help="Fail on warnings, too.")
 def lint(inputs: Inputs, *, output: str, strict: bool) -> None:
-    """Find what is old or wrong in manifests (YAML or JSON, - is stdin).
+    """Find what is old or wrong in manifests (YAML or JSON; folders of them; - is stdin).
 
     Says file, line and field, since and until which release a shape was served, and what to write
     in resource.k8s.io/v1. `dra-scheduler convert` writes it.
 
     \b
-    dra-scheduler lint deploy/*.yaml
+    dra-scheduler lint deploy/
     dra-scheduler lint claims.yaml --against dump.yaml --strict
+    dra-scheduler lint claims.yaml --context prod
     """
     from scheduler.lint import lint as lint_sources
 
@@ -137,25 +142,26 @@ def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str], gates
 
 def read_sources(files: Sequence[str]) -> tuple[list[Source], list[Finding]]:
     """The files' texts, and a finding for each that cannot be read."""
-    from scheduler.cli.manifests import ManifestError, read_text
+    from scheduler.cli.manifests import ManifestError, files_in, read_text
     from scheduler.lint import Finding, Severity, Source
 
-    sources, unread = [], []
-    for file in dict.fromkeys(files):
+    sources: dict[str, Source] = {}
+    unread = []
+    for path in dict.fromkeys(files):
         try:
-            sources.append(Source(*read_text(file)))
+            for file in files_in([path]):
+                if file not in sources:
+                    sources[file] = Source(*read_text(file))
         except ManifestError as error:
             unread.append(Finding("unreadable", Severity.ERROR, error.place, "", "", error.problem))
-    return sources, unread
+    return list(sources.values()), unread
 
 
 def find_published(against: Sequence[str], kubeconfig: str | None, context: str | None) -> Published | None:
-    """What --against and --kubeconfig name; None when neither is given."""
+    """What --against, --kubeconfig and --context name; None when none is given."""
     from scheduler.lint import objects_in_v1, read_published, repartitioned
 
-    if context and not kubeconfig:
-        raise click.UsageError("--context needs --kubeconfig")
-    if not against and kubeconfig is None:
+    if not against and kubeconfig is None and context is None:
         return None
     objects: list[dict[str, Any]] = []
     gates: Mapping[str, bool] = {}
@@ -166,11 +172,12 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
             objects += objects_in_v1(read_manifests(against))
         except ManifestError as error:
             raise click.UsageError(f"--against: {error}") from None
-    if kubeconfig is not None:
+    if kubeconfig is not None or context is not None:
         from scheduler.cli.cluster_objects import read_cluster
+        from scheduler.cli.cluster_question import find_connection
 
-        listed, gates, _ = read_cluster(kubeconfig, context)
-        objects += listed
+        read = read_cluster(find_connection(kubeconfig, context))
+        objects, gates = objects + read.objects, read.gates
     published = read_published(objects)
     published.gates = gates
     for problem in (*published.problems, *published.conflicts, *repartitioned(published)):

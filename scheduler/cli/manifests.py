@@ -12,6 +12,7 @@ from typing import IO, Final
 
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_limit
+from scheduler.cli.options import looks_inside
 from scheduler.lint.documents import Document, ManifestError, parse_documents
 from scheduler.lint.findings import FieldPath
 
@@ -19,6 +20,7 @@ __all__ = [
     "Document",
     "FieldPath",
     "ManifestError",
+    "files_in",
     "open_manifests",
     "parse_documents",
     "read_manifest",
@@ -27,15 +29,33 @@ __all__ = [
 ]
 
 _PIECE_BYTES: Final = 1 << 20
+_ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
 
 
 def read_manifests(paths: Sequence[str | Path]) -> list[Document]:
-    """The objects of several files, in order; "-" is standard input; `List` objects are taken apart.
+    """The objects of several files and folders, in order; "-" is standard input; `List` objects are taken apart.
 
     Raises:
         ManifestError: A file cannot be read, is no YAML, or holds something that is no Kubernetes object.
     """
-    return [document for path in paths for document in read_manifest(path)]
+    return [document for path in files_in(paths) for document in read_manifest(path)]
+
+
+def files_in(paths: Sequence[str | Path]) -> Iterator[str]:
+    """Files, and those of folders in the order of their names; folders inside with -R only, as kubectl does.
+
+    Raises:
+        ManifestError: A folder has no manifests.
+    """
+    for path in map(str, paths):
+        if path == "-" or not Path(path).is_dir():
+            yield path
+            continue
+        inside = Path(path).rglob("*") if looks_inside() else Path(path).iterdir()
+        found = sorted(str(one) for one in inside if one.suffix in _ENDINGS and one.is_file())
+        if not found:
+            raise ManifestError("no file in it ends in .yaml, .yml or .json", path)
+        yield from found
 
 
 def open_manifests(paths: Sequence[str | Path]) -> list[Document]:

@@ -5,7 +5,7 @@ Not here: --feature-gates (`gates`), --max-size (`input_size`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
@@ -27,39 +27,26 @@ def output_option(*forms: str) -> Callable[[_Command], _Command]:
 
 
 def files_option(use: str) -> Callable[[_Command], _Command]:
-    """`files`: what they are used for, without a full stop."""
-    path = click.Path(dir_okay=False, allow_dash=True)
-    return click.option("-f", "--file", "files", multiple=True, type=path, help=f"{use} (repeatable; - is stdin).")
+    """`files`: what they are used for; also folders of them, of which -R takes the folders inside, too."""
+
+    def decorate(command: _Command) -> _Command:
+        path = click.Path(exists=True, allow_dash=True)
+        files = click.option("-f", "--file", "files", multiple=True, type=path, help=f"{use} (repeatable; - is stdin).")
+        return files(recursive_option(command))
+
+    return decorate
 
 
-def objects_option(command: _Command) -> _Command:
-    """`files`: manifests, dumps, and folders of them; -R looks into the folders inside, too."""
-    path = click.Path(exists=True, allow_dash=True)
-    files = click.option(
-        "-f",
-        "--file",
-        "files",
-        multiple=True,
-        type=path,
-        help="Manifests or dumps, or a folder of them (repeatable; - is stdin).",
-    )
-    recursive = click.option(
+def recursive_option(command: _Command) -> _Command:
+    """`-R`, for `looks_inside`."""
+    return click.option(
         "-R",
         "--recursive",
         is_flag=True,
         expose_value=False,
         callback=_remember_recursive,
         help="Of folders, the files of the folders inside too.",
-    )
-    return files(recursive(command))
-
-
-def check_input(files: Sequence[str], kubeconfig: str | None, context: str | None) -> None:
-    """Refuse to answer about nothing, and a context of no kubeconfig."""
-    if not files and kubeconfig is None:
-        raise click.UsageError('name files with -f ("-" is standard input), or a --kubeconfig')
-    if context and kubeconfig is None:
-        raise click.UsageError("--context needs --kubeconfig")
+    )(command)
 
 
 def looks_inside() -> bool:

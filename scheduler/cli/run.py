@@ -57,7 +57,7 @@ def _writable(_context: click.Context, _parameter: click.Parameter, path: Path |
 @click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False),
-    help="File to connect with. Default: $KUBECONFIG, the pod's service account, ~/.kube/config.",
+    help="File to connect with. Default: $KUBECONFIG, ~/.kube/config, the pod's service account.",
 )
 @click.option("--context", help="Context of the kubeconfig. Default: its current one.")
 @click.option(

@@ -9,36 +9,34 @@ import csv
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from scheduler.cli.gates import gates_option
+from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import exit_code
-from scheduler.cli.input_size import size_option
 from scheduler.cli.make_room import Question, Wanted, answer_wanted, room_options
-from scheduler.cli.options import check_input, cluster_options, objects_option
 from scheduler.cli.plot import check_plot, plot
 from scheduler.cli.tables import device_text, print_document, print_names, print_table
 from scheduler.cli.terminal import caution, verdict, working
 
 if TYPE_CHECKING:
     from allocator import Features
+    from scheduler.config import Config
     from scheduler.framework.api import Profile
     from scheduler.offline.cluster import Given
     from scheduler.offline.simulation import Arrival, Played, Sample, Simulated
 
 _BEGIN_MS: Final = 1_800_000_000_000
 """What the clock shows at the beginning: the same each time, so that equal input gives equal output."""
-_BUDGET_STEPS: Final = 200_000
 _BAR_MIN: Final = 100  # arrivals
 _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node", "devices", "reason")
 
 
 @click.command()
-@objects_option
-@cluster_options("Read this cluster's objects too.")
+@cluster_question
 @click.option("--arrivals", metavar="FILE", help="Pods that come later, one arrival a line (JSON lines).")
 @click.option("--once", is_flag=True, help="Offer a pod once: what arrives and does not fit at once is taken away.")
 @click.option(
@@ -50,9 +48,7 @@ _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node
 @click.option(
     "--placement",
     type=click.Choice(["firstFit", "bestFit", "fgd", "fragmentation", "leastWaste"]),
-    default="firstFit",
-    show_default=True,
-    help="The rank by which devices and nodes are chosen.",
+    help="The rank by which devices and nodes are chosen. Default: firstFit, or what --config says.",
 )
 @room_options
 @click.option(
@@ -67,33 +63,26 @@ _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node
     show_default=True,
     help="Form of the answer; json, yaml and csv are for programs, name is of the pods that are placed.",
 )
-@gates_option
 @click.option(
     "--budget-steps",
-    default=_BUDGET_STEPS,
-    show_default=True,
     type=click.IntRange(1),
-    help="Give up a node's search after so many steps.",
+    help="Give up a node's search after so many steps. Default: 200000, or what --config says.",
 )
-@size_option
 @click.pass_context
 def simulate(
     ctx: click.Context,
     *,
-    files: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    question: ClusterQuestion,
     arrivals: str | None,
     once: bool,
     added: tuple[str, ...],
     removed: tuple[str, ...],
-    placement: str,
+    placement: str | None,
     wanted: Wanted,
     plot_file: str | None,
     seed: int | None,
     output: str,
-    feature_gates: dict[str, bool],
-    budget_steps: int,
+    budget_steps: int | None,
 ) -> None:
     """Print which pods would run where, with which devices, and which would wait, and why.
 
@@ -101,12 +90,11 @@ def simulate(
     arrivals only. Nothing is written anywhere. Equal input gives equal output.
 
     \b
-    kubectl get nodes,namespaces,resourceslices,deviceclasses,resourceclaims,pods -A -o yaml > dump.yaml
+    dra-scheduler simulate --make-room-for big.yaml                  # in the cluster as it is now
     dra-scheduler simulate -f dump.yaml --add 40xjob-pod.yaml        # would forty of them fit?
     dra-scheduler simulate -f dump.yaml --remove node/gpu-7          # where would its pods go?
     dra-scheduler simulate -f nodes/ --arrivals trace.jsonl -o json
     dra-scheduler simulate -f nodes/ --arrivals trace.jsonl --plot over-time.svg
-    dra-scheduler simulate -f dump.yaml --make-room-for big.yaml     # which pods would have to move?
     dra-scheduler simulate -f dump.yaml --what-node gpu-node.yaml    # how many such nodes would be needed?
 
     A line of --arrivals is {"at": 60, "for": 3600, "objects": [{"kind": "Pod", …}, …]}: seconds from the beginning, how
@@ -114,18 +102,18 @@ def simulate(
 
     Exit codes: 0 every pod got a node, 1 one did not, 2 wrong use or input.
     """
-    check_input(files, kubeconfig, context)
     _refuse(arrivals, {"--once": once, "--seed": seed is not None, "--plot": plot_file is not None})
     samples = check_plot(plot_file)
     if wanted.is_asked and (arrivals is not None or output in ("csv", "name")):
         raise click.UsageError("what asks for room or nodes goes without --arrivals, -o csv and -o name")
-    given, later = _read(files, kubeconfig, context, arrivals=arrivals, added=added, removed=removed, seed=seed)
-    features = _features(feature_gates)
-    profile = _profile(placement, budget_steps, preempts=not wanted.is_asked)
+    asked = question.read()
+    given, later = _read(asked.given, arrivals=arrivals, added=added, removed=removed, seed=seed)
+    features = asked.features
+    arguments = {"placement": placement, "searchSteps": budget_steps}
+    profile = _profile(asked.config, arguments, preempts=not wanted.is_asked)
     play = partial(_play, arrivals=later, features=features, profile=profile, is_offered_once=once, samples=samples)
     if wanted.is_asked:
-        question = Question(play, profile, features, _BEGIN_MS)
-        ctx.exit(answer_wanted(wanted, given, question, output))
+        ctx.exit(answer_wanted(wanted, given, Question(play, profile, features, _BEGIN_MS), output))
     played = play(given)
     plot(played.over_time, plot_file)
     _PRINT[output](played)
@@ -141,9 +129,7 @@ def _refuse(arrivals: str | None, given: Mapping[str, bool]) -> None:
 
 
 def _read(
-    files: Sequence[str],
-    kubeconfig: str | None,
-    context: str | None,
+    there: Sequence[Given],
     *,
     arrivals: str | None,
     added: Sequence[str],
@@ -152,34 +138,31 @@ def _read(
 ) -> tuple[list[Given], list[Arrival]]:
     """What is there at the beginning, and what comes."""
     from scheduler.cli.arrivals import read_arrivals, read_copies, shuffled, take_away
-    from scheduler.cli.verdicts import read_given
 
-    given = [*take_away(read_given(files, kubeconfig, context), removed), *read_copies(added)]
+    given = [*take_away(there, removed), *read_copies(added)]
     later = read_arrivals(arrivals) if arrivals is not None else []
     return given, later if seed is None else shuffled(later, seed)
 
 
-def _features(gates: dict[str, bool]) -> Features:
-    from allocator import Features
-    from scheduler.model.api_rules import FIELD_BY_GATE
-
-    flags: dict[str, Any] = {FIELD_BY_GATE[gate]: is_on for gate, is_on in gates.items()}
-    return Features(**flags)
-
-
-def _profile(placement: str, budget_steps: int, *, preempts: bool) -> Callable[[str], Profile]:
-    """The profile of a scheduler's name, as a configuration file with these arguments would give it."""
-    from scheduler.config.plugin_args import DynamicResourcesArgs
+def _profile(config: Config | None, given: Mapping[str, Any], *, preempts: bool) -> Callable[[str], Profile]:
+    """The profile of a scheduler's name, as the configuration file with these arguments would give it."""
+    from scheduler.config import Config
     from scheduler.config.profiles import ProfileConfig
+    from scheduler.offline.verdicts import profile_config
 
-    args = DynamicResourcesArgs.model_validate({"placement": placement, "searchSteps": budget_steps})
+    config = config or Config()
 
     def of_name(name: str) -> Profile:
-        entry = {"name": "DynamicResources", "args": args.model_dump(by_alias=True, exclude_unset=True)}
-        written: dict[str, Any] = {"schedulerName": name, "pluginConfig": [entry]}
-        if not preempts:
-            written["plugins"] = {"multiPoint": {"disabled": [{"name": "DefaultPreemption"}]}}
-        return ProfileConfig.model_validate(written).profile()
+        base = profile_config(config, name).model_dump(by_alias=True, exclude_unset=True)
+        entries = {entry["name"]: entry for entry in base.get("pluginConfig", ())}
+        args = (entries.get("DynamicResources") or {}).get("args") or {}
+        args |= {field: value for field, value in given.items() if value is not None}
+        entries["DynamicResources"] = {"name": "DynamicResources", "args": args}
+        profile = ProfileConfig.model_validate({**base, "schedulerName": name, "pluginConfig": [*entries.values()]})
+        made = profile.profile(nodes=config.node_selector, slices=config.slice_selector)
+        if preempts:
+            return made
+        return replace(made, plugins=tuple(one for one in made.plugins if one.name != "DefaultPreemption"))
 
     return of_name
 

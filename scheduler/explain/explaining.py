@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from allocator import Features
+from scheduler.config.settings import Config
 from scheduler.embedded.loading import is_from_a_server
 from scheduler.explain.answer import Device, Explanation, NodeGroup, SelectorFailure, Step
 from scheduler.explain.claim_changes import claim_changes
@@ -42,21 +43,25 @@ class NotThereError(ValueError):
 
 
 def explain_pod(
-    given: Sequence[Given], key: tuple[str, str], *, now_ms: int, features: Features, budget: int = BUDGET
+    given: Sequence[Given],
+    key: tuple[str, str],
+    *,
+    now_ms: int,
+    features: Features,
+    config: Config | None = None,
+    budget: int = BUDGET,
 ) -> Explanation:
     """Explain one pod; `key` is namespace and name.
 
     Raises:
         NotThereError: No pod has this name.
     """
-    world = World(given, key, now_ms, features)
+    world = World(given, key, now_ms, features, config)
     ruling = world.ask()
     if ruling.loaded.problems:  # their fields may be anything
         world = replace(world, objects=_well_formed(given, ruling.answers.cluster)[0])
     if ruling.verdict is None:
-        pods = sorted(
-            "/".join((one["metadata"]["namespace"], one["metadata"]["name"])) for one in ruling.answers.cluster.pods()
-        )
+        pods = sorted(map(_full_name, ruling.answers.cluster.pods()))
         raise NotThereError(f"no pod is named {'/'.join(key)}; there are: {', '.join(pods[:10]) or 'none'}")
     objects = Objects(world)
     notes = _notes(ruling, objects)
@@ -94,8 +99,18 @@ def explain_pod(
     )
 
 
+def _full_name(pod: Mapping[str, Any]) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
 def explain_claim(
-    given: Sequence[Given], key: tuple[str, str], *, now_ms: int, features: Features, budget: int = BUDGET
+    given: Sequence[Given],
+    key: tuple[str, str],
+    *,
+    now_ms: int,
+    features: Features,
+    config: Config | None = None,
+    budget: int = BUDGET,
 ) -> Explanation:
     """Explain one claim: by a pod that waits for it, or by one that has nothing else.
 
@@ -104,7 +119,7 @@ def explain_claim(
     """
     namespace, name = key
     given, broken = _well_formed(given, OfflineCluster(now_ms))
-    objects = Objects(World(given, key, now_ms, features))
+    objects = Objects(World(given, key, now_ms, features, config))
     if not (claim := objects.find("ResourceClaim", name, namespace)):
         there = ", ".join(sorted(objects.names("ResourceClaim", namespace))[:10])
         raise NotThereError(f"no ResourceClaim is named {namespace}/{name}; there are: {there or 'none'}")
@@ -122,11 +137,10 @@ def explain_claim(
             (),
         )
     for _, pod in objects.of("Pod"):
-        world = World(
-            given, (pod["metadata"].get("namespace", "default"), str(pod["metadata"].get("name"))), now_ms, features
-        )
+        own = pod["metadata"].get("namespace", "default"), str(pod["metadata"].get("name"))
+        world = World(given, own, now_ms, features, config)
         if world.pod[0] == namespace and is_waiting(pod) and any(one is claim[1] for _, one in Objects(world).claims()):
-            told = explain_pod(given, world.pod, now_ms=now_ms, features=features, budget=budget)
+            told = explain_pod(given, world.pod, now_ms=now_ms, features=features, config=config, budget=budget)
             return told.model_copy(update={"subject": subject, "notes": (*told.notes, *broken)})
     probe = _only_pod(namespace, name)
     told = explain_pod(
@@ -134,6 +148,7 @@ def explain_claim(
         (namespace, probe["metadata"]["name"]),
         now_ms=now_ms,
         features=features,
+        config=config,
         budget=budget,
     )
     note = f"no pod waits for the claim: asked for a pod that has nothing but it, {probe['metadata']['name']}"

@@ -32,7 +32,7 @@ def scores_and_groups(world: World, node: str) -> tuple[str, tuple[NodeScore, ..
     cluster = OfflineCluster(world.now_ms)
     cluster.load(given)
     pod = next(one for one in cluster.pods() if (one["metadata"]["namespace"], one["metadata"]["name"]) == world.pod)
-    answer = ask_every_node(cluster, pod, Config()).answer
+    answer = ask_every_node(cluster, pod, world.config or Config(), world.features).answer
     if answer is None or not answer.nodes:
         return (
             f"how other nodes compare cannot be said: {answer.message if answer else 'the pod cannot be read'}",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from allocator import Features
+from scheduler.config.settings import Config
 from scheduler.embedded.loading import Restorable
 from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of
 from scheduler.offline import Answers, Given, Loaded, OfflineCluster, Outcome, Verdict, decide
@@ -59,6 +60,8 @@ class World:
     pod: tuple[str, str]
     now_ms: int
     features: Features
+    config: Config | None = None
+    """The scheduler's; None: the default."""
     checked: dict[int, Restorable] = field(default_factory=dict, repr=False, compare=False)
     """Objects that one question has checked, for the others."""
     decoded: Decoded = field(default_factory=dict, repr=False, compare=False)
@@ -93,6 +96,7 @@ class World:
             cluster,
             features=self.features,
             budget_steps=BUDGET_STEPS,
+            config=self.config,
             asked={self.pod},
             reports_causes=reports_causes,
         )

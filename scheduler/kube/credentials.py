@@ -66,20 +66,22 @@ class Connection:
 
     @classmethod
     def find(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
-        """kubectl's order: the given file, $KUBECONFIG, the pod's service account, ~/.kube/config.
+        """kubectl's order: the given file, $KUBECONFIG, ~/.kube/config, the service account of the pod we run in.
 
         Raises:
             CredentialsError: None of them exists.
         """
         if kubeconfig or (kubeconfig := os.environ.get("KUBECONFIG")):
             return cls(kubeconfig=kubeconfig, context=context)
-        if context is None and IN_CLUSTER_TOKEN.is_file():
-            return cls(in_cluster=True)
         default = Path.home() / ".kube" / "config"
         if default.is_file():
             return cls(kubeconfig=default, context=context)
+        if context is None and IN_CLUSTER_TOKEN.is_file():
+            return cls(in_cluster=True)
+        pod = "" if IN_CLUSTER_TOKEN.is_file() else ", and this is no pod with a service account"
         raise CredentialsError(
-            "no cluster to connect to: give --kubeconfig FILE, set KUBECONFIG, create ~/.kube/config, or run in a pod"
+            f"no cluster to connect to: $KUBECONFIG is not set, there is no {default}{pod}; give --kubeconfig FILE, or "
+            "set KUBECONFIG"
         )
 
     def own_namespace(self) -> str | None:
@@ -115,6 +117,7 @@ class Credentials:
         """Empty until `read`."""
         self.url = ""
         self.origin = ""  # where they come from, for errors
+        self.namespace = ""  # the context's, or the pod's
         self.tls: ssl.SSLContext | bool = True
         self.server_hostname: str | None = None
         self.proxy: str | None = None
@@ -194,6 +197,7 @@ class Credentials:
         self._reader, self._recheck_at_s = reader, time.monotonic() + RECHECK_S
         self.url, self.origin, self.tls, self.proxy = access.url, access.origin, tls, access.proxy
         self.server_hostname, self.impersonation = access.server_hostname, access.impersonation
+        self.namespace = access.namespace or self._connection.own_namespace() or ""
         self._authorization, self._expires_s = _authorization(access), expires_s
 
     def _access(self, reader: Reader) -> Access:

@@ -21,7 +21,7 @@ import hashlib
 import os
 import string
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -105,12 +105,14 @@ class Access:
 
     Attributes:
         origin: `FILE: context "x"`; begins errors.
+        namespace: The one that is meant where none is named; "" for none.
         impersonation: Headers that make the server act for somebody else.
         auth_provider: A config of one context for the library that knows auth providers; None without one.
     """
 
     origin: str
     url: str
+    namespace: str = ""
     server_hostname: str | None = None
     is_verified: bool = True
     authority: bytes | None = None
@@ -202,7 +204,8 @@ def read_kubeconfig(paths: str | Path, context: str | None, reader: Reader) -> A
     cluster = _find(contents, "clusters", cluster_name, where)
     user_name = chosen.text("user")
     user = _find(contents, "users", user_name, where) if user_name else _Entry(chosen.path, f"{where}: no user", {})
-    return _access(f'{where}, user "{user_name}"' if user_name else where, cluster, user, reader)
+    access = _access(f'{where}, user "{user_name}"' if user_name else where, cluster, user, reader)
+    return replace(access, namespace=chosen.text("namespace"))
 
 
 def _read_file(path: Path, reader: Reader) -> Mapping[str, Any]:

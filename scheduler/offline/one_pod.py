@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from allocator import Features
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.core.inputs import PodObserved
@@ -34,11 +35,12 @@ class UnknownProfileError(ValueError):
     """The pod asks for a scheduler that is none of several profiles."""
 
 
-def ask_every_node(cluster: OfflineCluster, pod: Obj, config: Config) -> Asked:
+def ask_every_node(cluster: OfflineCluster, pod: Obj, config: Config, features: Features) -> Asked:
     """Ask every node about a pod of the cluster; one that runs takes no room, and may go elsewhere.
 
     Args:
         config: The profile that the pod names answers; a profile that is the only one answers for any name.
+        features: In place of the configuration's: what the API server has off is off, too.
 
     Returns:
         No answer where the pod itself cannot be read.
@@ -49,7 +51,7 @@ def ask_every_node(cluster: OfflineCluster, pod: Obj, config: Config) -> Asked:
     name, uid = str(pod["spec"].get("schedulerName") or ""), str(pod["metadata"]["uid"])
     is_placed = bool(pod["spec"].get("nodeName"))
     # Its queue holds pods of this name; a profile without plugins keeps none of them out.
-    machine = Machine([Profile(name)], features=config.features(), new_uid=lambda: "")
+    machine = Machine([Profile(name)], features=features, new_uid=lambda: "")
     profile = _profile_of(name, config)
     codec, broken = Codec(config.slice_selector, reads=KINDS), []
     for kind, seen in observe_all(cluster, codec, {uid} if is_placed else ()):

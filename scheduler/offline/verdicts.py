@@ -17,12 +17,14 @@ import itertools
 import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
 from allocator import Features
+from scheduler.config.profiles import ProfileConfig
+from scheduler.config.settings import Config
 from scheduler.core.inputs import (
     Input,
     RelistFinished,
@@ -106,35 +108,43 @@ def decide(
     *,
     features: Features,
     budget_steps: int,
+    config: Config | None = None,
     asked: Collection[tuple[str, str]] | None = None,
+    namespace: str | None = None,
     reports_causes: bool = False,
 ) -> Answers:
     """Let the scheduler decide about the pods that wait.
 
     Args:
+        config: Its profiles, nodes and slices; None: the default plugins, with `budget_steps`.
         asked: Namespace and name of the only pods to try, None for all. The others that wait are not there.
+        namespace: The only namespace whose pods to try, None for all.
         reports_causes: Whether the reasons say the cause too, as the live scheduler's events do.
 
     Returns:
         A verdict for each pod asked about, in the order of namespace and name; the cluster's objects have changed.
     """
-    pods = [pod for pod in cluster.pods() if _is_asked(pod, asked, cluster.loaded.written_pods)]
+    inside = [pod for pod in cluster.pods() if namespace in (None, pod["metadata"]["namespace"])]
+    pods = [pod for pod in inside if _is_asked(pod, asked, cluster.loaded.written_pods)]
     names = map(scheduler_name_of, pods)
     settings = CoreSettings(reports_causes=reports_causes)
     plugins = partial(default_plugins, budget_steps=budget_steps)
-    machine = new_machine(names, lambda name: Profile(name, plugins()), features, settings)
+    profile = (lambda name: Profile(name, plugins())) if config is None else partial(_profile_of, config)
+    machine = new_machine(names, profile, features, settings)
     run = Run(cluster, Answers(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
     run.start()
     run.until(cluster.now_ms + _HORIZON_MS)
     run.answers.verdicts = [run.verdict(pod) for pod in pods]
     known = {verdict.pod for verdict in run.answers.verdicts}
-    for pod in cluster.pods():
+    for pod in inside:
         # Pods that somebody put on a node without their devices: nobody asked, but they wait for ever.
         verdict = run.verdict(pod)
         if verdict.pod not in known and verdict.outcome is Outcome.UNSCHEDULABLE and verdict.node and asked is None:
             run.answers.verdicts.append(verdict)
     for problem in cluster.loaded.problems:
-        if problem.pod is not None and (asked is None or problem.pod in asked):
+        if problem.pod is None or namespace not in (None, problem.pod[0]):
+            continue
+        if asked is None or problem.pod in asked:
             reason = f"the API server refuses the pod: {problem.text}"
             run.answers.verdicts.append(Verdict(problem.pod, "", Outcome.REFUSED, reason=reason))
     run.answers.verdicts.sort(key=lambda verdict: verdict.pod)
@@ -160,6 +170,16 @@ def new_machine(
         new_uid=lambda: next(uids),
         settings=settings or CoreSettings(),
     )
+
+
+def _profile_of(config: Config, name: str) -> Profile:
+    found = profile_config(config, name)
+    return replace(found.profile(nodes=config.node_selector, slices=config.slice_selector), scheduler_name=name)
+
+
+def profile_config(config: Config, name: str) -> ProfileConfig:
+    """The profile that the configuration has for a scheduler's name; its first for a name that it does not have."""
+    return next((one for one in config.profiles if one.scheduler_name == name), config.profiles[0])
 
 
 def scheduler_name_of(pod: Obj) -> str:

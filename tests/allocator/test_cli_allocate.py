@@ -140,7 +140,8 @@ def test_nodes_templates_features_and_claim_names(tmp_path: Path) -> None:
 
 
 def test_wrong_use_is_told(tmp_path: Path) -> None:
-    assert CliRunner().invoke(allocate, []).exit_code == 2
+    nowhere = {"HOME": str(tmp_path), "KUBECONFIG": None}
+    assert CliRunner(env=nowhere).invoke(allocate, []).exit_code == 2
     assert CliRunner().invoke(allocate, ["x.yaml", "--jsonl"]).exit_code == 2
     wrong = run(tmp_path, kinds(QUESTION), "--feature-gates", "DeviceTaint=false")
     assert wrong.exit_code == 2

@@ -18,7 +18,10 @@ CONTEXT = click.Context(cli)
 COMMANDS = cli.list_commands(CONTEXT)
 # Without rows to print, or with a form of their own (lint: text, json, sarif and the like; cel: its commands).
 WITHOUT_YAML = {"run", "replay", "demo", "config", "lint", "convert", "cel", "completion"}
+OF_FILES = {"lint", "convert"}
+"""They read files, and a cluster only where it is named: what they are about is written in files."""
 OF_OBJECTS = {
+    "allocate": [],
     "verdicts": ["--pod", "p"],
     "explain": ["pod/p"],
     "devices": [],
@@ -51,9 +54,12 @@ def test_what_prints_rows_prints_json_and_yaml_too(command: str) -> None:
 
 
 def test_commands_that_read_objects_are_those_with_recursive() -> None:
-    assert {name for name in COMMANDS if "--recursive" in options_of(name)} == set(OF_OBJECTS)
+    assert {name for name in COMMANDS if "--recursive" in options_of(name)} == set(OF_OBJECTS) | OF_FILES
+    alike = {"-f", "-R", "--kubeconfig", "--context", "--max-size", "--feature-gates", "--kubernetes"}
+    for name in {*OF_OBJECTS, *OF_FILES}:
+        assert alike <= set(options_of(name)), name
     for name in OF_OBJECTS:
-        assert {"-f", "-R", "--kubeconfig", "--context", "--max-size"} <= set(options_of(name)), name
+        assert {"-n", "--namespace", "-A", "--all-namespaces", "--config"} <= set(options_of(name)), name
 
 
 @pytest.mark.parametrize("command", OF_OBJECTS)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from click.testing import CliRunner, Result
 
 from scheduler.cli.cluster_objects import ClusterReadError, read_cluster
 from scheduler.cli.main import cli
+from scheduler.kube.credentials import Connection
 from tests.kube.misbehaving import misbehaving, pod, status, status_object
 
 
@@ -35,7 +37,7 @@ async def test_credentials_that_are_not_accepted_are_named(tmp_path: Path) -> No
     async with misbehaving(*[status(401, "Unauthorized", "Unauthorized")] * 2) as server:
         path = kubeconfig(tmp_path, server.url)
         with pytest.raises(ClusterReadError) as raised:
-            await asyncio.to_thread(read_cluster, str(path), None)
+            await asyncio.to_thread(read_cluster, Connection.from_kubeconfig(path))
 
     assert str(raised.value) == (
         "cannot list ResourceSlice objects: the API server does not accept the credentials of "
@@ -53,7 +55,7 @@ async def test_credentials_that_are_not_accepted_are_named(tmp_path: Path) -> No
 )
 def test_a_server_that_cannot_be_reached_is_said_in_words(tmp_path: Path, server: str, complaint: str) -> None:
     with pytest.raises(ClusterReadError) as raised:
-        read_cluster(str(kubeconfig(tmp_path, server)), None)
+        read_cluster(Connection.from_kubeconfig(kubeconfig(tmp_path, server)))
 
     assert complaint in str(raised.value)
 
@@ -84,16 +86,21 @@ SERVED = {"/apis/resource.k8s.io/v1": "devicetaintrules", "/apis/scheduling.k8s.
 
 
 @asynccontextmanager
-async def without(*kinds: str, code: int) -> AsyncIterator[str]:
+async def without(
+    *kinds: str, code: int, gates: Mapping[str, int] = MappingProxyType({}), lists: Mapping[str, Any] = LISTS
+) -> AsyncIterator[str]:
     """The URL of an API server that answers `code` where one of `kinds` is listed."""
 
     async def handle(request: web.Request) -> web.Response:
         if request.path.rpartition("/")[2] in kinds:
             message = f"{request.path} is forbidden" if code == HTTPStatus.FORBIDDEN else "not found"
             return web.json_response(status_object(code, "", message), status=code)
+        if request.path == "/metrics":
+            lines = (f'kubernetes_feature_enabled{{name="{name}",stage=""}} {value}\n' for name, value in gates.items())
+            return web.Response(text="".join(lines))
         resources = [{"name": SERVED[request.path]}] if request.path in SERVED else None
         return web.json_response(
-            {"metadata": {"resourceVersion": "9"}, "items": LISTS.get(request.path, []), "resources": resources}
+            {"metadata": {"resourceVersion": "9"}, "items": lists.get(request.path, []), "resources": resources}
         )
 
     application = web.Application()
@@ -166,7 +173,9 @@ async def test_without_the_claims_no_device_counts_as_free_and_other_pods_are_an
 @pytest.mark.parametrize("kind", ["resourceclaims", "devicetaintrules"])
 async def test_devices_are_not_given_out_where_those_in_use_may_not_be_seen(tmp_path: Path, kind: str) -> None:
     async with without(kind, code=HTTPStatus.FORBIDDEN) as url:
-        read = await asyncio.to_thread(read_cluster, str(kubeconfig(tmp_path, url)), None, is_whole=True)
+        read = await asyncio.to_thread(
+            read_cluster, Connection.from_kubeconfig(kubeconfig(tmp_path, url)), is_whole=True
+        )
 
     assert {obj["kind"] for obj in read.objects} == {"Node", "Pod"}
 

@@ -41,4 +41,4 @@ def test_files_are_taken_too_and_secrets_are_left_out(tmp_path: Path) -> None:
 
 
 def test_wrong_use_is_2() -> None:
-    assert CliRunner().invoke(cli, ["dump"]).exit_code == 2
+    assert CliRunner().invoke(cli, ["dump", "-o", "nothing"]).exit_code == 2

@@ -322,5 +322,5 @@ def test_wrong_use_says_what_to_do(tmp_path: Path) -> None:
     ]
     asked(tmp_path, "--pod", "web")
     for args, code, words in wrong:
-        result = CliRunner().invoke(cli, args)
+        result = CliRunner(env={"HOME": str(empty), "KUBECONFIG": None}).invoke(cli, args)
         assert (result.exit_code, words in result.output) == (code, True), result.output

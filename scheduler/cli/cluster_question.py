@@ -1,0 +1,292 @@
+"""What commands are asked about: a cluster, files, or both; with its gates, configuration and namespace.
+
+Every command that can ask a cluster has these options from here, so they mean the same everywhere, and what kubectl
+means by them:
+  1. Without -f the cluster is asked: the one of --kubeconfig, $KUBECONFIG, ~/.kube/config or the pod we run in. With -f
+     only the files are, unless --kubeconfig or --context asks for a cluster beside them.
+  2. Gates: those of --config, over them --feature-gates; what the asked server has off stays off.
+  3. A name is looked for in the namespace of -n, else in the context's; where it is not there, and in one other only,
+     that one is meant.
+
+Not here: reading files (`manifests`) and clusters (`cluster_objects`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import gc
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from scheduler.cli.gates import gates_option
+from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.input_size import size_option
+from scheduler.cli.options import cluster_options, files_option
+from scheduler.cli.terminal import caution, working
+
+if TYPE_CHECKING:
+    from allocator import Features
+    from scheduler.config import Config
+    from scheduler.kube.credentials import Connection
+    from scheduler.offline import Given
+
+_NAMED_MAX: Final = 10
+_DEFAULT: Final = "default"
+_OF_THE_CLUSTER: Final = frozenset(
+    {
+        *("Namespace", "Node", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
+        *("PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
+    }
+)
+"""Kinds without a namespace."""
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was read.
+
+    Attributes:
+        listed, written: The cluster's objects; those of the files.
+        config: That of --config; None without.
+        features: The gates, as code paths of the allocator.
+        namespace: Where names are looked for first; None: everywhere alike.
+        scope: The only namespace whose pods are asked about; None: all.
+        is_strict: Whether names are looked for nowhere but in `namespace`.
+        unlisted: What could not be read of the cluster, and what answers lack without it.
+    """
+
+    listed: Sequence[Given]
+    written: Sequence[Given]
+    config: Config | None
+    features: Features
+    namespace: str | None
+    scope: str | None
+    is_strict: bool
+    unlisted: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> list[Given]:
+        return [*self.listed, *self.written]
+
+    def find(self, kind: str, written: str, known: Iterable[Key]) -> Key:
+        """The object that NAME or NAMESPACE/NAME means.
+
+        Raises:
+            WrongInputError: None of the known ones is meant, or several are; says where they are.
+        """
+        there = sorted(set(known))
+        namespace, slash, name = written.removeprefix(f"{kind}/").rpartition("/")
+        named = [key for key in there if key[1] == name]
+        first = namespace if slash else self.namespace
+        found = [key for key in named if key[0] == first]
+        if not found and not slash and not self.is_strict:
+            found = named
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise WrongInputError(
+                f"several {kind}s are named {name}: {_some(found)}; say which with -n NAMESPACE or NAMESPACE/{name}"
+            )
+        wanted = f"{first}/{name}" if slash or self.is_strict else name or '""'
+        near = difflib.get_close_matches(name, {key[1] for key in there}, 1)
+        more = f"did you mean {near[0]}?" if near else f"known: {_some(there)}"
+        more = f"there is {_some(named)}" if named else more
+        raise WrongInputError(f"no {kind} is named {wanted}; {more}")
+
+
+def _some(keys: Sequence[Key]) -> str:
+    more = f" and {len(keys) - _NAMED_MAX} more" if len(keys) > _NAMED_MAX else ""
+    return (", ".join("/".join(key) for key in keys[:_NAMED_MAX]) or "none") + more
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQuestion:
+    """The options of `cluster_question`, as they were given."""
+
+    files: tuple[str, ...]
+    kubeconfig: str | None
+    context: str | None
+    config_path: Path | None
+    feature_gates: Mapping[str, bool]
+    kubernetes: str | None
+    namespace: str | None
+    is_everywhere: bool
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything says what is to be read."""
+        return bool(self.files or self.kubeconfig or self.context or self.config_path or self.namespace)
+
+    def connection(self) -> Connection | None:
+        """How to reach the cluster that is asked; None where only files are."""
+        if self.files and self.kubeconfig is None and self.context is None:
+            return None
+        return find_connection(self.kubeconfig, self.context, hint='or files with -f ("-" is standard input)')
+
+    def read(self) -> Asked:
+        """Read it; warnings are printed."""
+        from scheduler.cli.cluster_objects import read_cluster
+        from scheduler.garbage_collector import settle
+        from scheduler.kube.feature_gates import features_left
+        from scheduler.offline import Given
+
+        config, connection = self.config(), self.connection()
+        features = config.features()
+        home = self.namespace or _DEFAULT
+        listed: list[Given] = []
+        unlisted: tuple[str, ...] = ()
+        gc.disable()  # all of it stays
+        try:
+            with working("reading"):
+                if connection is not None:
+                    read = read_cluster(connection, is_whole=True)
+                    features, unlisted = features_left(features, read.gates), read.unlisted
+                    home = self.namespace or read.namespace or _DEFAULT
+                    listed = [Given(read.origin, obj) for obj in read.objects]
+                written = [_placed(one, home) for one in read_given(self.files)]
+                listed, written = _selected(listed, config), _selected(written, config)
+        finally:
+            settle(collects=False)
+        first = None if self.is_everywhere or (connection is None and self.namespace is None) else home
+        is_strict = first is not None and self.namespace is not None
+        scope = first if is_strict or not self.files else None
+        configured = config if self.config_path is not None else None
+        return Asked(listed, written, configured, features, first, scope, is_strict, unlisted)
+
+    def config(self) -> Config:
+        """That of --config, with the gates and the release of the options."""
+        from scheduler.config import Config, ConfigError, read_config
+
+        config = Config()
+        if self.config_path is not None:
+            try:
+                found = read_config(self.config_path)
+            except ConfigError as error:
+                raise click.UsageError(str(error)) from error
+            config = found.config
+            for line in found.words:
+                click.echo(caution(f"note: {line}"), err=True)
+        gates = {**config.feature_gates, **self.feature_gates}
+        return config.model_copy(update={"feature_gates": gates, "kubernetes": self.kubernetes or config.kubernetes})
+
+
+def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `ClusterQuestion`, and these in one argument, `question`."""
+
+    @wraps(command)
+    def decorated(*args: Any, **given: Any) -> None:
+        question = ClusterQuestion(**{each.name: given.pop(each.name) for each in fields(ClusterQuestion)})
+        command(*args, question=question, **given)
+
+    # The last decorator's option is the first in --help.
+    options: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
+        files_option("Manifests or dumps, or a folder of them"),
+        cluster_options("Ask this file's cluster. Without -f default: $KUBECONFIG, ~/.kube/config, the pod's own."),
+        click.option(
+            "-n", "--namespace", help="Where names are looked for, and what -f files mean. Default: the context's."
+        ),
+        click.option("-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Ask about all namespaces."),
+        click.option(
+            "--config",
+            "config_path",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="The scheduler's configuration file; without it everything is as by default.",
+        ),
+        gates_option,
+        click.option(
+            "--kubernetes",
+            type=click.Choice(["1.36", "1.37"]),
+            help="Whose verdicts to give where releases differ. Default: 1.36, or what --config says.",
+        ),
+        size_option,
+    )
+    for decorate in reversed(options):
+        decorated = decorate(decorated)
+    return decorated
+
+
+def find_connection(kubeconfig: str | None, context: str | None, *, hint: str = "") -> Connection:
+    """How to reach the cluster that kubectl would ask.
+
+    Raises:
+        WrongInputError: There is none; says where it was looked for.
+    """
+    from scheduler.kube.credentials import Connection, CredentialsError
+
+    named = os.environ.get("KUBECONFIG", "") if kubeconfig is None else ""
+    if named and not any(Path(one).expanduser().exists() for one in named.split(os.pathsep) if one):
+        raise WrongInputError(
+            f"$KUBECONFIG: {named}: no such kubeconfig file; set it to one, or give --kubeconfig FILE"
+            + (f", {hint}" if hint else "")
+        )
+    try:
+        return Connection.find(kubeconfig, context)
+    except CredentialsError as error:
+        raise WrongInputError(f"{error}{f', {hint}' if hint else ''}") from error
+
+
+def read_given(files: Sequence[str]) -> list[Given]:
+    """The objects of files and folders."""
+    from scheduler.cli.manifests import ManifestError, files_in
+
+    try:
+        return [one for path in files_in(files) for one in _of_file(path)]
+    except ManifestError as error:
+        raise WrongInputError(str(error)) from error
+
+
+def _of_file(path: str) -> Iterator[Given]:
+    from scheduler.cli.json_dumps import dumped_objects
+    from scheduler.cli.manifests import parse_documents, read_text
+    from scheduler.offline import Given
+
+    name, text = read_text(path)
+    dumped = dumped_objects(text)
+    if dumped is None:
+        yield from [Given(str(one.place()), one.obj) for one in parse_documents(text, name)]
+    else:
+        yield from (Given(f"{name}: items[{number}]", obj) for number, obj in enumerate(dumped))
+
+
+def _placed(given: Given, namespace: str) -> Given:
+    """An object of a file in the namespace that `kubectl apply` would put it into."""
+    metadata = given.obj.get("metadata")
+    if namespace == _DEFAULT or given.obj.get("kind") in _OF_THE_CLUSTER or not isinstance(metadata, Mapping):
+        return given
+    if metadata.get("namespace"):
+        return given
+    return given._replace(obj={**given.obj, "metadata": {**metadata, "namespace": namespace}})
+
+
+def _selected(given: list[Given], config: Config) -> list[Given]:
+    """Without slices that a scheduler of this configuration does not see."""
+    wanted = config.slice_selector
+    if wanted is None:
+        return given
+    return [one for one in given if one.obj.get("kind") != "ResourceSlice" or wanted.matches(_slice_keys(one.obj))]
+
+
+def _slice_keys(obj: Mapping[str, Any]) -> dict[str, str]:
+    spec = obj.get("spec")
+    pool = spec.get("pool") if isinstance(spec, Mapping) else None
+    name = pool.get("name") if isinstance(pool, Mapping) else ""
+    return {"driver": str(spec.get("driver")) if isinstance(spec, Mapping) else "", "pool": str(name)}
+
+
+def keys_of(given: Iterable[Given], kind: str) -> set[Key]:
+    """Namespace and name of all objects of a kind, as they were given."""
+    keys = set()
+    for one in given:
+        metadata = one.obj.get("metadata") if one.obj.get("kind") == kind else None
+        if isinstance(metadata, Mapping):
+            keys.add((str(metadata.get("namespace") or _DEFAULT), str(metadata.get("name"))))
+    return keys
