@@ -154,6 +154,8 @@ class _Linter:
         if len(path) != 3 or path[0] not in _MAPS or None in path or path in self.reported:
             return
         which, domain, name = path
+        if domain is not None and "/" in domain:
+            return  # there is no such domain, so no device has it: another mistake
         if path in facts or (_DRIVER, domain) in facts:
             return
         self.reported.add(path)

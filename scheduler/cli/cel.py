@@ -155,6 +155,7 @@ def check_expression_text(expression: str, environment: Environment) -> Selector
     from cel.errors import CompileError, Issue, locate, render
     from cel.lint import find_traps, hint_for
     from cel.program import check_expression, compile_selector
+    from scheduler.lint.mistakes import find_mistakes
 
     verdict = SelectorVerdict(expression, cost_limit=LIMIT)
     length = len(expression.encode("utf-8", "replace"))
@@ -166,20 +167,27 @@ def check_expression_text(expression: str, environment: Environment) -> Selector
         checked = check_expression(expression, environment)
     except CompileError as error:
         verdict.error = str(error)
-        verdict.hint = hint_for(verdict.error)
+        likely = next((one for one in find_mistakes(expression, _no_domain)), None)
+        verdict.hint = hint_for(verdict.error) or (f"{likely.message}: {likely.fix}" if likely is not None else None)
         return verdict
     verdict.output_type = str(checked.output_type)
     verdict.cost = estimate(checked).max
-    for trap in find_traps(checked):
-        line, column, _ = locate(expression, trap.offset)
+    # What compiles may be compared so.
+    mistakes = [
+        (one.code, one.offset, one.message, one.fix)
+        for one in find_mistakes(expression, _no_domain)
+        if one.code != "compared-by-operator"
+    ]
+    for code, offset, message, advice in sorted((*find_traps(checked), *mistakes), key=lambda one: one[1]):
+        line, column, _ = locate(expression, offset)
         verdict.warnings.append(
             {
-                "code": trap.code,
+                "code": code,
                 "line": line,
                 "column": column + 1,
-                "message": trap.message,
-                "advice": trap.advice,
-                "snippet": render(expression, Issue(trap.offset, "")).partition("\n")[2],
+                "message": message,
+                "advice": advice,
+                "snippet": render(expression, Issue(offset, "")).partition("\n")[2],
             }
         )
     if verdict.cost > LIMIT:
@@ -190,6 +198,10 @@ def check_expression_text(expression: str, environment: Environment) -> Selector
             "the estimate multiplies the sizes of what is iterated or compared; compare fewer or smaller values"
         )
     return verdict
+
+
+def _no_domain(which: str, name: str) -> None:
+    """Which domain an attribute without one has is not known here."""
 
 
 def _check_files(files: Sequence[str], environment: Environment) -> list[SelectorVerdict]:

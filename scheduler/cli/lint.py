@@ -1,6 +1,6 @@
 """`dra-scheduler lint`: what is old or wrong in manifests.
 
-Exit codes: 0 nothing wrong (warnings are allowed, unless --strict), 1 errors found, 2 wrong use.
+Exit codes: 0 nothing wrong (warnings are allowed, unless --strict), 1 errors found, 2 wrong use, or no object at all.
 """
 
 from __future__ import annotations
@@ -117,6 +117,8 @@ def lint(inputs: Inputs, *, output: str, strict: bool) -> None:
         for finding in findings:
             click.echo(verdict(finding.as_text(), is_good=False) if finding.is_error else caution(finding.as_text()))
         click.echo(f"{len(report.views)} objects: {errors} errors, {warnings} warnings", err=True)
+    if not (report.views or errors):
+        sys.exit(2)  # who pipes something here believes that it was looked at
     sys.exit(1 if errors or (strict and warnings) else 0)
 
 

@@ -118,9 +118,15 @@ def _count(view: View, path: FieldPath, part: dict[str, Any]) -> None:
 def _tolerations(view: View, path: FieldPath, part: dict[str, Any]) -> None:
     for index, toleration in mappings(part.get("tolerations")):
         here: FieldPath = (*path, "tolerations", index)
-        operator = toleration.get("operator", "Equal")
-        if not toleration.get("key") and operator != "Exists":
-            view.error("toleration", here, "without a key only operator Exists is allowed", "operator: Exists")
+        value = toleration.get("value")
+        if not toleration.get("key") and (toleration.get("operator") or "Equal") == "Equal":
+            view.warning(
+                "toleration",
+                here,
+                "with neither a key nor operator Exists, taints of all keys are tolerated, but only those "
+                + (f"whose value is {value}" if value else "without a value"),
+                "operator: Exists tolerates the others too",
+            )
         if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
             view.warning(
                 "toleration",

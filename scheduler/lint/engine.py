@@ -21,7 +21,7 @@ from scheduler.lint.constraints import check_constraints
 from scheduler.lint.context import Context, Settings
 from scheduler.lint.documents import Document, ManifestError, parse_all, repeated_key
 from scheduler.lint.emit import convert_text
-from scheduler.lint.findings import Finding, Severity
+from scheduler.lint.findings import Finding, Place, Severity
 from scheduler.lint.gates import check_gates
 from scheduler.lint.modernize import modernize, restore_metadata
 from scheduler.lint.pods import check_pods, find_pod_specs
@@ -50,12 +50,13 @@ class Report:
     """What was found, file by file.
 
     `views` are the objects, `broken` texts that could not be read, `mended` what had to be changed in a text for it to
-    be read at all; `texts` are the files' texts after that.
+    be read at all, `empty` says which files have no object; `texts` are the files' texts after that.
     """
 
     views: list[View] = field(default_factory=list)
     broken: list[Finding] = field(default_factory=list)
     mended: list[Finding] = field(default_factory=list)
+    empty: list[Finding] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -64,7 +65,12 @@ class Report:
         order: dict[str, int] = {}
         for view in self.views:
             order.setdefault(view.document.file, len(order))
-        found = [*self.broken, *self.mended, *(finding for view in self.views for finding in view.findings)]
+        found = [
+            *self.broken,
+            *self.mended,
+            *self.empty,
+            *(finding for view in self.views for finding in view.findings),
+        ]
         return sorted(
             found,
             key=lambda each: (order.get(each.place.file, -1), each.place.file, each.place.line, each.place.column),
@@ -97,6 +103,8 @@ def lint(sources: Sequence[Source], settings: Settings = DEFAULTS, published: Pu
         report.mended += parsed.mended
         report.texts[source.name] = parsed.text
         report.views += (View(document) for document in parsed.documents)
+        if not (parsed.documents or parsed.errors):
+            report.empty.append(_empty(source.name))
     for view in report.views:
         for place, name in view.document.duplicate_keys():
             view.findings.append(
@@ -192,6 +200,11 @@ def convert(
 
 def _is_refusal(finding: Finding) -> bool:
     return finding.is_error and not finding.converted
+
+
+def _empty(name: str) -> Finding:
+    place = Place(name, 1, 1)
+    return Finding("empty", Severity.WARNING, place, "", "", "there is no object in it: nothing was looked at")
 
 
 def _broken(error: ManifestError) -> Finding:

@@ -38,6 +38,11 @@ _ORDERINGS: Final = {
 }
 _COMPARISONS: Final = {**_ORDERINGS, operators.EQUALS: operators.EQUALS, operators.NOT_EQUALS: operators.NOT_EQUALS}
 _VERSION_TEXT: Final = re.compile(r"v?(\d+)(?:\.(\d+))(?:\.(\d+))?")
+_YAML_TYPES: Final = {
+    "attributes": frozenset({"string", "int", "bool", "version", "strings", "ints", "bools", "versions"}),
+    "capacity": frozenset({"value"}),
+}
+"""How a ResourceSlice writes of which type a value is. In expressions there is the value itself."""
 _NO_FIELD_NAMES: Final = ("in", "true", "false", "null")
 
 DomainOf: TypeAlias = Callable[[str, str], str | None]
@@ -179,12 +184,13 @@ def version_of(value: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Ref:
-    """`device.attributes["a"]["b"]` with 1 or 2 keys, and the accessor called on it."""
+    """`device.attributes["a"]["b"]` with 1 or 2 keys, and the accessor called on it, or the type written after it."""
 
     which: str
     keys: tuple[str, ...]
     accessor: str
     node: Expr
+    yaml_type: str = ""
 
 
 class _Finder:
@@ -213,7 +219,7 @@ class _Finder:
                     self.visit(arg, node)
                 return
         ref = _ref(node)
-        if ref is not None and (ref.accessor or len(ref.keys) == 2 or _is_value(node, parent)):
+        if ref is not None and (ref.accessor or ref.yaml_type or len(ref.keys) == 2 or _is_value(node, parent)):
             self.reference(ref)
             return
         for child in children(node):
@@ -265,6 +271,7 @@ class _Finder:
             and function in _ORDERINGS
             and len(ref.keys) == 2
             and not ref.accessor
+            and not ref.yaml_type
             and ref.which == "attributes"
             and (meant := version_of(literal)) is not None
         ):
@@ -339,7 +346,7 @@ class _Finder:
         """A reference that stands for a value: its accessor and its keys."""
         which = "capacity" if ref.accessor == "quantity" else ref.which
         is_whole = len(ref.keys) == 2 and "/" not in ref.keys[0]
-        if is_whole and not ref.accessor:
+        if is_whole and not ref.accessor and not ref.yaml_type:
             if which == "attributes" and not is_id(ref.keys[1]):
                 self.illegal_id(ref)
             return
@@ -361,6 +368,12 @@ class _Finder:
                     edits,
                 )
             )
+            return
+        if ref.yaml_type:
+            problem += f"; .{ref.yaml_type} is how YAML writes the type: an expression has the value itself"
+        if is_whole:
+            message = "an attribute's value has no fields"
+            self.found.append(Mistake("accessor", start, message + problem, meant, edits))
             return
         written = ref.keys[0]
         message = (
@@ -515,8 +528,17 @@ def _ref(node: Expr) -> _Ref | None:
     if isinstance(node, Call) and node.target is not None and node.function in ACCESSORS and not node.args:
         keys = _keys(node.target)
         return _Ref(keys[0], keys[1], node.function, node) if keys is not None and keys[1] else None
+    if isinstance(node, Select) and not node.test_only:
+        keys = _keys(node.operand)
+        # What is published under a name has no fields; a domain has no slash, so this one has its name with it.
+        if keys is not None and node.field in _YAML_TYPES[keys[0]] and _is_named_in_full(keys[1]):
+            return _Ref(keys[0], keys[1], "", node, node.field)
     keys = _keys(node)
     return _Ref(keys[0], keys[1], "", node) if keys is not None and keys[1] else None
+
+
+def _is_named_in_full(keys: tuple[str, ...]) -> bool:
+    return len(keys) == 2 or (len(keys) == 1 and "/" in keys[0])
 
 
 def _has_refs(node: Expr) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scheduler.lint.api_fields import shape_of
 from scheduler.lint.context import Context
 from scheduler.lint.findings import NEVER_VALID, FieldPath
 from scheduler.lint.nearest import nearest
@@ -92,7 +93,11 @@ def _containers(path: FieldPath, spec: dict[str, Any]) -> Iterator[tuple[FieldPa
 
 
 def _claims(pod: PodSpec) -> None:
-    """Fields of spec.resourceClaims, and claims that no container uses."""
+    """Entries of spec.resourceClaims, and claims that no container uses.
+
+    Fields of Kubernetes' own kinds `schema` knows; here they are looked at in other kinds, and what it cannot say.
+    """
+    is_own = shape_of(text(pod.view.obj.get("apiVersion")), pod.view.kind) is not None
     used = {
         text(entry.get("name"))
         for _, container in _containers(pod.path, pod.spec)
@@ -100,17 +105,18 @@ def _claims(pod: PodSpec) -> None:
     }
     seen: set[str] = set()
     claims = pod.spec.get("resourceClaims")
-    if claims is not None and not isinstance(claims, list):
+    if claims is not None and not isinstance(claims, list) and not is_own:
         pod.view.error("invalid-value", (*pod.path, "resourceClaims"), "must be a list")
     for index, entry in mappings(claims):
         here: FieldPath = (*pod.path, "resourceClaims", index)
         name = text(entry.get("name"))
-        for field in entry:
-            if field not in _CLAIM_FIELDS and field != "source":
+        unknown = [field for field in entry if field not in _CLAIM_FIELDS and field != "source"]
+        for field in unknown:
+            if not is_own:
                 fix = nearest(field, _CLAIM_FIELDS) or f"known here: {', '.join(_CLAIM_FIELDS)}"
                 pod.view.error("unknown-field", (*here, field), f"there is no field {field} here", fix, key=True)
         given = [field for field in _CLAIM_FIELDS[1:] if entry.get(field)]
-        if len(given) != 1 and "source" not in entry:
+        if len(given) != 1 and "source" not in entry and not (unknown and not given):
             pod.view.error(
                 "one-of",
                 here,
@@ -118,15 +124,17 @@ def _claims(pod: PodSpec) -> None:
                 "resourceClaimTemplateName gives each pod a claim of its own; resourceClaimName shares one",
             )
         if not name:
-            pod.view.error("missing-field", here, "name is missing", "name: ...")
+            if not is_own:
+                pod.view.error("missing-field", here, "name is missing", "name: ...")
         elif name in seen:
             pod.view.error("duplicate", (*here, "name"), f"claim {name} is there twice")
         elif name not in used:
             pod.view.warning(
                 "unused-claim",
                 (*here, "name"),
-                f"no container uses the claim {name}: its devices are taken and reach nobody",
-                f"containers[].resources.claims: [{{name: {name}}}]",
+                f"no container names the claim {name}: its devices are taken for the pod, and none of its containers "
+                "is given them; that is as it should be where the driver works on the pod, as network drivers do",
+                f"else containers[].resources.claims: [{{name: {name}}}]",
             )
         seen.add(name)
 

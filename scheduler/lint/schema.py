@@ -93,18 +93,19 @@ def problems(value: Any, shape: Shape, path: FieldPath = ()) -> Iterator[FieldPr
 
 
 def _object_problems(value: dict[str, Any], shape: Object, path: FieldPath) -> Iterator[FieldProblem]:
+    misspelt = set()
     for name, item in value.items():
         known = shape.fields.get(name)
         if known is None:
             meant = _meant(name, shape.fields)
+            misspelt.add(meant)
             fix = f"did you mean {meant}?" if meant else _known(shape.fields)
             yield FieldProblem("unknown-field", (*path, name), f"there is no field {name} here", fix, key=True)
         elif item is not None:
             yield from problems(item, known, (*path, name))
     for name in shape.required:
-        if _is_missing(value.get(name)):
-            fix = next((f"{alias} is called {name}" for alias in value if _ALIASES.get(alias) == name), "")
-            yield FieldProblem("missing-field", path, f"{name} is missing", fix or _LINES.get(name, f"{name}: ..."))
+        if _is_missing(value.get(name)) and name not in misspelt:
+            yield FieldProblem("missing-field", path, f"{name} is missing", _LINES.get(name, f"{name}: ..."))
 
 
 def _known(fields: Mapping[str, Any]) -> str:

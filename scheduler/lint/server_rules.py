@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from scheduler.lint.findings import FieldPath, Finding
+from scheduler.lint.findings import FieldPath, Finding, field_text
 from scheduler.lint.view import View, mapping
 from scheduler.validation.claims import default_claim_spec, validate_claim_spec
 from scheduler.validation.field_errors import FieldError
@@ -35,16 +35,17 @@ def check_server_rules(view: View) -> None:
     if check is None or not isinstance(spec, dict) or any(finding.code in _WRONG_TYPES for finding in wrong):
         return
     for error in check(deepcopy(spec)):
-        if not any(_is_said(error, each) for each in wrong):
-            path, key = _place(view.obj, error)
+        path, key = _place(view.obj, error)
+        field = field_text(view.origin(path))
+        if not any(_is_said(error, error.field, each) or _is_said(error, field, each) for each in wrong):
             view.error("refused", path, f"the API server says: {error.body}", key=key)
 
 
-def _is_said(error: FieldError, found: Finding) -> bool:
+def _is_said(error: FieldError, field: str, found: Finding) -> bool:
     """Whether a finding says the same in plainer words: in this field, around it, or of a field that is missing."""
     if found.code == "missing-field":
-        return error.reason == "FieldValueRequired" and error.field.startswith(found.field)
-    return error.field.startswith(found.field) or found.field.startswith(error.field)
+        return error.reason == "FieldValueRequired" and field.startswith(found.field)
+    return field.startswith(found.field) or found.field.startswith(field)
 
 
 def _claim(spec: dict[str, Any], path: str = "spec") -> list[FieldError]:

@@ -176,12 +176,26 @@ def check_workload(view: View) -> None:
         fix = f"metadata: {{name: my-{name}}}" if not metadata else f"name: my-{name}"
         view.error("missing-field", ("metadata",), "metadata has no name", fix)
     for path, spec in pod_specs(view):
+        _named_twice(view, path, spec)
         for list_name in _CONTAINER_LISTS:
             for index, container in mappings(spec.get(list_name)):
                 here: FieldPath = (*path, list_name, index)
                 if not container.get("image"):
                     view.error("missing-field", here, "image is missing", "image: ...")
                 _field_refs(view, here, container)
+
+
+def _named_twice(view: View, path: FieldPath, spec: dict[str, Any]) -> None:
+    """Containers of one name, whichever list they are in, and volumes."""
+    for noun, list_names in (("container", (*_CONTAINER_LISTS, "ephemeralContainers")), ("volume", ("volumes",))):
+        seen: set[str] = set()
+        for list_name in list_names:
+            for index, entry in mappings(spec.get(list_name)):
+                name = text(entry.get("name"))
+                if name and name in seen:
+                    message = f"another {noun} is called {name}; the API refuses two of one name"
+                    view.error("duplicate", (*path, list_name, index, "name"), message, "give it a name of its own")
+                seen.add(name)
 
 
 def _kind(view: View, api_version: str) -> bool:

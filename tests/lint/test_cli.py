@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
         pytest.param(WARNING, ["--strict"], 1, id="a-warning-strictly"),
         pytest.param(ERROR, [], 1, id="an-error"),
         pytest.param("a: [", [], 1, id="broken"),
-        pytest.param("", [], 0, id="nothing"),
+        pytest.param("", [], 2, id="nothing"),
         pytest.param(claim(PLAIN), ["--kubernetes", "1.2"], 2, id="no-such-version"),
         pytest.param(claim(PLAIN), ["--against", "no-such-file"], 2, id="no-such-dump"),
         pytest.param(claim(PLAIN), ["--context", "x"], 2, id="a-context-without-a-kubeconfig"),

@@ -162,7 +162,7 @@ def test_a_size_is_a_number_with_a_unit(size: str) -> None:
 
 
 def test_a_larger_size_reads_more() -> None:
-    assert run("lint", "--max-size", "10Ki", "-", stdin="#" * 2000).exit_code == 0
+    assert "larger than" not in run("lint", "--max-size", "10Ki", "-", stdin="#" * 2000).output
 
 
 TWO = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\napiVersion: v1\nkind: Node\nmetadata: {name: b}\n"

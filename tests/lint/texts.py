@@ -48,7 +48,10 @@ def indented(text: str, width: int) -> str:
 def find(*texts: str, published: Published | None = None, **settings: str) -> list[Finding]:
     """The findings in files `0.yaml`, `1.yaml`, …"""
     sources = [Source(f"{number}.yaml", text) for number, text in enumerate(texts)]
-    return lint(sources, Settings(**settings), published).findings
+    found = lint(sources, Settings(**settings), published).findings
+    said = [(each.code, each.place, each.field, each.message) for each in found]
+    assert len(said) == len(set(said)), "the same is said twice"
+    return found
 
 
 def codes(findings: list[Finding]) -> set[str]:
