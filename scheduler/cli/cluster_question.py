@@ -58,6 +58,7 @@ class Asked:
         listed, written: The cluster's objects; those of the files.
         config: That of --config; None without.
         features: The gates, as code paths of the allocator.
+        home: The namespace of objects that say none.
         namespace: Where names are looked for first; None: everywhere alike.
         scope: The only namespace whose pods are asked about; None: all.
         is_strict: Whether names are looked for nowhere but in `namespace`.
@@ -68,6 +69,7 @@ class Asked:
     written: Sequence[Given]
     config: Config | None
     features: Features
+    home: str
     namespace: str | None
     scope: str | None
     is_strict: bool
@@ -152,7 +154,7 @@ class ClusterQuestion:
                     features, unlisted = features_left(features, read.gates), read.unlisted
                     home = self.namespace or read.namespace or _DEFAULT
                     listed = [Given(read.origin, obj) for obj in read.objects]
-                written = [_placed(one, home) for one in read_given(self.files)]
+                written = [placed(one, home) for one in read_given(self.files)]
                 listed, written = _selected(listed, config), _selected(written, config)
         finally:
             settle(collects=False)
@@ -160,7 +162,7 @@ class ClusterQuestion:
         is_strict = first is not None and self.namespace is not None
         scope = first if is_strict or not self.files else None
         configured = config if self.config_path is not None else None
-        return Asked(listed, written, configured, features, first, scope, is_strict, unlisted)
+        return Asked(listed, written, configured, features, home, first, scope, is_strict, unlisted)
 
     def config(self) -> Config:
         """That of --config, with the gates and the release of the options."""
@@ -257,7 +259,7 @@ def _of_file(path: str) -> Iterator[Given]:
         yield from (Given(f"{name}: items[{number}]", obj) for number, obj in enumerate(dumped))
 
 
-def _placed(given: Given, namespace: str) -> Given:
+def placed(given: Given, namespace: str) -> Given:
     """An object of a file in the namespace that `kubectl apply` would put it into."""
     metadata = given.obj.get("metadata")
     if namespace == _DEFAULT or given.obj.get("kind") in _OF_THE_CLUSTER or not isinstance(metadata, Mapping):
@@ -287,6 +289,6 @@ def keys_of(given: Iterable[Given], kind: str) -> set[Key]:
     keys = set()
     for one in given:
         metadata = one.obj.get("metadata") if one.obj.get("kind") == kind else None
-        if isinstance(metadata, Mapping):
-            keys.add((str(metadata.get("namespace") or _DEFAULT), str(metadata.get("name"))))
+        if isinstance(metadata, Mapping) and metadata.get("name"):
+            keys.add((str(metadata.get("namespace") or _DEFAULT), str(metadata["name"])))
     return keys

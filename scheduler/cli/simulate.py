@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
+from scheduler.cli.cluster_question import Asked, ClusterQuestion, cluster_question, placed
 from scheduler.cli.input_errors import exit_code
 from scheduler.cli.make_room import Question, Wanted, answer_wanted, room_options
 from scheduler.cli.plot import check_plot, plot
@@ -107,7 +107,7 @@ def simulate(
     if wanted.is_asked and (arrivals is not None or output in ("csv", "name")):
         raise click.UsageError("what asks for room or nodes goes without --arrivals, -o csv and -o name")
     asked = question.read()
-    given, later = _read(asked.given, arrivals=arrivals, added=added, removed=removed, seed=seed)
+    given, later = _read(asked, arrivals=arrivals, added=added, removed=removed, seed=seed)
     features = asked.features
     arguments = {"placement": placement, "searchSteps": budget_steps}
     profile = _profile(asked.config, arguments, preempts=not wanted.is_asked)
@@ -129,7 +129,7 @@ def _refuse(arrivals: str | None, given: Mapping[str, bool]) -> None:
 
 
 def _read(
-    there: Sequence[Given],
+    asked: Asked,
     *,
     arrivals: str | None,
     added: Sequence[str],
@@ -139,7 +139,7 @@ def _read(
     """What is there at the beginning, and what comes."""
     from scheduler.cli.arrivals import read_arrivals, read_copies, shuffled, take_away
 
-    given = [*take_away(there, removed), *read_copies(added)]
+    given = [*take_away(asked.given, removed), *(placed(one, asked.home) for one in read_copies(added))]
     later = read_arrivals(arrivals) if arrivals is not None else []
     return given, later if seed is None else shuffled(later, seed)
 

@@ -49,7 +49,7 @@ def verdicts(
     Exit codes: 0 a node fits, 1 none does, 2 wrong use or input, as an object that is broken.
     """
     if jsonl:
-        if pod or question.is_given:
+        if pod or question.is_given or question.feature_gates:
             raise click.UsageError("--jsonl reads standard input; leave the other options out")
         _answer_lines()
         return

@@ -305,6 +305,23 @@ async def test_objects_without_a_namespace_are_in_that_of_the_option(args: list[
     assert elsewhere.exit_code == 2
 
 
+async def test_what_is_added_is_in_the_contexts_namespace(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    env = home_with(tmp_path, kubeconfig(cluster.url, "team"))
+    mine = written(tmp_path / "mine.yaml", pod("mine", "one"))
+
+    result = await run(env, "simulate", "--add", mine, "-o", "name")
+
+    assert set(result.stdout.split()) == {"pod/team/mine", "pod/team/web"}
+
+
+async def test_a_file_that_is_not_there_is_wrong_use_in_every_command(tmp_path: Path) -> None:
+    for command, more in COMMANDS.items():
+        for option in ("-f", "--kubeconfig", "--config"):
+            result = await run({}, command, *more, option, str(tmp_path / "gone"))
+
+            assert (result.exit_code, "does not exist" in result.stderr) == (2, True), (command, result.output)
+
+
 # -- folders ----------------------------------------------------------------------------------------
 
 
