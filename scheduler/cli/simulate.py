@@ -158,11 +158,11 @@ def _profile(config: Config | None, given: Mapping[str, Any], *, preempts: bool)
         args = (entries.get("DynamicResources") or {}).get("args") or {}
         args |= {field: value for field, value in given.items() if value is not None}
         entries["DynamicResources"] = {"name": "DynamicResources", "args": args}
-        profile = ProfileConfig.model_validate({**base, "schedulerName": name, "pluginConfig": [*entries.values()]})
+        profile = ProfileConfig.model_validate({**base, "pluginConfig": [*entries.values()]})
         made = profile.profile(nodes=config.node_selector, slices=config.slice_selector)
-        if preempts:
-            return made
-        return replace(made, plugins=tuple(one for one in made.plugins if one.name != "DefaultPreemption"))
+        plugins = tuple(one for one in made.plugins if preempts or one.name != "DefaultPreemption")
+        # Pods may name any scheduler, one whose name no configuration could have among them.
+        return replace(made, scheduler_name=name, plugins=plugins)
 
     return of_name
 

@@ -314,6 +314,26 @@ async def test_what_is_added_is_in_the_contexts_namespace(cluster: EmbeddedClust
     assert set(result.stdout.split()) == {"pod/team/mine", "pod/team/web"}
 
 
+async def test_profiles_of_a_configuration_count_and_any_schedulers_pods_are_answered(tmp_path: Path) -> None:
+    """A profile without DynamicResources gives no devices; a name that no configuration could have gets the first."""
+    odd = pod("odd", "one")
+    odd["spec"]["schedulerName"] = "No Such_Name"
+    objects = written(tmp_path / "all.yaml", *CLUSTER, template("one", 1), pod("web", "one"), odd)
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+        "- schedulerName: first\n- schedulerName: dra-scheduler\n  plugins: {multiPoint: {disabled: [{name: "
+        "DynamicResources}]}}\n"
+    )
+    for command in ("simulate", "allocate"):
+        rows = {}
+        for more in ([], ["--config", str(config)]):
+            result = await run({}, command, "-f", objects, "-o", "json", *more)
+            rows[len(more)] = {one["name"]: len(one["devices"]) for one in json.loads(result.stdout)["pods"]}
+
+        assert rows == {0: {"web": 1, "odd": 1}, 2: {"web": 0, "odd": 1}}, command
+
+
 async def test_a_file_that_is_not_there_is_wrong_use_in_every_command(tmp_path: Path) -> None:
     for command, more in COMMANDS.items():
         for option in ("-f", "--kubeconfig", "--config"):
