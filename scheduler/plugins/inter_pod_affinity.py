@@ -8,8 +8,8 @@ A node's fact is its values of the labels that terms name. Of a label whose valu
 the node itself answer: so with the host's name there are few facts, and not one for each node.
 
 Hints differ on purpose, where upstream 1.36.3 leaves pods waiting: one anti-affinity term suffices, not all (#139161);
-a deletion, or another label, may make the pod the first of its kind (#141354); `namespaceSelector` is looked at; and
-running pods' terms are asked about a new or relabelled node.
+a deletion, or another label, may make the pod the first of its kind (#141354); `namespaceSelector` is looked at, also
+when a namespace's labels change; and running pods' terms are asked about a new or relabelled node.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from scheduler.framework.pod_counts_view import (
 from scheduler.framework.status import SUCCESS, UNFINISHED, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Node, Pod
+from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
 from scheduler.plugins.affinity_blame import blame_for_pods
 from scheduler.plugins.normalize import NODE_SCORE_MAX
@@ -152,6 +152,7 @@ class InterPodAffinity:
         (Resource.ASSIGNED_POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE),
         (Resource.POD, Action.UPDATE_POD_LABEL),
         (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+        (Resource.NAMESPACE, Action.ADD | Action.UPDATE | Action.DELETE),
     )
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
@@ -270,11 +271,14 @@ class InterPodAffinity:
         }
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
-        """Wake `pod` when a pod came that it must be near, one went that keeps away, or a node came or moved."""
+        """Wake `pod` when a pod came that it must be near, one went that keeps away, a node came or moved, or a term
+        may mean another namespace than before."""
         own = pod_terms(pod)
         required = terms_of(own, Role.REQUIRED_AFFINITY), terms_of(own, Role.REQUIRED_ANTI_AFFINITY)
         if isinstance(change.old or change.new, Node):
             is_helped = _node_helps(pod, *required, change, view)
+        elif isinstance(change.old or change.new, Namespace):
+            is_helped = _namespace_helps(pod, *required, change)
         else:
             is_helped = _pod_helps(pod, *required, change, view)
         return Hint.QUEUE if is_helped else Hint.SKIP
@@ -457,6 +461,25 @@ def _node_helps(
     if any(after.get(term.topology_key) not in (None, before.get(term.topology_key)) for term in near):
         return True
     return any(before.get(key) not in (None, after.get(key)) for key in keeping_away)
+
+
+def _namespace_helps(pod: Pod, near: Sequence[PodTerm], far: Sequence[PodTerm], change: ClusterEvent) -> bool:
+    old, new = (one if isinstance(one, Namespace) else None for one in (change.old, change.new))
+    namespace = old or new
+    if namespace is None:
+        return False
+    name = namespace.metadata.name
+    if name == pod.metadata.namespace:
+        return True  # terms of pods on nodes may not mean the pod any more, or it may be the first that its own mean
+    before, after = ((one.metadata.labels if one is not None else None) or _NO_LABELS for one in (old, new))
+
+    def is_meant(term: PodTerm, labels: Mapping[str, str]) -> bool:
+        return name in term.namespaces or term.namespace_selector.matches(labels)
+
+    # The last pods that it must be near may be meant no more, and then it may be the first.
+    return any(is_meant(term, before) != is_meant(term, after) for term in near) or any(
+        is_meant(term, before) and not is_meant(term, after) for term in far
+    )
 
 
 def argument_errors(plugin: InterPodAffinity) -> list[FieldError]:
