@@ -75,9 +75,8 @@ class CompiledTerm:
         return all(((name if key == _NAME_FIELD else "") == value) is wanted for key, value, wanted in self.fields)
 
 
-@lru_cache(maxsize=4096)
-def compile_term(term: NodeSelectorTerm) -> CompiledTerm:
-    """Check and prepare a term; never raises."""
+def check_term(term: NodeSelectorTerm) -> CompiledTerm:
+    """Check and prepare a term; never raises. For those who remember it themselves: a term can be of any size."""
     problems = []
     for kind, requirements, problem_of in (
         ("matchExpressions", term.match_expressions, _label_problem),
@@ -96,6 +95,10 @@ def compile_term(term: NodeSelectorTerm) -> CompiledTerm:
         tuple((key, values[0], operator == "In") for key, operator, values in term.match_fields),
         (),
     )
+
+
+compile_term: Final = lru_cache(maxsize=4096)(check_term)
+"""The same, remembered."""
 
 
 def match_node(node: NodeView, node_name: str | None, all_nodes: bool, selector: NodeSelector | None) -> bool:

@@ -320,6 +320,38 @@ async def _apart(field: Field) -> AsyncIterator[None]:
     yield
 
 
+@asynccontextmanager
+async def _large_pods(field: Field) -> AsyncIterator[None]:
+    """200 pods of 200 KB, 600 terms of pod affinity each that nobody satisfies, labelled anew five times a second."""
+
+    def terms(number: int) -> Iterator[Object]:
+        for index in range(600):
+            value = f"{number:05}-{index:05}"
+            both = {"key": f"app-{index}", "operator": "In", "values": [f"{value}-{'x' * 40}", f"{value}-{'y' * 40}"]}
+            none = {"key": "tier", "operator": "NotIn", "values": [f"{value}-z"]}
+            selector = {"matchExpressions": [both, none]}
+            yield {"topologyKey": RACK, "labelSelector": selector, "namespaces": [HOSTILE]}
+
+    count = field.some(200)
+    pods = []
+    for number in range(count):
+        resource, pod = _pod(field, f"large-{number}", None)
+        affinity = {"requiredDuringSchedulingIgnoredDuringExecution": list(terms(number))}
+        pod["spec"]["affinity"] = {"podAffinity": affinity}
+        pods.append((resource, pod))
+    await create_all(field.api, iter(pods))
+    await _arrived(field)
+
+    async def label_again() -> None:
+        for number in range(sys.maxsize):
+            patch = {"metadata": {"labels": {"round": str(number)}}}
+            await field.api.merge_patch("pods", f"large-{number % count}", patch, namespace=HOSTILE)
+            await asyncio.sleep(0.2)
+
+    async with _meanwhile(label_again()):
+        yield
+
+
 # -- those who never answer -----------------------------------------------------------------------------------------
 
 ATTACHED: Final = "attached.example.com"
@@ -566,6 +598,7 @@ LOADS: Final = {
         HostileLoad("distinct-selectors", "300 more pods, a selector each", _more_pods("job-{}")),
         HostileLoad("same-selector", "300 more pods, one selector: the pods' own cost", _more_pods("none")),
         HostileLoad("constraints", "20 pods of 30 spread constraints, 250 values each", _spread),
+        HostileLoad("large-pods", "200 pods of 200 KB: 600 terms of pod affinity each", _large_pods),
         HostileLoad("terms", "anti-affinity: 20 pods of 59 terms, 2,500 terms of running pods", _apart),
         HostileLoad("one-user", "10,000 classes, widest claims, strings, 2,000 hopeless: at once", _one_user),
         HostileLoad("flood", "/metrics by 8 clients, 3,000 half-open connections", _flood),

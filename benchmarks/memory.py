@@ -2,6 +2,7 @@
 
     python -m benchmarks.memory                                  # 20,000 pods on 5,000 nodes: takes minutes
     python -m benchmarks.memory --nodes 500 --pods 1000 --hopeless   # each asks for one device more than a node has
+    python -m benchmarks.memory --nodes 300 --pods 800 --terms 600   # 200 KB of pod affinity each
 
 The machine alone, with a null shell: what a scheduler keeps beside it (connections, buffers) is some 30 MB. Nothing is
 ever deleted, so what grows is what the cluster has, and what is remembered, which is bounded (see `remembered`).
@@ -12,12 +13,19 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Final
+
+import orjson
 
 from benchmarks.deciding import NullShell
 from scheduler import garbage_collector
-from scheduler.core.inputs import ClassObserved, NodeObserved, RelistFinished, SliceObserved
+from scheduler.core.inputs import ClassObserved, NodeObserved, PodObserved, RelistFinished, SliceObserved
 from scheduler.core.machine import KINDS
+from scheduler.kube.codec import Codec
+from scheduler.model.objects import Pod
 from tests import builders
+
+CODEC: Final = Codec()
 
 
 def resident_mb() -> int:
@@ -38,12 +46,33 @@ def see_cluster(shell: NullShell, nodes: int, devices: int) -> None:
     shell.feed([RelistFinished(kind) for kind in sorted(KINDS)])
 
 
+def many_terms(number: int, count: int) -> Pod:
+    """A pod of required pod affinity that it shares with no other pod, read as the scheduler reads it."""
+    terms = []
+    for index in range(count):
+        value = f"{number:05}-{index:05}"
+        both = [f"{value}-{'x' * 40}", f"{value}-{'y' * 40}"]
+        wanted = [{"key": f"app-{index}", "operator": "In", "values": both}]
+        wanted.append({"key": "tier", "operator": "NotIn", "values": [f"{value}-z"]})
+        terms.append(
+            {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchExpressions": wanted},
+                "namespaces": ["hostile"],
+            }
+        )
+    pod = builders.pod_object(f"terms-{number}", namespace="hostile", requests={"cpu": "1m"})
+    pod["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    return CODEC.decode_pod(orjson.dumps(pod))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--pods", type=int, default=20_000)
     parser.add_argument("--devices", type=int, default=8, help="on each node")
     parser.add_argument("--hopeless", action="store_true", help="no pod fits anywhere")
+    parser.add_argument("--terms", type=int, default=0, help="pods with so many affinity terms each, instead of claims")
     args = parser.parse_args()
     shell = NullShell()
     see_cluster(shell, args.nodes, args.devices)
@@ -55,7 +84,12 @@ def main() -> int:
         selector = f"device.attributes['gpu.example.com'].uuid != 'job-{number}'"
         count = args.devices + 1 if args.hopeless else 1
         spec = builders.claim_spec_object(builders.request_object(selector=selector, count=count))
-        shell.feed(shell.add(f"pod-{number}", spec, {"cpu": "1m"}))
+        if args.terms:
+            pod = many_terms(number, args.terms)
+            shell.pods[pod.key] = pod
+            shell.feed([PodObserved(pod)])
+        else:
+            shell.feed(shell.add(f"pod-{number}", spec, {"cpu": "1m"}))
         if number % 20 == 19:
             shell.run_until_idle()
         if (number + 1) % max(1, args.pods // 10) == 0:
@@ -68,7 +102,7 @@ def main() -> int:
                 flush=True,
             )
     print(f"largest: {largest} MB")
-    return 0 if largest < 1024 else 1
+    return 0 if largest < (400 if args.terms else 1024) else 1
 
 
 if __name__ == "__main__":

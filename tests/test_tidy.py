@@ -184,7 +184,15 @@ def test_a_plugin_is_known_to_the_list_of_plugins_only() -> None:
     """Nobody else of the product imports a plugin's module, but for those who share DynamicResources' knowledge."""
     plugins = "scheduler/plugins/"
     beside = ("node_resources_fit.py", "served_devices.py", *(f"{name}/" for name in PACKAGES))
-    shared = ("normalize", "pod_questions", "scoring_strategies", "served_devices", "affinity_blame", "room_blame")
+    shared = (
+        "normalize",
+        "pod_questions",
+        "scoring_strategies",
+        "served_devices",
+        "affinity_blame",
+        "affinity_hints",
+        "room_blame",
+    )
     importers = set()
     for path in MODULES:
         for node in ast.walk(parsed(path)):

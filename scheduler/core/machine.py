@@ -248,9 +248,9 @@ class Machine:
             case PodGroupDeleted(group_key, revision):
                 self.store.pod_groups.delete(group_key, revision)
             case NamespaceObserved(namespace):
-                self.store.namespaces.observe(namespace.metadata.name, namespace.metadata.revision, namespace)
+                observed.namespace_observed(namespace)
             case NamespaceDeleted(namespace_name, revision):
-                self.store.namespaces.delete(namespace_name, revision)
+                observed.namespace_deleted(namespace_name, revision)
             case StorageObserved() | StorageDeleted() | PodSelectorObserved() | PodSelectorDeleted():
                 observed.observed_for_plugins(given)
             case DisruptionBudgetObserved() | DisruptionBudgetDeleted():

@@ -41,7 +41,7 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.gang import gang_key
 from scheduler.model.keys import ClaimUid, NodeName, PodUid
-from scheduler.model.objects import Node, Pod
+from scheduler.model.objects import Namespace, Node, Pod
 
 
 class Observations:
@@ -181,6 +181,23 @@ class Observations:
         node = self._store.delete_node(name, revision)
         if node is not None:
             self._change(Resource.NODE, Action.DELETE, node, None)
+
+    def namespace_observed(self, namespace: Namespace) -> None:
+        namespaces, name = self._store.namespaces, namespace.metadata.name
+        old = namespaces.get(name)
+        namespaces.observe(name, namespace.metadata.revision, namespace)
+        if namespaces[name] is old:
+            return
+        if old is None:
+            self._change(Resource.NAMESPACE, Action.ADD, None, namespace)
+        elif old.metadata.labels != namespace.metadata.labels:
+            self._change(Resource.NAMESPACE, Action.UPDATE, old, namespace)
+
+    def namespace_deleted(self, name: str, revision: int) -> None:
+        old = self._store.namespaces.get(name)
+        self._store.namespaces.delete(name, revision)
+        if old is not None and name not in self._store.namespaces:
+            self._change(Resource.NAMESPACE, Action.DELETE, old, None)
 
     def slice_observed(self, slice_: ResourceSlice, revision: int) -> None:
         old = self._store.observe_slice(slice_, revision)

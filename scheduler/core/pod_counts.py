@@ -40,7 +40,10 @@ from scheduler.model.objects import Namespace
 from scheduler.model.pod_terms import PodTerm
 
 _NODES_KEPT_MAX: Final = 1_000_000
+_REQUIREMENTS_KEPT_MAX: Final = 50_000
+"""Of all questions together; one takes up to 400 bytes, and a question of one pod may have thousands."""
 _ANSWERS_KEPT: Final = 4 * QUESTIONS_MAX  # so that no pod's own questions push each other out
+_LARGE_ANSWERS_KEPT: Final = 2 * QUESTIONS_MAX  # a pod's terms and its constraints
 _MEANT_MAX: Final = 20_000
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _SUMS_KEPT: Final = 64
@@ -92,6 +95,7 @@ class PodCounts:
         self._versions: Final = itertools.count()
         self._answers: Final[OrderedDict[PodQuestion, PodCount]] = OrderedDict()
         self._kept = 0
+        self._requirements = 0
         self._terms: Final = TermCount(self._versions)
         self._sums: Final[OrderedDict[tuple[Terms, tuple[str, ...]], TermsSummedUp]] = OrderedDict()
         self._meant: Final[OrderedDict[tuple[object, ...], _Meant]] = OrderedDict()
@@ -145,13 +149,18 @@ class PodCounts:
 
     def _new(self, question: PodQuestion) -> PodCount:
         found = self._answers[question] = PodCount(question, self._versions)
+        self._requirements += found.size
+        self._bound(0)
         return found
 
     def _bound(self, more: int) -> None:
         self._kept += more
-        while self._kept > _NODES_KEPT_MAX and len(self._answers) > _ANSWERS_KEPT:
+        while (self._kept > _NODES_KEPT_MAX and len(self._answers) > _ANSWERS_KEPT) or (
+            self._requirements > _REQUIREMENTS_KEPT_MAX and len(self._answers) > _LARGE_ANSWERS_KEPT
+        ):
             _, dropped = self._answers.popitem(last=False)
             self._kept -= len(dropped.by_node)
+            self._requirements -= dropped.size
 
     def prepare(self, questions: Collection[PodQuestion], steps_left: int) -> bool:
         # What the pauses leave behind must not count as unanswered, or a pod of many questions would never have all.

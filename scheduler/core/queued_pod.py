@@ -52,7 +52,8 @@ class QueuedPod(Struct, eq=False):
         cost: What the last attempt that ended took.
         rests: How often it has rested in its present attempt.
         turn: When an active pod is tried, among the pods of its priority.
-        is_searching: Active, but in a lane, since `search_since_ms`.
+        is_searching: Active, but in a lane.
+        active_ticket: Grows with each pod that becomes active, and stays for the attempt, however often it pauses.
         search_shape: Its shape in its present attempt, None before it is known.
     """
 
@@ -78,7 +79,7 @@ class QueuedPod(Struct, eq=False):
     rests: int = 0
     is_searching: bool = False
     turn: int = 0
-    search_since_ms: int = 0
+    active_ticket: int = 0
     search_shape: Shape | None = None
 
     @property

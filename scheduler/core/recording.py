@@ -225,6 +225,10 @@ def _encode_quantity(value: Quantity) -> Any:
     return {_TYPE: "Quantity", "text": str(value)}
 
 
+def _encode_affinity(value: objects.PackedAffinity) -> Any:
+    return _encode(value.unpacked())
+
+
 def _encode_spec(value: ClaimSpec) -> Any:
     return {_TYPE: "ClaimSpec", "json": claim_spec_text(value)}
 
@@ -308,4 +312,5 @@ _ENCODERS: Final[dict[type, Callable[[Any], Any]]] = {
     dict: _encode_mapping,
     Quantity: _encode_quantity,
     ClaimSpec: _encode_spec,
+    objects.PackedAffinity: _encode_affinity,
 }

@@ -15,7 +15,7 @@ Rules of this module
   5. An active pod whose namespace has no place for its requests lets other pods pass (`active_pods`).
   6. A pod whose search takes long goes on in its namespace's *lane* (`search_lanes`), whatever its priority: all other
      active pods go first. Pods that took long the last time go there too, and new pods of a namespace that has such
-     pods.
+     pods: they do not pass it before it rests.
   7. A pod that keeps costing much is tried less and less often: it rests when it has taken `search_steps_before_rest`,
      twice as many, and so on, each time four times as long as it has taken; after a rejection at least as long.
   8. Among active pods of one priority namespaces take turns (`turns`).
@@ -263,8 +263,6 @@ class SchedulingQueue:
         """
         queued.attempts -= 1
         self.lanes.charge(queued.namespace, steps, now_ms)
-        if not queued.steps:
-            queued.search_since_ms = now_ms
         queued.steps += max(steps, 1)
         if queued.steps < self._settings.search_steps_before_rest << queued.rests:
             self._push_lane(queued, now_ms)
@@ -401,6 +399,8 @@ class SchedulingQueue:
         if status.is_success:
             queued.rejecters = frozenset()
             queued.first_active_ms = queued.first_active_ms or now_ms
+            if not queued.steps:
+                queued.active_ticket = next(self._tickets)
             if queued.steps or queued.cost > self._settings.search_steps_first:
                 self._push_lane(queued, now_ms)
             else:
@@ -469,10 +469,7 @@ class SchedulingQueue:
     def _push_lane(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _ACTIVE, now_ms)
         queued.is_searching = True
-        if not queued.steps:
-            queued.search_since_ms = now_ms
-        level = 1 + (queued.steps // self._settings.search_steps_first).bit_length() if queued.steps else 0
-        self.lanes.push(queued, now_ms, level=level)
+        self.lanes.push(queued, now_ms)
 
     def _push_backoff(self, queued: QueuedPod, now_ms: int) -> None:
         self._place(queued, _BACKOFF, now_ms)

@@ -1,23 +1,28 @@
 """Pods whose search takes long: in turns by namespace, each with a share of its own, apart from the active queue.
 
 A pod comes here when its first look was not enough, or when its last attempt took long. The pods of one namespace form
-a *lane*. The lane that was served least is next. In a lane pods that took little go first, and among equals the pod
-that has waited longest, until its search ends; of those that were not looked at yet the one of most priority.
+a *lane*. The lane that was served least is next. In a lane the pod of most priority goes first, and among equals the
+one that became active first, until its search ends or it rests. Whoever has rested goes after all that have not.
 
 Rules of this module
-  1. A lane spends at most `_CREDIT_MAX_STEPS` at a stretch, and then what it earns with time. A pod that has taken less
+  1. First come, first served, as among active pods: a younger pod of its namespace does not take what an older one of
+     at least its priority still looks for. The older one keeps that right for `search_steps_before_rest`, so a search
+     without an end does not hold up its namespace for ever. Behind those go pods whose last attempt took
+     `_ALWAYS_STEPS`: hopeless ones that wake again and again would take their namespace's time. Last go those that have
+     rested, who took less first.
+  2. A lane spends at most `_CREDIT_MAX_STEPS` at a stretch, and then what it earns with time. A pod that has taken less
      than `_ALWAYS_STEPS` so far is tried whatever its lane has spent: most pods need little.
-  2. Namespaces take turns by what they spent, so a namespace with a thousand such pods gets no more than a namespace
+  3. Namespaces take turns by what they spent, so a namespace with a thousand such pods gets no more than a namespace
      with a single one.
-  3. While pods of other namespaces come, each turn is followed by a pause of about the same length: a pod is bound in
+  4. While pods of other namespaces come, each turn is followed by a pause of about the same length: a pod is bound in
      half a dozen steps, each of which would wait for a turn to end.
-  4. Pods of one shape find what the others found, so whoever goes next may end the search of all. In a lane the one of
-     most priority does: the others stand behind it, at its place, however little they took (`stands_behind`). Pods of
-     other shapes are not held up by that.
-  5. Time is the caller's; nothing depends on hash order.
+  5. Pods of one shape find what the others found, so whoever goes next may end the search of all. In a lane the one of
+     most priority does, and of these the oldest that has not rested: the others stand behind it, at its place, however
+     little they took (`stands_behind`). Pods of other shapes are not held up by that.
+  6. Time is the caller's; nothing depends on hash order.
 
 Not here: when a pod rests, and how long (`scheduling_queue`); pods of other namespaces with the same shape, which rule
-4 leaves alone: they take turns.
+5 leaves alone: they take turns.
 
 Cost: `push`, `stands_behind` O(log pods of a lane), `first` O(lanes), both amortized.
 """
@@ -26,7 +31,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from scheduler.core.queued_pod import QueuedPod
 from scheduler.framework.plan import Shape
@@ -44,11 +49,26 @@ _ALWAYS_STEPS: Final = 20_000
 """About 80 ms."""
 
 
+_Order: TypeAlias = tuple[int, bool, int]
+
+
+def _order(queued: QueuedPod) -> _Order:
+    """Who is first of pods of one shape."""
+    return -queued.priority, queued.rests > 0, queued.active_ticket
+
+
+def _level(queued: QueuedPod) -> int:
+    if queued.rests:
+        return 1 + queued.steps.bit_length()
+    return 1 if queued.cost >= _ALWAYS_STEPS else 0
+
+
 class _InLane(NamedTuple):
     """A pod's place in its lane."""
 
     level: int
-    order: int  # since when it searches; of pods that were not looked at yet minus priority
+    rank: int  # minus priority
+    since: int  # `QueuedPod.active_ticket`
     ticket: int  # as in `Entry`
     queued: QueuedPod
     alike: _Alike | None  # whose first it is
@@ -57,7 +77,7 @@ class _InLane(NamedTuple):
 class _OfShape(NamedTuple):
     """A pod's place among those of its shape in a lane."""
 
-    rank: int  # minus priority
+    order: _Order
     in_lane: _InLane
 
 
@@ -91,17 +111,16 @@ class _Lane:
         self.credit = _CREDIT_MAX_STEPS
         self.as_of_ms = now_ms
 
-    def push(self, queued: QueuedPod, level: int) -> None:
+    def push(self, queued: QueuedPod) -> None:
         shape = queued.search_shape
-        if shape is None:
-            order = queued.search_since_ms if level else -queued.priority
-            heapq.heappush(self._heap, _InLane(level, order, queued.ticket, queued, None))
-            return
-        alike = self._by_shape.get(shape)
-        if alike is None:
+        alike = self._by_shape.get(shape) if shape is not None else None
+        if alike is None and shape is not None:
             alike = self._by_shape[shape] = _Alike(shape)
-        place = _InLane(level, queued.search_since_ms, queued.ticket, queued, alike)
-        heapq.heappush(alike.heap, _OfShape(-queued.priority, place))
+        place = _InLane(_level(queued), -queued.priority, queued.active_ticket, queued.ticket, queued, alike)
+        if alike is None:
+            heapq.heappush(self._heap, place)
+            return
+        heapq.heappush(alike.heap, _OfShape(_order(queued), place))
         if alike.is_first(place):
             heapq.heappush(self._heap, place)
 
@@ -157,8 +176,8 @@ class SearchLanes:
         self._tried_ms: Final[dict[str, int]] = {}  # the last two namespaces of which an active pod was tried
         self.by_namespace: Final[dict[str, _Lane]] = {}
 
-    def push(self, queued: QueuedPod, now_ms: int, *, level: int) -> None:
-        """Put a pod at the end of its namespace's lane, among the pods of the same `level`."""
+    def push(self, queued: QueuedPod, now_ms: int) -> None:
+        """Put a pod into its namespace's lane."""
         namespace = queued.namespace
         lane = self.by_namespace.get(namespace)
         if lane is None:
@@ -168,14 +187,14 @@ class SearchLanes:
         elif lane.first() is None:
             # It may not save up turns while it has nothing to do.
             lane.turn = max(lane.turn, min(other.turn for other in self.by_namespace.values()))
-        lane.push(queued, level)
+        lane.push(queued)
 
     def stands_behind(self, queued: QueuedPod, shape: Shape | None) -> bool:
-        """Whether a pod of more priority in its lane goes first. From now on it is one of the pods of this shape."""
+        """Whether another pod of its shape in its lane goes first. From now on it is one of the pods of this shape."""
         queued.search_shape = shape
         lane = self.by_namespace.get(queued.namespace)
         first = lane.first_of_shape(shape) if lane is not None and shape is not None else None
-        return first is not None and first.priority > queued.priority
+        return first is not None and _order(first) < _order(queued)
 
     def has(self, namespace: str) -> bool:
         """Whether a pod of this namespace waits here."""

@@ -5,7 +5,9 @@ Rules of this module
      another revision, or is gone. Each names the revision that it changes, so it lands at most once, and a late one
      changes nothing that was decided since. Nobody gives up on it before that; what it would promise stays held.
   2. The sender is notified once, after the newest state of the object has been observed: who looks at it again decides
-     on what is. So after a conflict the observation is awaited that must come.
+     on what is. So after a conflict the observation is awaited. Where none comes, the write is sent again, which is
+     safe by rule 1. A server that answers "conflict" for another reason than a moved revision goes on doing so: after
+     `_UNSEEN_MAX` of them the refusal counts, unless an earlier sending may still land.
 
 Not here: what is written (VolumeBinding), what the sender does then (`binding_cycle`).
 """
@@ -21,10 +23,14 @@ from scheduler.core.ground import Ground
 from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.outbox import GONE, Answer
 from scheduler.core.pod_writes import Refusal
+from scheduler.core.timers import TimerId
 from scheduler.core.troubles import Troubles
 from scheduler.framework.decisions import BindPersistentVolume, VolumeWrite
 from scheduler.model.keys import ObjectKey
 from scheduler.model.storage import AnyStorageObject, PersistentVolume, PersistentVolumeClaim
+
+_UNSEEN_MAX: Final = 5
+"""With the pauses between them these are three seconds: a watch is that late when it has just begun anew."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +40,7 @@ class _Write:
     is_doubtful: bool = False
     refusal: Refusal | None = None
     attempts: int = 0
+    timer: TimerId | None = None  # set while the observation is awaited
 
 
 class VolumeWrites:
@@ -42,6 +49,7 @@ class VolumeWrites:
     def __init__(self, ground: Ground, troubles: Troubles) -> None:
         self._outbox: Final = ground.outbox
         self._retry: Final = ground.retry
+        self._timers: Final = ground.timers
         self._storage: Final = ground.store.storage
         self._troubles: Final = troubles
         self._awaiting: Final[dict[tuple[type, ObjectKey], list[_Write]]] = {}
@@ -53,6 +61,7 @@ class VolumeWrites:
     def observed(self, changed: AnyStorageObject) -> None:
         """The object was observed anew, or is gone."""
         for write in self._awaiting.pop((type(changed), changed.key), ()):
+            self._timers.cancel(write.timer)
             self._settle(write)
 
     def _dispatch(self, write: _Write) -> None:
@@ -66,6 +75,7 @@ class VolumeWrites:
     def _answered(self, write: _Write, answer: Answer) -> None:
         match answer:
             case WriteAccepted():
+                write.is_doubtful, write.refusal = False, None
                 self._settle(write)
             case WriteConflicted():
                 write.refusal = None if write.is_doubtful else answer  # an earlier one may have landed
@@ -87,6 +97,19 @@ class VolumeWrites:
             write.settled(write.refusal)
         else:
             self._awaiting.setdefault(_object(write.decision), []).append(write)
+            write.timer = self._retry(partial(self._not_observed, write), write.attempts)
+
+    def _not_observed(self, write: _Write) -> None:
+        """The object has not been seen to move, or to be gone, since the answer."""
+        key = _object(write.decision)
+        awaiting = self._awaiting[key]
+        awaiting.remove(write)
+        if not awaiting:
+            del self._awaiting[key]
+        if write.is_doubtful or (write.refusal is not None and write.attempts < _UNSEEN_MAX):
+            self._dispatch(write)
+        else:
+            write.settled(write.refusal)
 
     def _is_overtaken(self, decision: VolumeWrite) -> bool:
         revision = self._storage.newest_revision(*_object(decision))

@@ -52,6 +52,7 @@ class Resource(Enum):
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
     NODE = "Node"
+    NAMESPACE = "Namespace"
     CLAIM = "ResourceClaim"
     SLICE = "ResourceSlice"
     CLASS = "DeviceClass"

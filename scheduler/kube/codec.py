@@ -240,7 +240,7 @@ def _device_conditions(wire: tuple[_WireDevice, ...] | None) -> tuple[DeviceCond
 
 
 def _observed_pod(pod: Pod) -> tuple[PodMeta, Input]:
-    return checked(pod.metadata), PodObserved(pod)
+    return checked(pod.metadata), PodObserved(pod.packed())
 
 
 def _observed_node(node: Node) -> tuple[PodMeta, Input]:

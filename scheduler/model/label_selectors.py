@@ -19,7 +19,7 @@ from typing import Final
 
 import allocator
 from allocator.names import is_label_key, is_label_value
-from allocator.node_match import Requirement, compile_term, parse_int64
+from allocator.node_match import Requirement, check_term, parse_int64
 from scheduler.model.objects import LabelSelector
 
 _ORDER: Final = {">": "Gt", "<": "Lt"}
@@ -133,7 +133,7 @@ def compile_label_selector(selector: LabelSelector | None) -> Selector:
         if one.operator in _ORDER.values():
             return NOTHING  # for nodes only
         requirements.append(allocator.NodeSelectorRequirement(one.key, one.operator, one.values or ()))
-    compiled = compile_term(allocator.NodeSelectorTerm(tuple(requirements), ()))
+    compiled = check_term(allocator.NodeSelectorTerm(tuple(requirements), ()))
     return NOTHING if compiled.problems else Selector(compiled.requirements)
 
 

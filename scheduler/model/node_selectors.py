@@ -15,20 +15,23 @@ Source: k8s.io/component-helpers scheduling/corev1/nodeaffinity/nodeaffinity.go 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Final
 
 import allocator
-from allocator.node_match import CompiledTerm, compile_term, named_nodes
+from allocator.node_match import CompiledTerm, check_term, named_nodes
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import (
     Node,
+    NodeAffinityTerms,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
     PreferredSchedulingTerm,
 )
+from scheduler.model.sized_cache import SizedCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,7 @@ class RequiredNodeAffinity:
 
 def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
     """What `pod` demands of its node's labels and name."""
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-    required = affinity.required if affinity is not None else None
+    required = node_affinity_of(pod).required
     labels = tuple(sorted((pod.spec.node_selector or {}).items()))
     return RequiredNodeAffinity(labels, compile_selector(required) if required is not None else None)
 
@@ -92,29 +94,69 @@ def required_terms(selector: NodeSelector | None) -> RequiredNodeAffinity:
     return RequiredNodeAffinity((), compile_selector(selector) if selector is not None else None)
 
 
-@lru_cache(maxsize=4096)
+_KEPT_MAX: Final = 30_000
+_NAMES: Final[SizedCache[NodeSelector, tuple[frozenset[NodeName] | None]]] = SizedCache(_KEPT_MAX)
+_PREFERRED: Final[SizedCache[tuple[PreferredSchedulingTerm, ...], PreferredTerms]] = SizedCache(_KEPT_MAX)
+_REQUIRED: Final[SizedCache[NodeSelector, tuple[CompiledTerm, ...]]] = SizedCache(_KEPT_MAX)
+_PACKED: Final[SizedCache[bytes, NodeAffinityTerms]] = SizedCache(_KEPT_MAX)
+_NO_TERMS: Final = NodeAffinityTerms()
+
+
+def node_affinity_of(pod: Pod) -> NodeAffinityTerms:
+    """A pod's node affinity; of one that is packed it is remembered for a while."""
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return _NO_TERMS
+    packed = pod.packed_affinity
+    if packed is None:
+        return affinity.node_affinity or _NO_TERMS
+    found = _PACKED.get(packed.nodes)
+    if found is None:
+        found = _PACKED.put(packed.nodes, packed.node_affinity or _NO_TERMS, packed.size // 100)
+    return found
+
+
 def required_node_names(selector: NodeSelector) -> frozenset[NodeName] | None:
     """The only nodes that `selector` can match, see `allocator.node_match.named_nodes`."""
-    names = named_nodes(allocator.NodeSelector(tuple(map(_term, selector.node_selector_terms or ()))))
-    return frozenset(map(NodeName, names)) if names is not None else None
+    found = _NAMES.get(selector)
+    if found is None:
+        names = named_nodes(allocator.NodeSelector(tuple(map(_term, selector.node_selector_terms or ()))))
+        found = (frozenset(map(NodeName, names)) if names is not None else None,)
+        _NAMES.put(selector, found, _size(selector.node_selector_terms or ()))
+    return found[0]
 
 
-@lru_cache(maxsize=4096)
 def compile_preferred_terms(terms: tuple[PreferredSchedulingTerm, ...]) -> PreferredTerms:
     """Check and prepare the preferred terms. Empty ones and those of weight 0 are dropped unread."""
+    found = _PREFERRED.get(terms)
+    if found is None:
+        found = _PREFERRED.put(terms, _compile_preferred(terms), _size(term.preference for term in terms))
+    return found
+
+
+def _compile_preferred(terms: tuple[PreferredSchedulingTerm, ...]) -> PreferredTerms:
     weighted, problems = [], []
     for index, term in enumerate(terms):
         if term.weight != 0 and (term.preference.match_expressions or term.preference.match_fields):
-            compiled = compile_term(_term(term.preference))
+            compiled = check_term(_term(term.preference))
             weighted.append((term.weight, compiled))
             problems += [f"[{index}].{problem}" for problem in compiled.problems]
     return PreferredTerms(tuple(weighted), tuple(problems))
 
 
-@lru_cache(maxsize=4096)
 def compile_selector(selector: NodeSelector) -> tuple[CompiledTerm, ...]:
     """The terms, checked; a node matches when one of them does."""
-    return tuple([compile_term(_term(term)) for term in selector.node_selector_terms or ()])
+    found = _REQUIRED.get(selector)
+    if found is None:
+        terms = selector.node_selector_terms or ()
+        found = _REQUIRED.put(selector, tuple([check_term(_term(term)) for term in terms]), _size(terms))
+    return found
+
+
+def _size(terms: Iterable[NodeSelectorTerm]) -> int:
+    """In requirements and values, which take some 300 and 100 bytes: of all selectors together a few megabytes."""
+    both = [(*(term.match_expressions or ()), *(term.match_fields or ())) for term in terms]
+    return 7 + sum([3 + len(one.values or ()) for term in both for one in term])
 
 
 def _term(term: NodeSelectorTerm) -> allocator.NodeSelectorTerm:

@@ -36,7 +36,7 @@ def blame_for_pods(
 
 
 def _rules(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Change]:
-    affinity, terms = pod.spec.affinity, pod_terms(pod)
+    affinity, terms = pod.affinity, pod_terms(pod)
     if affinity is None:
         return
     for kind, role in (("podAffinity", Role.REQUIRED_AFFINITY), ("podAntiAffinity", Role.REQUIRED_ANTI_AFFINITY)):

@@ -8,13 +8,13 @@ A node's fact is its values of the labels that terms name. Of a label whose valu
 the node itself answer: so with the host's name there are few facts, and not one for each node.
 
 Hints differ on purpose, where upstream 1.36.3 leaves pods waiting: one anti-affinity term suffices, not all (#139161);
-a deletion, or another label, may make the pod the first of its kind (#141354); `namespaceSelector` is looked at; and
-running pods' terms are asked about a new or relabelled node.
+a deletion, or another label, may make the pod the first of its kind (#141354); `namespaceSelector` is looked at, also
+when a namespace's labels change; and running pods' terms are asked about a new or relabelled node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -39,12 +39,14 @@ from scheduler.framework.pod_counts_view import (
 )
 from scheduler.framework.status import SUCCESS, UNFINISHED, Status
 from scheduler.model.keys import NodeName
+from scheduler.model.label_selectors import Selector
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Node, Pod
-from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
+from scheduler.model.objects import Namespace, Node, Pod
+from scheduler.model.pod_terms import PodTerm, Role, are_prepared, pod_terms, prepare, terms_of
 from scheduler.plugins.affinity_blame import blame_for_pods
+from scheduler.plugins.affinity_hints import namespace_helps, node_helps, pod_helps
 from scheduler.plugins.normalize import NODE_SCORE_MAX
-from scheduler.plugins.pod_questions import ask_ahead, charge
+from scheduler.plugins.pod_questions import ask_ahead, charge, too_many
 from scheduler.validation.field_errors import FieldError, invalid
 
 NAME: Final = "InterPodAffinity"
@@ -152,6 +154,7 @@ class InterPodAffinity:
         (Resource.ASSIGNED_POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE),
         (Resource.POD, Action.UPDATE_POD_LABEL),
         (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+        (Resource.NAMESPACE, Action.ADD | Action.UPDATE | Action.DELETE),
     )
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
@@ -162,15 +165,20 @@ class InterPodAffinity:
         if meaning is None:
             charge(cycle, counts, before)
             return PreFilterResult(UNFINISHED)
+        is_prepared, steps = prepare(pod, cycle.steps_left)
+        cycle.steps_left -= steps
+        if not is_prepared:
+            return PreFilterResult(UNFINISHED)
         own = pod_terms(pod)
         if not own and not meaning.terms:
             return PRE_FILTER_SKIPPED
-        selected = dict.fromkeys(
-            [(one.namespace_selector, one.namespaces) for one in own if one.namespace_selector.requirements]
-        )
+        selected = _selecting(own)
         if selected and not counts.prepare_namespaces(selected, cycle.steps_left):
             charge(cycle, counts, before)
             return PreFilterResult(UNFINISHED)
+        refusal = too_many(len({one.topology_key for one in terms_of(own, Role.REQUIRED_AFFINITY)}), TERMS)
+        if refusal is not None:
+            return refusal
         terms = _own_terms(own, view)
         charge(cycle, counts, before)
         questions = [one.question for one in (*terms.affinity, *terms.anti, *terms.preferred)]
@@ -193,7 +201,14 @@ class InterPodAffinity:
         return PRE_FILTERED if possible is None else PreFilterResult(SUCCESS, possible_nodes=possible)
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
-        return cycle.get(AffinitySlot)
+        slot, pod = cycle.get(AffinitySlot), cycle.pod
+        packed = pod.packed_affinity
+        if packed is None:
+            return slot
+        # A shape is kept while pods of it wait. What their terms mean follows from their text, which is kept anyway.
+        selected = [view.pod_counts.namespaces_matching(*one) for one in _selecting(pod_terms(pod))]
+        found = slot.is_first, slot.existing, slot.is_scored_by_them, slot.unique, slot.shared
+        return pod.metadata.namespace, packed.pods, tuple(selected), *found
 
     def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:
         slot, labels, counts = cycle.get(AffinitySlot), node.node.labels, view.pod_counts
@@ -270,13 +285,18 @@ class InterPodAffinity:
         }
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
-        """Wake `pod` when a pod came that it must be near, one went that keeps away, or a node came or moved."""
+        """Wake `pod` when a pod came that it must be near, one went that keeps away, a node came or moved, or a term
+        may mean another namespace than before."""
+        if not are_prepared(pod):
+            return Hint.QUEUE  # it takes long to say, and PreFilter does it in parts
         own = pod_terms(pod)
         required = terms_of(own, Role.REQUIRED_AFFINITY), terms_of(own, Role.REQUIRED_ANTI_AFFINITY)
         if isinstance(change.old or change.new, Node):
-            is_helped = _node_helps(pod, *required, change, view)
+            is_helped = node_helps(pod, *required, change, view)
+        elif isinstance(change.old or change.new, Namespace):
+            is_helped = namespace_helps(pod, *required, change)
         else:
-            is_helped = _pod_helps(pod, *required, change, view)
+            is_helped = pod_helps(pod, *required, change, view)
         return Hint.QUEUE if is_helped else Hint.SKIP
 
     def _slot(self, pod: Pod, own: OwnTerms, existing: MatchingTerms, view: ClusterView) -> AffinitySlot:
@@ -345,14 +365,36 @@ def _possible_nodes(slot: AffinitySlot, counts: PodCountsView) -> Set[NodeName] 
     return counts.count(narrowest.question).near()
 
 
+class _Together(tuple[PodClause, ...]):
+    """All clauses of required affinity: of each label a question has them, so they are hashed once."""
+
+    _hash: int
+
+    def __new__(cls, clauses: Iterable[PodClause]) -> _Together:
+        made = super().__new__(cls, clauses)
+        made._hash = tuple(made).__hash__()
+        return made
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+def _selecting(own: Sequence[PodTerm]) -> dict[tuple[Selector, frozenset[str]], None]:
+    """What has to be found out of namespaces."""
+    return dict.fromkeys(
+        [(one.namespace_selector, one.namespaces) for one in own if one.namespace_selector.requirements]
+    )
+
+
 def _own_terms(own: Sequence[PodTerm], view: ClusterView) -> OwnTerms:
     near = terms_of(own, Role.REQUIRED_AFFINITY)
-    together = tuple(_clause(term, view) for term in near)
+    together = _Together(dict.fromkeys([_clause(term, view) for term in near]))
+    questions = {key: PodQuestion(together, key) for key in dict.fromkeys([term.topology_key for term in near])}
     anti, preferred = (
         tuple(OwnTerm(one.weight, PodQuestion((_clause(one, view),), one.topology_key)) for one in terms_of(own, role))
         for role in (Role.REQUIRED_ANTI_AFFINITY, Role.PREFERRED)
     )
-    return OwnTerms(tuple(OwnTerm(0, PodQuestion(together, term.topology_key)) for term in near), anti, preferred)
+    return OwnTerms(tuple([OwnTerm(0, question) for question in questions.values()]), anti, preferred)
 
 
 def _clause(term: PodTerm, view: ClusterView) -> PodClause:
@@ -402,61 +444,6 @@ def _shared_score(asked: Asked, fact: Fact) -> int:
         if value is not None:
             score += weight * sums.get(value, 0)
     return score
-
-
-def _means_pod(term: PodTerm, pod: Pod, view: ClusterView) -> bool:
-    meta = pod.metadata
-    namespace = view.namespace(meta.namespace)
-    of_namespace = (namespace.metadata.labels if namespace is not None else None) or _NO_LABELS
-    return term.matches(meta.namespace, meta.labels or _NO_LABELS, of_namespace)
-
-
-def _pod_helps(
-    pod: Pod, near: Sequence[PodTerm], far: Sequence[PodTerm], change: ClusterEvent, view: ClusterView
-) -> bool:
-    old, new = change.old, change.new
-    if isinstance(new, Pod) and new.uid == pod.uid:
-        return True  # its labels: other pods may keep away from it no more
-
-    def is_near(other: object) -> bool:
-        return isinstance(other, Pod) and bool(near) and all(_means_pod(term, other, view) for term in near)
-
-    def is_far(other: object, term: PodTerm) -> bool:
-        return isinstance(other, Pod) and _means_pod(term, other, view)
-
-    if is_near(new) and not is_near(old):
-        return True
-    if any(is_far(old, term) and not is_far(new, term) for term in far):
-        return True
-    # With the last pod of its kind gone, or relabelled, the pod may be the first.
-    if is_near(old) and not is_near(new) and all(_means_pod(term, pod, view) for term in near):
-        return True
-    if new is not None or not isinstance(old, Pod):
-        return False
-    refusing = terms_of(pod_terms(old), Role.REQUIRED_ANTI_AFFINITY)
-    return any(_means_pod(term, pod, view) for term in refusing)
-
-
-def _node_helps(
-    pod: Pod, near: Sequence[PodTerm], far: Sequence[PodTerm], change: ClusterEvent, view: ClusterView
-) -> bool:
-    old, new = change.old, change.new
-    if not isinstance(new, Node):
-        return False
-    meaning = view.pod_counts.terms_meaning(pod.metadata.namespace, pod.metadata.labels or _NO_LABELS, 0)
-    if meaning is None:
-        return True  # it takes long to say, and PreFilter does it in parts
-    info = view.node_infos.get(new.name)
-    # A term whose label is gone from all nodes is still that of the pods on this one.
-    on_node = [term for term in info.pod_terms if _means_pod(term, pod, view)] if info is not None else []
-    refusing = terms_of((*meaning.terms, *on_node), Role.REQUIRED_ANTI_AFFINITY)
-    keeping_away = {term.topology_key for term in (*far, *refusing)}
-    if not isinstance(old, Node):
-        return any(term.topology_key in new.labels for term in near) or not near or bool(far)
-    before, after = old.labels, new.labels
-    if any(after.get(term.topology_key) not in (None, before.get(term.topology_key)) for term in near):
-        return True
-    return any(before.get(key) not in (None, after.get(key)) for key in keeping_away)
 
 
 def argument_errors(plugin: InterPodAffinity) -> list[FieldError]:

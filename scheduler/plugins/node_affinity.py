@@ -25,6 +25,7 @@ from scheduler.model.node_selectors import (
     PreferredTerms,
     RequiredNodeAffinity,
     compile_preferred_terms,
+    node_affinity_of,
     required_node_affinity,
     required_node_names,
     required_terms,
@@ -65,7 +66,7 @@ class NodeAffinity:
     wakes_on: tuple[tuple[Resource, Action], ...] = ((Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
-        own, added = _terms(cycle.pod), self.added_affinity or _NO_TERMS
+        own, added = node_affinity_of(cycle.pod), self.added_affinity or _NO_TERMS
         if (
             own.required is None
             and not own.preferred
@@ -83,12 +84,11 @@ class NodeAffinity:
         return PreFilterResult(SUCCESS, node_names)
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
-        terms = _terms(cycle.pod)
-        return (
-            tuple(sorted((cycle.pod.spec.node_selector or {}).items())),
-            terms.required,
-            terms.preferred,
-        )
+        selector, packed = tuple(sorted((cycle.pod.spec.node_selector or {}).items())), cycle.pod.packed_affinity
+        if packed is not None:
+            return selector, packed.nodes  # a shape is kept while pods of it wait, and so is their text
+        terms = node_affinity_of(cycle.pod)
+        return selector, terms.required, terms.preferred
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         slot = cycle.get(NodeAffinitySlot)
@@ -111,7 +111,7 @@ class NodeAffinity:
             text = f"drop {key}: {value} from the nodeSelector of pod {pod.key}, or label a node"
             without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=selector))
             changes.append(Change(4, cause, text, on, pod=without))
-        affinity = pod.spec.affinity
+        affinity = pod.affinity
         if affinity is not None and affinity.node_affinity is not None and affinity.node_affinity.required is not None:
             asked.append(f"all that the required nodeAffinity of pod {pod.key} asks for")
             cause = f"no node that would do satisfies the required nodeAffinity of pod {pod.key}"
@@ -162,8 +162,3 @@ def argument_errors(plugin: NodeAffinity) -> list[FieldError]:
 def _field_error(problem: str) -> FieldError:
     path, _, body = problem.partition(": ")
     return FieldError("FieldValueNotSupported" if body.startswith("Unsupported") else "FieldValueInvalid", path, body)
-
-
-def _terms(pod: Pod) -> NodeAffinityTerms:
-    affinity = pod.spec.affinity
-    return (affinity.node_affinity if affinity is not None else None) or _NO_TERMS

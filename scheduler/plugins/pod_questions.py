@@ -17,6 +17,19 @@ from scheduler.framework.pod_counts_view import NODES_PER_STEP, QUESTIONS_MAX, P
 from scheduler.framework.status import UNFINISHED, Status
 
 
+def too_many(keys: int, what: str, questions: int = 0) -> PreFilterResult | None:
+    """What PreFilter says of a pod with too many questions, None where they are not.
+
+    Args:
+        keys: How many topology keys they are about; there is a question for each at least.
+    """
+    questions = max(keys, questions)
+    if questions + keys <= QUESTIONS_MAX:
+        return None
+    text = f"pod has {questions} distinct {what} for {keys} topology keys, together more than {QUESTIONS_MAX}"
+    return PreFilterResult(Status.unresolvable(text))
+
+
 def ask_ahead(
     cycle: Cycle, counts: PodCountsView, questions: Sequence[PodQuestion], *, what: str, other_keys: Iterable[str] = ()
 ) -> PreFilterResult | None:
@@ -28,9 +41,9 @@ def ask_ahead(
     """
     distinct = dict.fromkeys(questions)
     keys = {question.key for question in distinct}
-    if len(distinct) + len(keys) > QUESTIONS_MAX:
-        text = f"pod has {len(distinct)} distinct {what} for {len(keys)} topology keys, together more than"
-        return PreFilterResult(Status.unresolvable(f"{text} {QUESTIONS_MAX}"))
+    refusal = too_many(len(keys), what, len(distinct))
+    if refusal is not None:
+        return refusal
     before = counts.steps
     values = [values_of(key) for key in sorted(keys.union(other_keys))]
     is_answered = counts.prepare((*values, *distinct), cycle.steps_left)

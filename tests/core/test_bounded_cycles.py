@@ -57,17 +57,17 @@ def test_a_tick_takes_few_steps_and_the_verdict_comes_all_the_same():
     assert rig.machine.queue.find(rig.server.pods[PodKey("default", "p")].uid).attempts == 1
 
 
-def test_other_pods_are_bound_in_between():
+def test_pods_of_other_namespaces_are_bound_in_between():
     rig = world(nodes=8)
     spec = builders.claim_spec_object(builders.request_object(device_class="class-a"))
-    rig.server.put_claim(builders.claim("easy", spec=spec))
+    rig.server.put_claim(builders.claim("easy", namespace="good", spec=spec))
     rig.add_pod("hostile", claims=("hostile",))
-    rig.add_pod("easy", claims=("easy",))
+    rig.add_pod("easy", claims=("easy",), namespace="good")
     rig.watch()
     for _ in range(6):
         rig.tick(1)
         rig.execute()
-    assert rig.node_of("easy") is not None
+    assert rig.node_of("easy", namespace="good") is not None
     assert rig.condition_of("hostile") is None, "still being searched for"
 
 
@@ -157,16 +157,16 @@ def test_counting_for_many_questions_is_paused(demands):
 
 
 @pytest.mark.parametrize("demands", [spread, apart])
-def test_others_are_bound_while_pods_are_counted(demands):
+def test_others_in_other_namespaces_are_bound_while_pods_are_counted(demands):
     rig = counting(900)
     rig.add_pod("many", priority=1, **demands(60))
     for number in range(3):
-        rig.add_pod(f"easy-{number}", priority=0)
+        rig.add_pod(f"easy-{number}", priority=0, namespace="good")
     rig.watch()
     for _ in range(3):
         rig.tick()
         rig.execute()
-    assert all(rig.node_of(f"easy-{number}") for number in range(3))
+    assert all(rig.node_of(f"easy-{number}", namespace="good") for number in range(3))
     assert rig.node_of("many") is None, "still being counted for"
     rig.wait(10_000)
     assert rig.node_of("many") is not None

@@ -99,11 +99,13 @@ def test_no_input_takes_more_than_a_ticks_steps_and_one_evaluation(requests):
     add(rig, "hostile", *requests)
     rig.watch()
     for number in range(3):
-        add(rig, f"ordinary-{number}", builders.request_object())
+        add(rig, f"ordinary-{number}", builders.request_object(), namespace="good")
     rig.watch()
     spent = spent_by_input(rig, 8)
-    assert all(rig.node_of(f"ordinary-{number}") for number in range(3)), "bound while the other is searched for"
-    spent += spent_by_input(rig, 60)
+    assert all(rig.node_of(f"ordinary-{number}", namespace="good") for number in range(3)), (
+        "bound while the other is searched for"
+    )
+    spent += spent_by_input(rig, 60, ms=10)
     assert max(spent) <= LONGEST
     assert sum(spent) > 10 * ANSWER_WORK_MAX // 4
 
@@ -129,16 +131,18 @@ def test_a_pod_of_another_namespace_is_tried_at_once_however_many_search():
     assert rig.node_of("ordinary", namespace="good")
 
 
-def test_so_is_one_of_the_same_namespace_when_its_neighbours_had_their_first_look():
-    rig = world(4)
-    for number in range(3):
-        add(rig, f"hostile-{number}", builders.request_object(count=3, selector=costly(str(number))))
-    rig.watch()
-    spent_by_input(rig, 8)
-    add(rig, "ordinary", builders.request_object())
-    rig.watch()
-    spent_by_input(rig, 6)
-    assert rig.node_of("ordinary")
+def test_a_pod_whose_last_attempt_took_long_lets_those_pass_that_are_not_like_it():
+    """Hopeless ones that wake again and again would take all of their namespace's time."""
+    lanes, shape = SearchLanes(lambda _: True), Shape("s", 1)
+    hopeless, alike, other = (
+        QueuedPod(name, builders.pod(name), None, active_ticket=n) for n, name in enumerate("hao")
+    )
+    hopeless.cost, hopeless.search_shape = 30_000, shape
+    lanes.push(hopeless, 0)
+    lanes.push(other, 0)
+    assert lanes.first(0) is other
+    assert lanes.stands_behind(alike, shape), "what the first finds out holds for it"
+    assert not lanes.stands_behind(other, Shape("t", 1))
 
 
 def test_namespaces_share_what_searches_may_spend_whatever_the_number_of_their_pods():
@@ -309,8 +313,8 @@ class Far(Slots):
         return super().filter(cycle, node, view) if node.name == "n0900" else Status.unresolvable("elsewhere")
 
 
-def far(slots: int) -> Rig:
-    rig = Rig(Far(slots), is_paranoid=False, checks_invariants=False)
+def far(slots: int, plugin: type[Far] = Far) -> Rig:
+    rig = Rig(plugin(slots), is_paranoid=False, checks_invariants=False)
     rig.add_nodes(*(f"n{number:04}" for number in range(1000)))
     return rig
 
@@ -343,6 +347,65 @@ def test_a_pod_of_more_priority_that_comes_while_others_search_ends_their_search
     assert bound(rig) == ["late"]
 
 
+class FarEach(Far):
+    """No pod has the shape of another one."""
+
+    def shape(self, cycle, view):
+        return cycle.pod.metadata.name
+
+
+@pytest.mark.parametrize("plugin", [Far, FarEach])
+def test_first_come_first_served_though_the_search_of_the_first_pauses(plugin):
+    rig = far(4, plugin)
+    for number in range(6):
+        rig.add_pod(f"p{number}")
+    rig.settle()
+    assert bound(rig) == ["p0", "p1", "p2", "p3"]
+
+
+@pytest.mark.parametrize("plugin", [Far, FarEach])
+@pytest.mark.parametrize("ticks", [1, 2, 3])
+def test_a_younger_pod_that_comes_while_an_older_one_searches_does_not_pass_it(plugin, ticks):
+    rig = far(2, plugin)
+    rig.add_pod("z-old")
+    rig.watch()
+    for _ in range(ticks):
+        rig.tick()
+    assert bound(rig) == []
+    for number in range(3):
+        rig.add_pod(f"p{number}")
+    rig.settle()
+    assert bound(rig) == ["p0", "z-old"]
+
+
+def test_first_come_first_served_where_only_the_first_has_to_have_the_selector_compiled():
+    """The younger ones find what the first has left behind, and would be done before it."""
+    rig = world(2, search_steps_first=50)
+    selector = " && ".join(f"{A}.uuid != 'x{number}'" for number in range(200))
+    for number in range(6):
+        add(rig, f"p{number}", builders.request_object(selector=selector))
+    rig.settle()
+    assert bound(rig) == ["p0", "p1", "p2", "p3"]
+
+
+def test_the_others_pass_a_pod_that_rests_and_one_that_has_rested():
+    """A search without an end must not hold its namespace's other pods up for ever."""
+    rig = world(4, search_steps_before_rest=10_000)
+    for number in range(3):
+        add(rig, f"hostile-{number}", builders.request_object(count=3, selector=costly(str(number))))
+    rig.watch()
+    spent_by_input(rig, 3)
+    for number in range(2):
+        add(rig, f"ordinary-{number}", builders.request_object())
+        rig.watch()
+        ticks = 0
+        while not rig.node_of(f"ordinary-{number}"):
+            spent_by_input(rig, 1)
+            ticks += 1
+            assert ticks < 60
+    assert all(rig.condition_of(f"hostile-{number}") for number in range(3))
+
+
 def test_those_behind_are_tried_when_the_first_of_their_shape_is_gone():
     rig = far(1)
     rig.add_pod("first", priority=1)
@@ -367,43 +430,53 @@ def test_a_new_attempt_stands_behind_nobody_for_the_shape_that_the_pod_had_in_th
     assert queued.search_shape is None
 
 
+def order(queued: QueuedPod) -> tuple[int, bool, int]:
+    return -queued.priority, queued.rests > 0, queued.active_ticket
+
+
 MOVES = st.lists(
     st.tuples(st.sampled_from("ptg"), st.integers(0, 2), st.integers(0, 3), st.integers(0, 5)), max_size=40
 )
 
 
 @given(MOVES)
-def test_a_lane_loses_no_pod_and_gives_out_none_before_one_of_its_shape_with_more_priority(moves):
-    """`p`: a pod comes; `t`: the first is tried and comes back, deeper; `g`: some pod goes elsewhere."""
+def test_a_lane_loses_no_pod_and_gives_out_none_before_one_of_its_shape_that_is_first(moves):
+    """`p`: a pod comes; `t`: the first is tried and comes back, or comes back later; `g`: some pod goes elsewhere."""
     lanes, inside, tickets = SearchLanes(lambda _: True), {}, itertools.count(1)
     shapes = [None, Shape("s", 1), Shape("s", 2)]
 
-    def push(queued, level):
+    def push(queued):
         queued.ticket = next(tickets)
-        queued.steps = level
-        lanes.push(queued, 0, level=level)
+        lanes.push(queued, 0)
         inside[queued.uid] = queued
 
     def leave(queued):
         queued.ticket = next(tickets)
         return inside.pop(queued.uid)
 
-    for number, (move, shape, priority, level) in enumerate(moves):
+    for number, (move, shape, priority, steps) in enumerate(moves):
         if move == "p":
             queued = QueuedPod(f"uid-{number}", builders.pod(f"p{number}", priority=priority), None)
             queued.search_shape = shapes[shape]
-            push(queued, level)
+            queued.active_ticket = next(tickets)
+            queued.cost = 20_000 * (steps > 3)
+            push(queued)
         elif move == "g" and inside:
-            leave(inside[sorted(inside)[level % len(inside)]])
+            leave(inside[sorted(inside)[steps % len(inside)]])
         elif move == "t" and (queued := lanes.first(0)) is not None:
+            unrested = [one for one in inside.values() if not one.rests and one.cost < 20_000]
+            older = [one for one in unrested if one.search_shape is None and order(one) < order(queued)]
+            assert not older, "nobody stands before them"
             leave(queued)
             is_behind = lanes.stands_behind(queued, shapes[shape])
             alike = [other for other in inside.values() if other.search_shape == shapes[shape] is not None]
-            assert is_behind == any(other.priority > queued.priority for other in alike)
-            push(queued, queued.steps + level)
+            assert is_behind == any(order(other) < order(queued) for other in alike)
+            queued.steps += steps
+            queued.rests += steps == 5
+            push(queued)
         first = lanes.first(0)
         assert (first is not None) == bool(inside) == lanes.has("default")
         if first is not None:
             assert inside[first.uid] is first
             alike = [other for other in inside.values() if other.search_shape == first.search_shape is not None]
-            assert all(other.priority <= first.priority for other in alike)
+            assert all(order(first) <= order(other) for other in alike)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from scheduler.core.inputs import NamespaceObserved
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.status import Code
 from scheduler.model.objects import Affinity
+from scheduler.plugins import default_plugins
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from tests import builders
+from tests.core.rig import Rig
 from tests.plugins.cluster import Cluster, cycle_of
 
 PLUGIN = InterPodAffinity()
@@ -141,6 +144,73 @@ def node(**labels):
 def test_what_wakes_a_rejected_pod(waiting, resource, old, new, wakes):
     change = ClusterEvent(resource, Action.ADD, old, new)
     assert PLUGIN.hint(pod(affinity=waiting), change, cluster()) is (Hint.QUEUE if wakes else Hint.SKIP)
+
+
+def team(name, team=""):
+    return builders.namespace(name, labels={"team": team} if team else {})
+
+
+A_NEAR, A_FAR = near(term(**IN_TEAM_A)), far(term(**IN_TEAM_A))
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "wakes"),
+    [
+        pytest.param(A_NEAR, team("x"), team("x", "a"), True, id="a-namespace-came-to-be-meant"),
+        pytest.param(A_NEAR, None, team("x", "a"), True, id="one-that-is-meant-was-observed-after-its-pods"),
+        pytest.param(A_NEAR, team("x", "a"), team("x"), True, id="it-may-be-the-first-now"),
+        pytest.param(A_NEAR, team("x", "b"), team("x", "c"), False, id="one-that-is-not-meant"),
+        pytest.param(A_FAR, team("x", "a"), team("x"), True, id="those-to-keep-away-from-are-meant-no-more"),
+        pytest.param(A_FAR, team("x", "a"), None, True, id="their-namespace-is-gone"),
+        pytest.param(A_FAR, team("x"), team("x", "a"), False, id="more-to-keep-away-from"),
+        pytest.param(far(term(namespaces=["x"])), team("x", "a"), team("x"), False, id="by-name-labels-do-not-matter"),
+        pytest.param(None, team("default", "a"), team("default"), True, id="its-own-namespace-may-be-meant-no-more"),
+        pytest.param(None, team("x", "a"), team("x"), False, id="another-namespace"),
+    ],
+)
+def test_what_change_of_a_namespace_wakes_a_rejected_pod(waiting, old, new, wakes):
+    change = ClusterEvent(Resource.NAMESPACE, Action.UPDATE, old, new)
+    assert PLUGIN.hint(pod(affinity=waiting), change, cluster()) is (Hint.QUEUE if wakes else Hint.SKIP)
+
+
+def refused(running, waiting, **labels) -> Rig:
+    """Of two pods, one runs on the only node; the other one waits in namespace default."""
+    rig = Rig(*default_plugins())
+    rig.add_nodes("a", labels={"zone": "x"})
+    for name, team_of in (("default", labels.get("own", "")), ("x", labels["other"])):
+        rig.tell(NamespaceObserved(team(name, team_of)))
+    rig.server.put_pod(pod("running", node="a", namespace="x", affinity=running))
+    rig.server.put_pod(pod("p", affinity=waiting))
+    rig.settle()
+    assert rig.node_of("p") is None
+    rig.wait(30_000)
+    return rig
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting", "before", "change"),
+    [
+        pytest.param(None, near(term(key="zone", **IN_TEAM_A)), {"other": ""}, ("x", "a"), id="near"),
+        pytest.param(None, far(term(key="zone", **IN_TEAM_A)), {"other": "a"}, ("x", ""), id="far"),
+        pytest.param(
+            far(term(key="zone", **IN_TEAM_A)), None, {"other": "", "own": "a"}, ("default", ""), id="of-a-running-pod"
+        ),
+    ],
+)
+def test_a_pod_that_a_namespace_selector_refused_is_tried_when_the_labels_change(running, waiting, before, change):
+    rig = refused(running, waiting, **before)
+    name, label = change
+    rig.tell(NamespaceObserved(builders.namespace(name, labels={"team": label})))
+    rig.wait(1_000)
+    assert rig.node_of("p") == "a"
+
+
+def test_a_change_of_a_namespace_but_of_its_labels_wakes_nobody():
+    rig = refused(None, near(term(key="zone", **IN_TEAM_A)), other="")
+    attempts = rig.machine.queue.find(builders.pod("p").uid).attempts
+    rig.tell(NamespaceObserved(builders.namespace("x", annotations={"note": "a"})))
+    rig.wait(1_000)
+    assert rig.machine.queue.find(builders.pod("p").uid).attempts == attempts
 
 
 def test_a_relabelled_node_wakes_a_pod_that_pods_on_it_kept_away():
