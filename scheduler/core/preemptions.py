@@ -12,7 +12,8 @@ Rules of this module
      which may be undone; what was kept for the pod is free then, and no further victim is removed meanwhile.
   3. A victim of ours that is not bound yet gives up in memory, through the normal undo. It is over when nothing of it
      can land any more. Recorded allocations that are left without reservations, which nobody else would free, are taken
-     back. A recorded claim that another pod has been given meanwhile is lost, and not waited for.
+     back. A recorded claim that another pod has been given meanwhile is lost, and not waited for; until its allocation
+     ends nobody is removed for it any more, or a controller's pods could be removed for it for ever.
   4. When the last of it is there the pod is tried, whatever its backoff. When it does not fit then, the room was taken:
      the record is dropped and counted, and the pod may preempt again after its backoff, not before.
   5. A removal that is refused ends the preemption: what was not sent is not sent, and the pod backs off.
@@ -230,6 +231,8 @@ class Preemptions:
         for key, held in tuple(record.claims.items()):
             if self.records.is_released(record, held):
                 self.records.claim_over(record, key)
+                if self.records.is_as_recorded(held):
+                    self._given_away(record, held)
             elif self._stored_for_nobody(record, key):
                 self._free(record, key)
         if record.is_outstanding:
@@ -241,6 +244,12 @@ class Preemptions:
             queued = self._queue.find(record.uid)
             if queued is not None and queued.place is Place.GATED:
                 self._end(record)  # it cannot be tried, and nobody knows when
+
+    def _given_away(self, record: Record, held: Held) -> None:
+        """The claim is another pod's by now (rule 3)."""
+        if record.is_stored:
+            self._store.nominations.given_away[held.claim] = held
+        self._aftermath.claim_may_be_shared(held.claim)
 
     def _free(self, record: Record, key: ClaimKey) -> None:
         """Take back an allocation that a victim's attempt has left without reservations: nobody else would."""
@@ -327,6 +336,9 @@ class Preemptions:
 
     def claim_changed(self, key: ClaimKey) -> None:
         """The claim was observed anew, is gone, or what was held for it is free."""
+        given_away = self._store.nominations.given_away
+        if key in given_away and not self.records.is_as_recorded(given_away[key]):
+            del given_away[key]
         for record in self.records.of_claim(key):
             self._look_if_current(record)
 
@@ -400,11 +412,13 @@ class Preemptions:
         self._release(record, held)
 
     def _release(self, record: Record, held: Sequence[Held]) -> None:
-        """What is kept for the pod is free, but for the devices with which it has been placed."""
+        """What is kept for the pod is free, but for the devices with which it has been placed; so are its claims."""
         taken = [footprint(one.allocation) for one in held]
         self._aftermath.devices_released(one for one in record.given if footprint(one.allocation) not in taken)
         if record.placed_on != record.node:
             self._aftermath.pod_unassumed(record.pod, record.node)
+        for claim in record.claims:
+            self._aftermath.claim_may_be_shared(claim)
 
     def _clear(self, pod: Pod) -> None:
         """Have the API server forget the nomination."""

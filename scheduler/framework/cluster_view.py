@@ -68,6 +68,14 @@ class ClusterView(Protocol):
         """
         ...
 
+    def awaiting_release(self, claim: ClaimKey) -> Pod | None:
+        """The most important pod that waits for the claim's release, as its users were preempted; None for nobody."""
+        ...
+
+    def was_awaited_in_vain(self, claim: ClaimKey) -> bool:
+        """Whether users of the claim were preempted, and others have been given what it still has."""
+        ...
+
     def namespace(self, name: str) -> Namespace | None: ...
     def pod_group(self, key: PodGroupKey) -> PodGroup | None:
         """The group as last observed; always None where the API server serves none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.core.inputs import DisruptionBudgetObserved
@@ -181,3 +183,128 @@ def test_a_budget_is_violated_only_where_nothing_else_helps(count: int, victims:
     rig.watch()
     arrive(rig, "high", plain_request(count))
     assert removed(rig) == victims
+
+
+# A claim that several pods share, of a controller that replaces what goes
+
+
+def shared_by(*priorities: int) -> Rig:
+    """Pods that use one claim together, for the only device of its kind."""
+    rig = sharing(*priorities).rig()
+    claim = rig.server.claims[ClaimKey("default", "c")]
+    rig.server.put_claim(
+        replace(claim, spec=builders.claim("c", spec=builders.claim_spec_object(plain_request())).spec)
+    )
+    return rig
+
+
+class Controller:
+    """Replaces each of its pods that is gone or going, at once, by one like it.
+
+    Attributes:
+        places: Whether another scheduler than ours places what it makes, at once.
+        removed: How many pods it had to replace.
+    """
+
+    def __init__(self, rig: Rig, *names: str, places: bool = False) -> None:
+        self.rig = rig
+        self.names = list(names)
+        self.removed = 0
+        self.places = places
+
+    def run(self, seconds: int) -> None:
+        for _ in range(seconds):
+            for name in list(self.names):
+                pod = self.rig.server.pods.get(PodKey("default", name))
+                if pod is None or pod.is_deleting:
+                    self.removed += 1
+                    self.names.remove(name)
+                    self.names.append(f"again-{self.removed}")
+                    self.make(self.names[-1])
+                if pod is not None and pod.is_deleting:
+                    self.rig.server.delete_pod(pod.key)
+            self.rig.settle()
+            self.rig.server.collect_garbage()
+            self.rig.wait(1_000)
+
+    def make(self, name: str) -> None:
+        pod = builders.pod(name, claims=("c",), requests={"cpu": "1"}, node=NODE if self.places else "")
+        if self.places:
+            claim = self.rig.server.claims[ClaimKey("default", "c")]
+            users = (*claim.reserved_for, *builders.claim("c", reserved_for=(pod,)).reserved_for)
+            self.rig.server.put_claim(replace(claim, reserved_for=users))
+        self.rig.server.put_pod(pod)
+
+
+def test_replacements_do_not_join_the_claim_that_is_waited_for() -> None:
+    rig = shared_by(0, 0, 0)
+    controller = Controller(rig, "v0", "v1", "v2")
+    arrive(rig, "high", plain_request())
+    controller.run(60)
+    assert (rig.node_of("high"), devices_of(rig, "high")) == (NODE, ["plain-0"])
+    assert controller.removed == 3
+    assert "cannot allocate all claims" in rig.condition_of("again-1")[1]
+    rig.server.delete_pod(PodKey("default", "high"))
+    rig.server.collect_garbage()
+    rig.wait(30_000)
+    assert [rig.node_of(name) for name in controller.names] == [NODE] * 3
+
+
+def test_who_waits_for_a_claim_that_is_waited_for_is_told_and_goes_on_when_that_ends() -> None:
+    rig = shared_by(0, 0)
+    controller = Controller(rig, "v0", "v1")
+    arrive(rig, "high", plain_request())
+    rig.server.delete_pod(PodKey("default", "v0"))
+    controller.make("again")
+    rig.settle()
+    assert rig.node_of("again") is None
+    told = "resourceclaim default/c is being released for pod default/high (priority 10)"
+    assert told in rig.condition_of("again")[1]
+    rig.server.delete_pod(PodKey("default", "high"))
+    rig.settle()
+    rig.wait(2_000)
+    assert rig.node_of("again") == NODE
+
+
+@pytest.mark.parametrize(("priority", "joins"), [(9, False), (10, False), (11, True)])
+def test_only_a_more_important_pod_joins_a_claim_that_is_waited_for(priority: int, joins: bool) -> None:
+    rig = shared_by(0, 0)
+    arrive(rig, "high", plain_request())
+    rig.server.put_pod(builders.pod("other", claims=("c",), priority=priority, requests={"cpu": "1"}))
+    rig.settle()
+    end(rig, "v0", "v1")
+    rig.wait(60_000)
+    assert (rig.node_of("other"), rig.node_of("high")) == ((NODE, None) if joins else (None, NODE))
+    assert removed(rig) == ["v0", "v1"]
+
+
+def test_a_claim_that_another_scheduler_gives_away_is_waited_for_once() -> None:
+    """The device cannot be had, so nobody goes for it again before the claim has lost it."""
+    rig = shared_by(0, 0, 0)
+    controller = Controller(rig, "v0", "v1", "v2", places=True)
+    arrive(rig, "high", plain_request())
+    controller.run(120)
+    assert rig.node_of("high") is None
+    assert controller.removed == 3
+    # Another claim has had the device since: now it is as any other.
+    controller.places = False
+    end(rig, *controller.names)
+    rig.wait(60_000)
+    assert rig.node_of("high") == NODE
+
+
+def test_a_claim_that_was_given_away_and_has_changed_hands_is_taken_again() -> None:
+    rig = shared_by(0, 0, 0)
+    controller = Controller(rig, "v0", "v1", "v2", places=True)
+    arrive(rig, "high", plain_request())
+    controller.run(30)
+    # The claim loses its device while `high` does not look, and gets it again.
+    before = rig.server.pods[PodKey("default", "high")]
+    rig.server.delete_pod(before.key)
+    end(rig, *controller.names)
+    rig.server.put_pod(builders.pod("user", claims=("c",), requests={"cpu": "1"}))
+    rig.settle()
+    rig.wait(10_000)
+    assert rig.node_of("user") == NODE
+    arrive(rig, "higher", plain_request(), priority=20)
+    assert "user" in removed(rig)
