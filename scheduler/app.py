@@ -304,7 +304,7 @@ class SchedulerApp:
         if self._election is not None and must_wait:
             await self._election.acquired()
             await self._catch_up(reflectors)
-        running.turns.decide(one.kind.name for one in reflectors if one.stats.is_synced)
+        running.turns.decide(one.listed() for one in reflectors if one.stats.is_synced)
 
     async def _watch(self, reflector: Reflector) -> None:
         if reflector.kind.name == _LAST:

@@ -61,6 +61,9 @@ class CoreView:
     def preemption_of(self, uid: PodUid) -> Preemption | None:
         return self._store.nominations.preempting.get(uid)
 
+    def knows_disruption_budgets(self) -> bool:
+        return self._store.disruption_budgets.is_readable
+
     def awaiting_release(self, claim: ClaimKey) -> Pod | None:
         waiting = self._store.nominations.awaited.get(claim)
         if not waiting:

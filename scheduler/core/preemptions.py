@@ -348,6 +348,15 @@ class Preemptions:
         was, now = old.status.nominated_node_name, pod.status.nominated_node_name
         return record.is_stored and now not in (was, record.node)
 
+    def budgets_listed(self, *, is_readable: bool) -> None:
+        """Whether PodDisruptionBudgets can be read: while they cannot, nobody is preempted (DefaultPreemption)."""
+        if not self._store.disruption_budgets.tell_readable(is_readable) or not is_readable:
+            return
+        lowest = self._store.priorities.lowest
+        for queued in tuple(self._queue.all()):
+            if lowest is not None and queued.place is Place.UNSCHEDULABLE and queued.pod.priority > lowest:
+                self._queue.activate(queued.uid, self._timers.now_ms)
+
     # Ending
 
     def is_in_vain(self, uid: PodUid) -> bool:

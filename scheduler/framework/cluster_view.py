@@ -96,7 +96,11 @@ class ClusterView(Protocol):
         ...
 
     def disruption_budgets(self, namespace: str) -> Sequence[DisruptionBudget]:
-        """The PodDisruptionBudgets of a namespace, by name; none where they are not served, or not ours to read."""
+        """The PodDisruptionBudgets of a namespace, by name; none where they are not served."""
+        ...
+
+    def knows_disruption_budgets(self) -> bool:
+        """False where the PodDisruptionBudgets are not ours to read: nobody knows which pods they guard."""
         ...
 
     def users_of(self, claim: ClaimKey) -> Sequence[PodUid]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.inputs import DisruptionBudgetObserved
+from scheduler.core.inputs import DisruptionBudgetObserved, RelistFinished
 from scheduler.framework.decisions import DeletePod, PatchPodStatus
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins import build_plugins, default_plugins
@@ -183,6 +183,28 @@ def test_a_budget_is_violated_only_where_nothing_else_helps(count: int, victims:
     rig.watch()
     arrive(rig, "high", plain_request(count))
     assert removed(rig) == victims
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_nobody_goes_while_budgets_cannot_be_read(is_known: bool) -> None:
+    """What was known of them may have changed."""
+    rig = busy((PLAIN, "plain-0"), plain=1).rig()
+    if is_known:
+        rig.tell(DisruptionBudgetObserved(builders.budget(), builders.next_revision()))
+    rig.tell(RelistFinished("PodDisruptionBudget", is_readable=False))
+    arrive(rig, "high", plain_request())
+    arrive(rig, "equal", plain_request(), priority=0)
+    rig.wait(60_000)
+    assert removed(rig) == []
+    why = "preemption: not eligible due to PodDisruptionBudgets that the scheduler has no right to read (list and watch)."
+    assert why in rig.condition_of("high")[1]
+    assert any(why in event for event in rig.events)
+    assert "PodDisruptionBudget" not in rig.condition_of("equal")[1]
+    rig.tell(RelistFinished("PodDisruptionBudget"))
+    rig.settle()
+    assert removed(rig) == ["v0"]
+    end(rig, "v0")
+    assert rig.node_of("high") == NODE
 
 
 # A claim that several pods share, of a controller that replaces what goes

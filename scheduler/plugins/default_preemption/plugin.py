@@ -8,6 +8,7 @@ victims and texts; differences below). See docs/adr/0026-preemption.md.
 Differs on purpose
   * A node that lacks nothing but devices is a candidate, too, where pods of lower priority hold some.
   * A pod is not eligible while anything of the room that is being made for it is not there yet, devices among it.
+  * Nobody is preempted while PodDisruptionBudgets cannot be read; upstream waits for them before it schedules at all.
   * Mirror pods are never victims: the kubelet makes them again.
   * Nodes are tried in the order of names, where upstream begins anywhere; of equal candidates the first is taken.
   * The dry run takes as many cycles as it needs.
@@ -39,6 +40,9 @@ NAME: Final = "DefaultPreemption"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 DEVICES_NOT_RELEASED: Final = "not eligible due to devices of preempted pods that are not released yet."
+BUDGETS_UNKNOWN: Final = (
+    "not eligible due to PodDisruptionBudgets that the scheduler has no right to read (list and watch)."
+)
 NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incoming pod")
 NOT_HELPFUL: Final = Status.unresolvable("Preemption is not helpful for scheduling")
 BEGUN_LEAST: Final = 200
@@ -92,6 +96,8 @@ class DefaultPreemption:
             hopeless = _none_found({name: _why_none(verdicts[name]) for name in names}, len(view.node_infos))
             dry_run.remember_hopeless(hopeless)
             return _told(hopeless, NodeName(""))
+        if not view.knows_disruption_budgets():
+            return _told(Status.unschedulable(BUDGETS_UNKNOWN))
         begun = 0
         for name in names:
             known = dry_run.recall(name)
