@@ -17,8 +17,8 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.feature_gates import read_gates
 from scheduler.kube.plugin_kinds import PLUGIN_KINDS
-from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, UndecodableError
+from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 
 _NO_DEVICES: Final = "no device counts as free"
 _LINTED: Final[Mapping[str, str]] = {

@@ -196,7 +196,7 @@ def test_nobody_goes_while_budgets_cannot_be_read(is_known: bool) -> None:
     arrive(rig, "equal", plain_request(), priority=0)
     rig.wait(60_000)
     assert removed(rig) == []
-    why = "preemption: not eligible due to PodDisruptionBudgets that the scheduler has no right to read (list and watch)."
+    why = "not eligible due to PodDisruptionBudgets that the scheduler has no right to read (list and watch)."
     assert why in rig.condition_of("high")[1]
     assert any(why in event for event in rig.events)
     assert "PodDisruptionBudget" not in rig.condition_of("equal")[1]

@@ -333,7 +333,7 @@ def test_a_cluster_without_victims_is_gone_through_in_parts(steps):
     names = [NodeName(f"n{number:04}") for number in range(2_000)]
     pods = {name: builders.pod(f"on-{name}", priority=9) for name in names}
     infos = {name: SimpleNamespace(pods={pods[name].uid: pods[name]}) for name in names}
-    view = SimpleNamespace(node_infos=infos, preemption_of=lambda uid: None)
+    view = SimpleNamespace(node_infos=infos, preemption_of=lambda uid: None, knows_disruption_budgets=lambda: True)
     verdicts = dict.fromkeys(names, Status.unschedulable("Insufficient cpu"))
     dry_run, begun = Remembering(names), []
     status = UNFINISHED
@@ -353,7 +353,7 @@ def test_where_no_pod_is_less_important_no_node_is_looked_at_and_the_words_are_t
     names = [NodeName(f"n{number}") for number in range(30)]
     pods = {name: builders.pod(f"on-{name}", priority=9) for name in names}
     infos = {name: SimpleNamespace(pods={pods[name].uid: pods[name]}) for name in names}
-    view = SimpleNamespace(node_infos=infos, preemption_of=lambda uid: None)
+    view = SimpleNamespace(node_infos=infos, preemption_of=lambda uid: None, knows_disruption_budgets=lambda: True)
     refusals = [Status.unschedulable("Insufficient cpu"), Status.unresolvable("cannot allocate all claims")]
     verdicts = {name: refusals[number % 3 == 0] for number, name in enumerate(names)}
 

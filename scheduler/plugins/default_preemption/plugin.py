@@ -16,7 +16,7 @@ Differs on purpose
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import Final
@@ -89,8 +89,6 @@ class DefaultPreemption:
         hopeless = dry_run.recall_hopeless()
         if hopeless is not None:
             return _told(hopeless, NodeName(""))
-        found: list[Preemption] = []
-        tried: dict[NodeName, Status] = {}
         names = dry_run.candidates()
         if not dry_run.has_less_important():
             hopeless = _none_found({name: _why_none(verdicts[name]) for name in names}, len(view.node_infos))
@@ -98,6 +96,19 @@ class DefaultPreemption:
             return _told(hopeless, NodeName(""))
         if not view.knows_disruption_budgets():
             return _told(Status.unschedulable(BUDGETS_UNKNOWN))
+        return self._search(cycle, names, verdicts, view, dry_run)
+
+    def _search(
+        self,
+        cycle: Cycle,
+        names: Sequence[NodeName],
+        verdicts: Mapping[NodeName, Status],
+        view: ClusterView,
+        dry_run: DryRun,
+    ) -> PostFilterResult:
+        pod = cycle.pod
+        found: list[Preemption] = []
+        tried: dict[NodeName, Status] = {}
         begun = 0
         for name in names:
             known = dry_run.recall(name)
