@@ -8,9 +8,10 @@ from typing import Final
 
 from allocator import Allocation, Features, Inventory, Ledger
 from scheduler.core.claim_overlay import ClaimOverlay
+from scheduler.core.running_gangs import running_gang
 from scheduler.core.store import Store
 from scheduler.framework.pod_counts_view import PodCountsView
-from scheduler.framework.preemption import Preemption
+from scheduler.framework.preemption import Preemption, RunningGang
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -63,6 +64,9 @@ class CoreView:
 
     def knows_disruption_budgets(self) -> bool:
         return self._store.disruption_budgets.is_readable
+
+    def running_gang(self, pod: Pod) -> RunningGang | None:
+        return running_gang(self._store, pod)
 
     def awaiting_release(self, claim: ClaimKey) -> Pod | None:
         waiting = self._store.nominations.awaited.get(claim)

@@ -258,8 +258,9 @@ class Invariants:
             for uid in record.victims:
                 victim = store.pods.get(uid)
                 node = None if victim is None or victim.is_terminal else victim.node_name or store.assumed.get(uid)
-                if node != record.node and uid not in self._bindings and record.is_stored:
-                    yield f"preemption: victim {uid} for pod {key} is on {node}, not {record.node}"
+                expected = record.elsewhere.get(uid, record.node)
+                if node != expected and uid not in self._bindings and record.is_stored:
+                    yield f"preemption: victim {uid} for pod {key} is on {node}, not {expected}"
             for held in record.claims.values():
                 if record.is_stored and self._records.is_released(record, held):
                     yield f"preemption: claim {held.claim} for pod {key} is released"

@@ -39,6 +39,7 @@ class Record(Struct, eq=False):
         victims: Those that are not gone from the node yet.
         claims: Those that are not released yet.
         given: What is kept for the preemptor.
+        elsewhere: Where victims are that are not on `node`.
         before: For which node it was nominated before, "" for none.
         placed_on: Where the pod has been placed before the room was there; it is not bound yet.
         is_stored: The API server has stored the nomination, so victims may be removed.
@@ -55,6 +56,7 @@ class Record(Struct, eq=False):
     claims: dict[ClaimKey, Held]
     given: tuple[Held, ...]
     before: str = ""
+    elsewhere: dict[PodUid, NodeName] = {}
     placed_on: NodeName | None = None
     is_stored: bool = False
     is_recovered: bool = False

@@ -7,9 +7,10 @@ Rules of this module
   1. The pod is nominated in memory at once. No victim is touched before the API server has stored the nomination,
      provided that the pod was still as it was observed: so a restart finds out for whom a victim was removed, and of
      two processes of one name only one goes on.
-  2. Never a second set: while a victim is on the node, or a claim allocated as recorded, the pod preempts nobody. There
-     is no time-out that leads to new victims. So a record that has victims outlasts the pod's being placed elsewhere,
-     which may be undone; what was kept for the pod is free then, and no further victim is removed meanwhile.
+  2. Never a second set: while a victim is on the node (one on another node: not terminating yet), or a claim allocated
+     as recorded, the pod preempts nobody. There is no time-out that leads to new victims. So a record that has victims
+     outlasts the pod's being placed elsewhere, which may be undone; what was kept for the pod is free then, and no
+     further victim is removed meanwhile.
   3. A victim of ours that is not bound yet gives up in memory, through the normal undo. It is over when nothing of it
      can land any more. Recorded allocations that are left without reservations, which nobody else would free, are taken
      back. A recorded claim that another pod has been given meanwhile is lost, and not waited for; until its allocation
@@ -103,6 +104,7 @@ class Preemptions:
             {one.claim: one for one in preemption.released},
             preemption.given,
             before=pod.status.nominated_node_name,
+            elsewhere=self._elsewhere(preemption),
         )
         self.records.add(record)
         self._tallies.begun(len(preemption.victims), has_devices=bool(preemption.released))
@@ -110,6 +112,11 @@ class Preemptions:
         self._clear_lower(record)
         self._nominate(record, why)
         return True
+
+    def _elsewhere(self, preemption: Preemption) -> dict[PodUid, NodeName]:
+        """Where the victims are that are on other nodes: pods of a gang that goes as a whole."""
+        nodes = {one.uid: self._store.node_of(one.uid) for one in preemption.victims}
+        return {uid: node for uid, node in nodes.items() if node is not None and node != preemption.node}
 
     def recover(self, record: Record) -> None:
         """Go on with what an earlier process has begun."""
@@ -169,7 +176,7 @@ class Preemptions:
         if binding is not None and binding.stage is not Stage.BIND:
             if record.placed_on is None and record.is_stored and not binding.is_given_up and not record.refusal:
                 self._give_up(record, binding.pod)
-        elif pod is None or pod.is_terminal or (pod.node_name or self._store.assumed.get(uid)) != record.node:
+        elif pod is None or self._is_over(record, pod):
             self._victim_over(record, uid)
         elif (
             record.placed_on is None
@@ -186,6 +193,12 @@ class Preemptions:
                 partial(self._is_wanted, record, uid),
                 partial(self._removed, record, pod, self._note(record, pod)),
             )
+
+    def _is_over(self, record: Record, pod: Pod) -> bool:
+        """Whether a victim needs no more to be done or waited for. On another node it is enough that it is leaving."""
+        elsewhere = record.elsewhere.get(pod.uid)
+        is_there = (pod.node_name or self._store.assumed.get(pod.uid)) == (elsewhere or record.node)
+        return pod.is_terminal or not is_there or (elsewhere is not None and pod.is_deleting)
 
     def _is_wanted(self, record: Record, uid: PodUid) -> bool:
         is_due = record.placed_on is None and not record.refusal

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from allocator import Allocation, Features, Inventory, Ledger
 from scheduler.framework.pod_counts_view import PodCountsView
-from scheduler.framework.preemption import Preemption
+from scheduler.framework.preemption import Preemption, RunningGang
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.disruption_budget import DisruptionBudget
@@ -66,6 +66,10 @@ class ClusterView(Protocol):
         Its victims are those that are still there, `released` the claims that are still allocated, or held, as
         recorded. While there is either, the pod may not preempt again. With neither the room is there, and kept.
         """
+        ...
+
+    def running_gang(self, pod: Pod) -> RunningGang | None:
+        """The gang of the pod, None for a pod of its own. O(pods of the gang)."""
         ...
 
     def awaiting_release(self, claim: ClaimKey) -> Pod | None:

@@ -291,11 +291,12 @@ class Reflector:
             if not self.kind.cost:
                 self.stats.is_absent = False  # the others may be forbidden: once they are listed
             return
-        self._count_as_empty(f"the API server serves none of {wanted}", is_readable=True)
+        self._count_as_empty(f"the API server serves none of {wanted}", code=404)
         raise _AbsentError
 
-    def _count_as_empty(self, why: str, *, is_readable: bool) -> None:
+    def _count_as_empty(self, why: str, *, code: int) -> None:
         """The kind cannot be read: say so once."""
+        is_readable = code != HTTPStatus.FORBIDDEN
         if not self.stats.is_absent or self.stats.is_readable != is_readable:
             level = logging.WARNING if self.kind.cost else logging.INFO
             cost = f": {self.kind.cost}" if self.kind.cost else ""
@@ -432,7 +433,7 @@ class Reflector:
         self._version = version or None
         if version:
             self.stats.is_absent, self.stats.is_readable = False, True
-        for_machine.append(self.listed())
+        for_machine.append(RelistFinished(self.kind.name, is_readable=self.stats.is_readable))
         self.stats.relists += 1
         self.stats.events += 1
         self.stats.objects = len(self._known)
@@ -442,10 +443,6 @@ class Reflector:
         self._deliver(for_machine)
         self._list_delivered = self._lists_begun
         self._has_moved.set()
-
-    def listed(self) -> RelistFinished:
-        """What the machine is told when it has been told all there is."""
-        return RelistFinished(self.kind.name, is_readable=self.stats.is_readable)
 
     def _report_broken(self, event: Broken) -> None:
         self.stats.undecodable += 1
@@ -465,7 +462,12 @@ class Reflector:
         match outcome:
             case Rejected():
                 if outcome.code == HTTPStatus.FORBIDDEN and self.kind.cost:
-                    self._forbidden(outcome.message)
+                    if not self._known:
+                        self._count_as_empty(f"the API server does not let us read them ({outcome.message})", code=403)
+                        raise _AbsentError
+                    if self.stats.is_readable:
+                        self._deliver([RelistFinished(self.kind.name, is_readable=False)])
+                    self._must_list, self.stats.is_readable = True, False  # the list tells that we may again
                 if outcome.is_configuration:
                     self._reporter.refused(self.kind.name, outcome.message)
                 self._raise_for_code(outcome.code, outcome.reason, outcome.message, None)
@@ -473,16 +475,6 @@ class Reflector:
                 raise _PauseError(outcome.message)
             case Accepted():
                 raise _PauseError(f"unexpected HTTP {outcome.code}")
-
-    def _forbidden(self, message: str) -> None:
-        """We may not read a kind that only some pods need; what was known of it is kept."""
-        if not self._known:
-            self._count_as_empty(f"the API server does not let us read them ({message})", is_readable=False)
-            raise _AbsentError
-        if self.stats.is_readable:
-            self.stats.is_readable = False
-            self._deliver([self.listed()])
-        self._must_list = True  # which tells that we may again
 
     def _raise_for_code(self, code: int, reason: str, message: str, wait_s: float | None) -> None:
         text = f"{reason or code}: {message}"

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.core.inputs import DisruptionBudgetObserved, RelistFinished
 from scheduler.framework.decisions import DeletePod, PatchPodStatus
+from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins import build_plugins, default_plugins
 from tests import builders
@@ -330,3 +331,82 @@ def test_a_claim_that_was_given_away_and_has_changed_hands_is_taken_again() -> N
     assert rig.node_of("user") == NODE
     arrive(rig, "higher", plain_request(), priority=20)
     assert "user" in removed(rig)
+
+
+# Groups
+
+
+def grouped(*nodes: str, needed: int) -> Rig:
+    """Nodes with one device each, and on each of them a pod of one group that has it."""
+    rig = Rig(*default_plugins(), is_paranoid=False)
+    rig.server.put_class(builders.device_class())
+    rig.add_nodes(*nodes, allocatable={"cpu": "8", "memory": "8Gi", "pods": "20"})
+    for index, node in enumerate(nodes):
+        rig.server.put_slice(builders.resource_slice(f"slice-{node}", node=node, devices=1))
+        rig.server.put_claim(builders.claim(f"of-g{index}"))
+        labels = {GROUP_LABEL: "g", MIN_COUNT_LABEL: str(needed)}
+        rig.add_pod(f"g{index}", labels=labels, claims=(f"of-g{index}",), requests={"cpu": "1"})
+    rig.wait(5_000)
+    assert [rig.node_of(f"g{index}") for index in range(len(nodes))] == list(nodes)
+    return rig
+
+
+def test_of_a_group_that_needs_all_of_its_pods_all_of_them_go() -> None:
+    rig = grouped(*"abcdefgh", needed=8)
+    arrive(rig, "high", builders.request_object())
+    assert removed(rig) == [f"g{index}" for index in range(8)]
+    told = rig.condition_of("high")[1]
+    assert "Preempting 1 pod on node a and 7 of their groups on others: default/g0, default/g1" in told
+    # The others need not have ended: that some kubelet is down is no reason to wait.
+    end(rig, "g0")
+    assert rig.node_of("high") == "a"
+    assert not rig.machine.store.nominations.preempting
+    rig.wait(60_000)
+    assert removed(rig) == [f"g{index}" for index in range(8)]
+
+
+def test_a_group_gives_what_it_can_spare_and_no_more_of_it_to_the_next() -> None:
+    """Both are decided before any pod terminates. What is left of the group must not be counted twice."""
+    rig = grouped(*"abc", needed=2)
+    for name in ("first", "second"):
+        rig.server.put_claim(builders.claim(f"of-{name}", spec=builders.claim_spec_object(builders.request_object())))
+        rig.server.put_pod(builders.pod(name, priority=10, claims=(f"of-{name}",), requests={"cpu": "1"}))
+    rig.watch()
+    rig.tick()
+    told = {
+        uid: sorted(one.metadata.name for one in record.victims)
+        for uid, record in rig.machine.store.nominations.preempting.items()
+    }
+    assert sorted(map(len, told.values())) == [1, 2]
+    assert sorted(name for names in told.values() for name in names) == ["g0", "g1", "g2"]
+
+
+def test_a_group_with_a_pod_that_is_as_important_stays_and_another_pod_goes() -> None:
+    rig = grouped(*"ab", needed=2)
+    rig.add_pod("important", labels={GROUP_LABEL: "g"}, priority=10, requests={"cpu": "1"}, node="b", phase="Running")
+    rig.server.delete_pod(PodKey("default", "g1"))
+    rig.server.collect_garbage()
+    rig.settle()
+    arrive(rig, "other", builders.request_object(), priority=5)
+    assert rig.node_of("other") == "b"
+    arrive(rig, "high", builders.request_object())
+    assert removed(rig) == ["other"]
+
+
+def test_a_pod_of_a_group_that_is_about_to_be_bound_goes_with_the_others() -> None:
+    rig = grouped(*"ab", needed=2)
+    rig.add_nodes("c", allocatable={"cpu": "1", "memory": "8Gi", "pods": "20"})
+    rig.add_pod("g2", labels={GROUP_LABEL: "g", MIN_COUNT_LABEL: "3"}, requests={"cpu": "1"})
+    rig.watch()
+    rig.tick()
+    assert rig.machine.store.assumed
+    rig.server.put_claim(builders.claim("of-high", spec=builders.claim_spec_object(builders.request_object())))
+    rig.add_pod("high", priority=10, claims=("of-high",), requests={"cpu": "1"})
+    rig.watch()
+    rig.tick()
+    (record,) = rig.machine.store.nominations.preempting.values()
+    assert {one.metadata.name for one in record.victims} == {"g0", "g1", "g2"}
+    rig.settle()
+    assert removed(rig) == ["g0", "g1", "g2"]
+    end(rig, "g0")
+    assert rig.node_of("high") == "a"
