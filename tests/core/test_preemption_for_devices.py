@@ -273,10 +273,16 @@ def test_replacements_do_not_join_the_claim_that_is_waited_for() -> None:
     assert [rig.node_of(name) for name in controller.names] == [NODE] * 3
 
 
-def test_who_waits_for_a_claim_that_is_waited_for_is_told_and_goes_on_when_that_ends() -> None:
+@pytest.mark.parametrize("wants_devices", [True, False])
+def test_who_waits_for_a_claim_that_is_waited_for_is_told_and_goes_on_when_that_ends(wants_devices: bool) -> None:
+    """Nothing is kept for a pod that wants cpu alone, so nothing that comes free wakes anybody."""
     rig = shared_by(0, 0)
     controller = Controller(rig, "v0", "v1")
-    arrive(rig, "high", plain_request())
+    if wants_devices:
+        arrive(rig, "high", plain_request())
+    else:
+        rig.add_pod("high", priority=10, requests={"cpu": "8"})
+        rig.settle()
     rig.server.delete_pod(PodKey("default", "v0"))
     controller.make("again")
     rig.settle()
@@ -358,6 +364,8 @@ def test_of_a_group_that_needs_all_of_its_pods_all_of_them_go() -> None:
     told = rig.condition_of("high")[1]
     assert "Preempting 1 pod on node a and 7 of their groups on others: default/g0, default/g1" in told
     # The others need not have ended: that some kubelet is down is no reason to wait.
+    (record,) = rig.machine.store.nominations.preempting.values()
+    assert [one.metadata.name for one in record.victims] == ["g0"]
     end(rig, "g0")
     assert rig.node_of("high") == "a"
     assert not rig.machine.store.nominations.preempting
