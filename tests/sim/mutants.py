@@ -533,6 +533,13 @@ RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
 RULES = {"change_taint_rule": 12, "change_slice": 4, "extended": 0, "foreigners": 0}
 ROOM = {"preempts": 1, "devices": 1, "pods_max": 16, "create_pod": 30}
 SHARED_ROOM = ROOM | {"crowds": 30, "share_by_somebody_else": 8, "replace_removed": 20, "extended": 0, "foreigners": 0}
+GIVEN_AWAY = SHARED_ROOM | {
+    "crowds": 60,
+    "share_by_somebody_else": 60,
+    "replace_removed": 60,
+    "collect_garbage": 1,
+    "end_pod": 2,
+}
 TWINS = {"twins": 1, "process-stopped": 0.02, "devices": 1, "pods_max": 8}
 VOLUMES = {"has_volumes": 1, "devices": 4, "pods_max": 16, "extended": 0, "foreigners": 0, "create_pod": 30}
 REPLACEMENTS = {"replace_claim": 20, "cruelty": 0.7, "extended": 0, "foreigners": 0}
@@ -954,12 +961,12 @@ MUTANTS = (
         _victims_in_flight_are_not_given_up,
         directed=test_preemptions.test_a_victim_that_waits_in_permit_gives_up_in_memory,
     ),
-    Mutant("an-unknown-deletion-counts-as-done", _an_unknown_deletion_counts_as_done, focus=ROOM | LOSSES, seen_in=11),
+    Mutant("an-unknown-deletion-counts-as-done", _an_unknown_deletion_counts_as_done, focus=ROOM | LOSSES, seen_in=4),
     Mutant(
-        "a-refused-removal-is-forgotten", _a_refused_removal_is_forgotten, focus=ROOM | {"forbidden": 0.05}, seen_in=15
+        "a-refused-removal-is-forgotten", _a_refused_removal_is_forgotten, focus=ROOM | {"forbidden": 0.05}, seen_in=106
     ),
-    Mutant("room-is-made-and-not-used", _the_pod_is_not_tried_when_there_is_room, focus=ROOM, seen_in=5),
-    Mutant("claims-of-others-are-waited-for", _claims_of_others_are_waited_for, focus=ROOM, seen_in=5),
+    Mutant("room-is-made-and-not-used", _the_pod_is_not_tried_when_there_is_room, focus=ROOM, seen_in=13),
+    Mutant("claims-of-others-are-waited-for", _claims_of_others_are_waited_for, focus=ROOM, seen_in=59),
     Mutant(
         "users-seen-late-are-not-looked-at",
         _users_seen_late_are_not_looked_at,
@@ -970,7 +977,8 @@ MUTANTS = (
     Mutant(
         "what-was-given-away-is-taken-again",
         preemption_mutants.what_was_given_away_is_taken_again,
-        directed=test_preemption_for_devices.test_a_claim_that_another_scheduler_gives_away_is_waited_for_once,
+        focus=GIVEN_AWAY,
+        seen_in=48,
     ),
     Mutant(
         "what-was-given-away-is-never-taken-again",
@@ -1010,8 +1018,8 @@ MUTANTS = (
         preemption_mutants.budgets_that_cannot_be_read_are_none,
         directed=partial(test_preemption_for_devices.test_nobody_goes_while_budgets_cannot_be_read, False),
     ),
-    Mutant("nobody-is-spared", _nobody_is_spared, focus=ROOM, seen_in=2),
-    Mutant("equals-are-victims", _equals_are_victims, focus=ROOM, seen_in=6),
+    Mutant("nobody-is-spared", _nobody_is_spared, focus=ROOM),
+    Mutant("equals-are-victims", _equals_are_victims, focus=ROOM, seen_in=23),
     Mutant("what-was-found-holds-for-ever", _what_was_found_holds_for_ever, focus=ROOM, seen_in=4),
     Mutant(
         "unknown-volume-write-counts-as-failed",
