@@ -22,6 +22,7 @@ import msgspec
 
 from scheduler.core.inputs import ClaimDeleted, ClaimObserved, Input, WriteRejected
 from scheduler.core.outbox import GONE
+from scheduler.core.preemption_records import Record
 from scheduler.core.store import claims_of
 from scheduler.framework.decisions import (
     BindPod,
@@ -114,7 +115,7 @@ class Hands:
 class Awaited:
     """Pods that one process removes for a claim, as it is in the hands of that count."""
 
-    record: object
+    record: Record
     machine: object
     hands: int
     victims: set[PodUid] = field(default_factory=set)
