@@ -29,6 +29,7 @@ import orjson
 
 from scheduler import garbage_collector
 from scheduler.config import Config, ProfileConfig
+from scheduler.core.inputs import RelistFinished
 from scheduler.core.machine import Machine, kinds_read
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.kube.clock import Clock
@@ -304,7 +305,8 @@ class SchedulerApp:
         if self._election is not None and must_wait:
             await self._election.acquired()
             await self._catch_up(reflectors)
-        running.turns.decide(one.kind.name for one in reflectors if one.stats.is_synced)
+        listed = [one for one in reflectors if one.stats.is_synced]
+        running.turns.decide(RelistFinished(one.kind.name, is_readable=one.stats.is_readable) for one in listed)
 
     async def _watch(self, reflector: Reflector) -> None:
         if reflector.kind.name == _LAST:

@@ -93,14 +93,14 @@ class MachineTurns:
         """Inputs come from now on."""
         self._last_turn_s = self._loop.time()
 
-    def decide(self, listed: Iterable[str]) -> None:
+    def decide(self, listed: Iterable[RelistFinished]) -> None:
         """Go on from observing to deciding.
 
         Args:
             listed: The kinds of which all that exists has been delivered. The others say so themselves.
         """
         self._decides = True
-        self._inbox.extend(map(RelistFinished, listed))
+        self._inbox.extend(listed)
         self._schedule_turn()  # the machine may have something to do before any input comes
 
     @property

@@ -18,6 +18,7 @@ from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.feature_gates import read_gates
 from scheduler.kube.plugin_kinds import PLUGIN_KINDS
 from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, UndecodableError
+from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 
 _NO_DEVICES: Final = "no device counts as free"
 _LINTED: Final[Mapping[str, str]] = {
@@ -44,6 +45,7 @@ _COSTS: Final[Mapping[str, str]] = {
     "Namespace": "namespaces count as having no labels",
     "PriorityClass": "pods of files that name one are refused",
     **{kind.name: kind.cost for kind in PLUGIN_KINDS},
+    DISRUPTION_BUDGET: "pods are preempted as if no PodDisruptionBudget guarded them",
 }
 _PAGE: Final = 500
 

@@ -123,6 +123,13 @@ class Aftermath:
                 self._queue.change(Resource.CLAIM, Action.UPDATE, with_devices, without, self._timers.now_ms)
             self._released(one.claim)
 
+    def claim_may_be_shared(self, key: ClaimKey) -> None:
+        """Nobody waits for the claim's release any more: pods that use it may share what it has, if it has anything."""
+        claim = self._store.claim(key)
+        if claim is not None and claim.allocation is not None:
+            before = replace(claim, allocation=None)
+            self._queue.change(Resource.CLAIM, Action.UPDATE, before, claim, self._timers.now_ms)
+
     def volumes_released(self, changed: Iterable[tuple[Holdable, Holdable]]) -> None:
         """These holds on volumes and claims have ended, and nothing is stored of them."""
         for held, free in changed:

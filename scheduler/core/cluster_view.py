@@ -8,11 +8,12 @@ from typing import Final
 
 from allocator import Allocation, Features, Inventory, Ledger
 from scheduler.core.claim_overlay import ClaimOverlay
+from scheduler.core.running_gangs import running_gang
 from scheduler.core.store import Store
 from scheduler.framework.pod_counts_view import PodCountsView
-from scheduler.framework.preemption import Preemption
+from scheduler.framework.preemption import Preemption, RunningGang
 from scheduler.framework.storage_view import StorageView
-from scheduler.model.keys import ClaimUid, NodeName, PodGroupKey, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import LabelSelector, Namespace, Pod
 from scheduler.model.pod_group import PodGroup
@@ -60,6 +61,22 @@ class CoreView:
 
     def preemption_of(self, uid: PodUid) -> Preemption | None:
         return self._store.nominations.preempting.get(uid)
+
+    def knows_disruption_budgets(self) -> bool:
+        return self._store.disruption_budgets.is_readable
+
+    def running_gang(self, pod: Pod) -> RunningGang | None:
+        return running_gang(self._store, pod)
+
+    def awaiting_release(self, claim: ClaimKey) -> Pod | None:
+        waiting = self._store.nominations.awaited.get(claim)
+        if not waiting:
+            return None
+        pods = [pod for uid in waiting if (pod := self._store.pods.get(uid)) is not None]
+        return max(pods, key=lambda pod: pod.priority, default=None)
+
+    def was_awaited_in_vain(self, claim: ClaimKey) -> bool:
+        return claim in self._store.nominations.given_away
 
     def namespace(self, name: str) -> Namespace | None:
         return self._store.namespaces.get(name)

@@ -1,7 +1,8 @@
 """PodDisruptionBudgets as observed, by namespace: preemption reads them.
 
 Rules of this module
-  1. The newest revision wins (`versions`); where the kind is not served, or not ours to read, there are none.
+  1. The newest revision wins (`versions`); where the kind is not served there are none.
+  2. Where they are not ours to read, nobody knows which pods they guard (`is_readable`).
 
 Cost: an observation O(1), a question O(budgets of the namespace).
 """
@@ -23,7 +24,16 @@ class DisruptionBudgets:
         self._versions: Final[Versions[ObjectKey]] = Versions(may_return=True)
         self._by_namespace: Final[dict[str, dict[str, DisruptionBudget]]] = {}
         self.changes = 0
-        """How often any has changed."""
+        """How often any has changed, or whether they can be read."""
+        self.is_readable = True
+
+    def tell_readable(self, is_readable: bool) -> bool:
+        """Whether that is another answer than before."""
+        if is_readable == self.is_readable:
+            return False
+        self.is_readable = is_readable
+        self.changes += 1
+        return True
 
     def observe(self, new: DisruptionBudget, revision: int) -> None:
         if self._versions.observe(new.key, revision):

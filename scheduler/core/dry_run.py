@@ -29,6 +29,8 @@ from scheduler.model.objects import Pod
 
 DRY_RUN_STEPS: Final = 50
 """Asking all filters about a node that must be simulated first, what searches take beside it not counted."""
+_STEPS_ELSEWHERE: Final = 3
+"""Supposing that a pod is gone from another node."""
 NODES_PER_STEP: Final = 2
 """Nodes of which is known what they are to preemption."""
 
@@ -146,7 +148,8 @@ def _ask(
     devices: SupposedDevices,
 ) -> tuple[Status, tuple[Held, ...]]:
     """The filters' answer in a supposed cluster, and on success what the pod's claims would be given."""
-    left = cycle.steps_left - DRY_RUN_STEPS
+    elsewhere = sum([uid not in node.pods for uid in removed])
+    left = cycle.steps_left - DRY_RUN_STEPS - _STEPS_ELSEWHERE * elsewhere
     allowed = max(1, left)
     attempt = Cycle(cycle.pod, cycle.now_ms, allowed)
     given: tuple[Held, ...] = ()

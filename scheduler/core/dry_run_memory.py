@@ -2,7 +2,7 @@
 
 Rules of this module
   1. What was found holds while the node has not changed, nor any PodDisruptionBudget; where plugins read other nodes,
-     too, while no pod or label anywhere has.
+     too, while no pod or label anywhere has; where a gang was met, while nothing at all has.
   2. A pod that goes on where it was interrupted keeps what it found of nodes that have not changed: in a busy cluster
      it would never come to an end. What it decides for is looked at once more (`is_current`). What others of its shape
      cannot go on with is kept for it alone, so that pods that take turns do not begin anew in each.
@@ -51,6 +51,8 @@ class _Found(Struct, frozen=True):
     by: PodUid
     is_shared: bool
     tried: NodeTried
+    position: int = -1
+    """In the log of all changes; -1 where no gang was met."""
 
 
 class _Known:
@@ -151,7 +153,9 @@ class DryRunMemory:
         """`is_alone`: nothing is kept for others beside what they are nominated for."""
         is_shared = is_alone and self._is_as_for_others(node)
         generation = self._store.node_infos[node].generation
-        self._own[node] = self._found[node] = _Found(generation, self._moment, self._pod, is_shared, tried)
+        position = self._store.changes.position if tried.meets_gangs else -1
+        found = _Found(generation, self._moment, self._pod, is_shared, tried, position)
+        self._own[node] = self._found[node] = found
 
     def alone(self) -> dict[NodeName, _Found]:
         """What others of the shape do not go on with."""
@@ -169,7 +173,7 @@ class DryRunMemory:
         if self._has_claims and not is_own and found.tried.outcome is None:
             return None
         is_for_it = is_own or (found.is_shared and self._is_as_for_others(node))
-        holds = (self._goes_on and is_own) or (is_for_it and found.moment == self._moment)
+        holds = (self._goes_on and is_own) or (is_for_it and self._is_of_now(found))
         if holds and found.generation == self._store.node_infos[node].generation:
             return found.tried
         del self._found[node]
@@ -186,4 +190,7 @@ class DryRunMemory:
     def is_current(self, node: NodeName) -> bool:
         """Whether nothing at all has changed since that was found, and all of it is for this pod."""
         found = self._found.get(node)
-        return found is not None and found.moment == self._moment and (found.by == self._pod or not self._has_claims)
+        return found is not None and self._is_of_now(found) and (found.by == self._pod or not self._has_claims)
+
+    def _is_of_now(self, found: _Found) -> bool:
+        return found.moment == self._moment and found.position in (-1, self._store.changes.position)

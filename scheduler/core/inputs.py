@@ -158,9 +158,11 @@ class RelistFinished(Struct, frozen=True):
     Args:
         kind: "Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "Namespace", "DeviceTaintRule" or
             "PodGroup" (both also where the API server serves none), or a kind that a plugin reads (`Plugin.reads`).
+        is_readable: False: the API server does not let us read the kind. What was known of it is not withdrawn by this.
     """
 
     kind: str
+    is_readable: bool = True
 
 
 class WriteAccepted(Struct, frozen=True):

@@ -38,7 +38,7 @@ from scheduler.core.shape_record import ShapeRecord
 from scheduler.core.store import Store, claims_of
 from scheduler.core.term_counts import TermCount
 from scheduler.model.device_taint_rules import with_rule_taints
-from scheduler.model.keys import ClaimUid
+from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.special_claim import is_provisional
 
@@ -239,6 +239,7 @@ class Invariants:
         store, nominations = self._store, self._store.nominations
         if nominations.preempting.keys() != {record.uid for record in self._records}:
             yield "preemption: what is told of it is not what is recorded"
+        yield from self._awaited_problems()
         for record in self._records:
             key, queued = record.pod.key, self._queue.find(record.uid)
             is_placed = record.uid in self._bindings or record.uid in store.assumed
@@ -257,11 +258,25 @@ class Invariants:
             for uid in record.victims:
                 victim = store.pods.get(uid)
                 node = None if victim is None or victim.is_terminal else victim.node_name or store.assumed.get(uid)
-                if node != record.node and uid not in self._bindings and record.is_stored:
-                    yield f"preemption: victim {uid} for pod {key} is on {node}, not {record.node}"
+                expected = record.elsewhere.get(uid, record.node)
+                if node != expected and uid not in self._bindings and record.is_stored:
+                    yield f"preemption: victim {uid} for pod {key} is on {node}, not {expected}"
             for held in record.claims.values():
                 if record.is_stored and self._records.is_released(record, held):
                     yield f"preemption: claim {held.claim} for pod {key} is released"
+
+    def _awaited_problems(self) -> Iterator[str]:
+        nominations, records = self._store.nominations, self._records
+        awaited = {key: set(waiting) for key, waiting in nominations.awaited.items()}
+        recorded: dict[ClaimKey, set[PodUid]] = {}
+        for record in records:
+            for claim in record.claims:
+                recorded.setdefault(claim, set()).add(record.uid)
+        if awaited != recorded:
+            yield "preemption: of who waits for which claim something else is told than recorded"
+        for held in nominations.given_away.values():
+            if not records.is_as_recorded(held):
+                yield f"preemption: claim {held.claim} has lost what it was waited for"
 
 
 def _record_problems(record: ShapeRecord, store: Store) -> Iterator[str]:

@@ -255,8 +255,10 @@ class Machine:
                 observed.observed_for_plugins(given)
             case DisruptionBudgetObserved() | DisruptionBudgetDeleted():
                 observed.observed_for_plugins(given)
-            case RelistFinished(kind):
+            case RelistFinished(kind, is_readable):
                 self._unlisted.discard(kind)
+                if kind == DISRUPTION_BUDGET:
+                    self.preemptions.budgets_listed(is_readable=is_readable)
                 if not self._unlisted:
                     self.conflicts.all_listed()
                     self.unallocated.all_listed()

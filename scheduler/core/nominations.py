@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from scheduler.framework.held import Held
 from scheduler.framework.preemption import Preemption
-from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 
 
@@ -33,6 +34,12 @@ class Nominations:
         self._known: Final[dict[PodUid, Preemption]] = {}  # as nodes were told
         self.preempting: Final[dict[PodUid, Preemption]] = {}
         """For whom room is being made, and what of it is not there yet (`preemption_records` writes it)."""
+        self.victims: Final[dict[PodUid, dict[PodUid, None]]] = {}
+        """Pods that go, each with those for whom it goes; as `preempting` says it."""
+        self.awaited: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
+        """Claims that are to be released, each with the pods that wait for it; as `preempting` says it."""
+        self.given_away: Final[dict[ClaimKey, Held]] = {}
+        """Claims that were waited for in vain, with what they have had since (`preemptions` writes it)."""
 
     def wanted(self, pod: Pod) -> str:
         """The node for which a pod that waits is nominated, "" for none."""

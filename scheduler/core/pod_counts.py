@@ -8,7 +8,7 @@ Rules of this module
      never have all of them answered.
   4. Counting for a pod pauses between two nodes, and within one between two likenesses where selectors are long. What
      was counted stays, and nobody is given an answer of which a part is missing.
-  5. A node can be supposed to be another for a while (`as_if`): with pods more or less.
+  5. Nodes can be supposed to be others for a while (`as_if`): with pods more or less.
 
 Not here: what counts mean for a pod (the plugins).
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
@@ -102,28 +102,36 @@ class PodCounts:
         self._none: Final = MatchingTerms((), frozenset())
         self._sets: Final[WeakValueDictionary[tuple[PodTerm, ...], MatchingTerms]] = WeakValueDictionary()
         self._matching: Final = MatchingNamespaces(namespaces)
-        self._instead: NodeInfo | None = None
+        self._instead: Callable[[], Iterable[NodeInfo]] | None = None
+        self._supposed: dict[NodeName, NodeInfo] = {}
         self._supposing: Final[list[tuple[PodCount | TermCount, int]]] = []
         self.steps = 0
 
     @contextmanager
-    def as_if(self, node: NodeInfo) -> Iterator[None]:
-        """While it lasts, `node` is what all answers count in the place of the node of that name."""
-        self._instead = node
+    def as_if(self, nodes: Callable[[], Iterable[NodeInfo]]) -> Iterator[None]:
+        """While it lasts, `nodes` are what all answers count in the place of the nodes of these names.
+
+        Most questions count no pods, and then nobody needs `nodes`.
+        """
+        self._instead = nodes
         try:
             yield
         finally:
             self._instead = None
             for answer, version in self._supposing:
-                answer.recount(node.name, self._node_infos.get(node.name))
+                for name in self._supposed:
+                    answer.recount(name, self._node_infos.get(name))
                 answer.version = version  # it is what it was
             self._supposing.clear()
+            self._supposed.clear()
 
     def _suppose(self, answer: PodCount | TermCount) -> None:
         if self._instead is not None and not any(one is answer for one, _ in self._supposing):
+            self._supposed = self._supposed or {node.name: node for node in self._instead()}
             self._supposing.append((answer, answer.version))
-            answer.recount(self._instead.name, self._instead)
-            self.steps += 1
+            for name, node in self._supposed.items():
+                answer.recount(name, node)
+            self.steps += len(self._supposed)
 
     def answers(self) -> tuple[PodCount, ...]:
         """For `invariants`: every answer that is not being counted in parts, up to date."""

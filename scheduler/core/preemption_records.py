@@ -28,6 +28,7 @@ from scheduler.model.objects import Pod
 from scheduler.model.special_claim import is_provisional
 
 _Key = TypeVar("_Key", bound=Hashable)
+_Kept = TypeVar("_Kept")
 
 
 class Record(Struct, eq=False):
@@ -38,6 +39,7 @@ class Record(Struct, eq=False):
         victims: Those that are not gone from the node yet.
         claims: Those that are not released yet.
         given: What is kept for the preemptor.
+        elsewhere: Where victims are that are not on `node`.
         before: For which node it was nominated before, "" for none.
         placed_on: Where the pod has been placed before the room was there; it is not bound yet.
         is_stored: The API server has stored the nomination, so victims may be removed.
@@ -54,6 +56,7 @@ class Record(Struct, eq=False):
     claims: dict[ClaimKey, Held]
     given: tuple[Held, ...]
     before: str = ""
+    elsewhere: dict[PodUid, NodeName] = {}
     placed_on: NodeName | None = None
     is_stored: bool = False
     is_recovered: bool = False
@@ -85,8 +88,8 @@ class PreemptionRecords:
         self._store: Final = store
         self._overlay: Final = overlay
         self._records: Final[dict[PodUid, Record]] = {}
-        self._by_victim: Final[dict[PodUid, dict[PodUid, Record]]] = {}
-        self._by_claim: Final[dict[ClaimKey, dict[PodUid, Record]]] = {}
+        self._by_victim: Final = store.nominations.victims
+        self._by_claim: Final = store.nominations.awaited
         self._by_pool: Final[dict[PoolId, dict[PodUid, Record]]] = {}
 
     def __bool__(self) -> bool:
@@ -106,11 +109,11 @@ class PreemptionRecords:
 
     def of_victim(self, uid: PodUid) -> tuple[Record, ...]:
         """The records of which the pod is a victim that is still there."""
-        return tuple(self._by_victim.get(uid, {}).values())
+        return tuple([self._records[one] for one in self._by_victim.get(uid, ())])
 
     def of_claim(self, key: ClaimKey) -> tuple[Record, ...]:
         """The records that wait for the claim's release."""
-        return tuple(self._by_claim.get(key, {}).values())
+        return tuple([self._records[one] for one in self._by_claim.get(key, ())])
 
     def keeping_of(self, held: Iterable[Held]) -> tuple[Record, ...]:
         """The records that keep something of the pools of these allocations."""
@@ -122,9 +125,9 @@ class PreemptionRecords:
         assert record.uid not in self._records, f"pod {record.pod.key} has a record already"
         self._records[record.uid] = record
         for victim in record.victims:
-            self._by_victim.setdefault(victim, {})[record.uid] = record
+            self._by_victim.setdefault(victim, {})[record.uid] = None
         for claim in record.claims:
-            self._by_claim.setdefault(claim, {})[record.uid] = record
+            self._by_claim.setdefault(claim, {})[record.uid] = None
         for pool in _pools(record.given):
             self._by_pool.setdefault(pool, {})[record.uid] = record
         self._tell(record)
@@ -162,17 +165,22 @@ class PreemptionRecords:
     def is_released(self, record: Record, held: Held) -> bool:
         """Whether the claim neither has the recorded allocation nor is about to get it, for those that are removed."""
         claim = self._store.claim(held.claim)
-        if (
-            claim is not None
-            and claim.allocation is not None
-            and (claim.uid == held.uid or is_provisional(held.uid))
-            and is_same_taking(claim.allocation, held.allocation)
-        ):
+        if claim is not None and self.is_as_recorded(held):
             return any(self._stays(record, consumer.pod_uid) for consumer in claim.reserved_for)
         uids = {held.uid} if claim is None else {held.uid, claim.uid}
         holds = [hold for uid in uids if (hold := self._overlay.holds.get(uid)) is not None]
         return not any(
             is_same_taking(hold.held.allocation, held.allocation) and hold.pod in record.victims for hold in holds
+        )
+
+    def is_as_recorded(self, held: Held) -> bool:
+        """Whether the claim still has what was recorded of it."""
+        claim = self._store.claim(held.claim)
+        return (
+            claim is not None
+            and claim.allocation is not None
+            and (claim.uid == held.uid or is_provisional(held.uid))
+            and is_same_taking(claim.allocation, held.allocation)
         )
 
     def _stays(self, record: Record, uid: PodUid | None) -> bool:
@@ -199,7 +207,9 @@ def _pools(helds: Iterable[Held]) -> dict[PoolId, None]:
     }
 
 
-def _forget(index: dict[_Key, dict[PodUid, Record]], key: _Key, record: Record) -> None:
-    records = index.get(key)
-    if records is not None and records.pop(record.uid, None) is not None and not records:
-        del index[key]
+def _forget(index: dict[_Key, dict[PodUid, _Kept]], key: _Key, record: Record) -> None:
+    records = index.get(key, {})
+    if record.uid in records:
+        del records[record.uid]
+        if not records:
+            del index[key]

@@ -34,7 +34,10 @@ def preempted(preemptor: Pod, node: NodeName, devices: Sequence[DeviceId], *, is
 def making_room(preemption: Preemption) -> str:
     """What is added to the condition of the preemptor."""
     pods = [str(pod.key) for pod in preemption.victims]
-    text = f"Preempting {len(pods)} pod{'s' * (len(pods) != 1)} on node {preemption.node}: {_named(pods)}"
+    away = sum(pod.node_name not in (None, preemption.node) for pod in preemption.victims)
+    of_gangs = f" and {away} of their groups on others" if away else ""
+    here = len(pods) - away
+    text = f"Preempting {here} pod{'s' * (here != 1)} on node {preemption.node}{of_gangs}: {_named(pods)}"
     devices = [str(device) for held in preemption.released for device in held.allocation.device_ids()]
     return f"{text}; devices {_named(devices)} are released." if devices else f"{text}."
 

@@ -7,12 +7,14 @@ Rules of this module
   1. The pod is nominated in memory at once. No victim is touched before the API server has stored the nomination,
      provided that the pod was still as it was observed: so a restart finds out for whom a victim was removed, and of
      two processes of one name only one goes on.
-  2. Never a second set: while a victim is on the node, or a claim allocated as recorded, the pod preempts nobody. There
-     is no time-out that leads to new victims. So a record that has victims outlasts the pod's being placed elsewhere,
-     which may be undone; what was kept for the pod is free then, and no further victim is removed meanwhile.
+  2. Never a second set: while a victim is on the node (one on another node: not terminating yet), or a claim allocated
+     as recorded, the pod preempts nobody. There is no time-out that leads to new victims. So a record that has victims
+     outlasts the pod's being placed elsewhere, which may be undone; what was kept for the pod is free then, and no
+     further victim is removed meanwhile.
   3. A victim of ours that is not bound yet gives up in memory, through the normal undo. It is over when nothing of it
      can land any more. Recorded allocations that are left without reservations, which nobody else would free, are taken
-     back. A recorded claim that another pod has been given meanwhile is lost, and not waited for.
+     back. A recorded claim that another pod has been given meanwhile is lost, and not waited for; until its allocation
+     ends nobody is removed for it any more, or a controller's pods could be removed for it for ever.
   4. When the last of it is there the pod is tried, whatever its backoff. When it does not fit then, the room was taken:
      the record is dropped and counted, and the pod may preempt again after its backoff, not before.
   5. A removal that is refused ends the preemption: what was not sent is not sent, and the pod backs off.
@@ -102,6 +104,7 @@ class Preemptions:
             {one.claim: one for one in preemption.released},
             preemption.given,
             before=pod.status.nominated_node_name,
+            elsewhere=self._elsewhere(preemption),
         )
         self.records.add(record)
         self._tallies.begun(len(preemption.victims), has_devices=bool(preemption.released))
@@ -109,6 +112,11 @@ class Preemptions:
         self._clear_lower(record)
         self._nominate(record, why)
         return True
+
+    def _elsewhere(self, preemption: Preemption) -> dict[PodUid, NodeName]:
+        """Where the victims are that are on other nodes: pods of a gang that goes as a whole."""
+        nodes = {one.uid: self._store.node_of(one.uid) for one in preemption.victims}
+        return {uid: node for uid, node in nodes.items() if node is not None and node != preemption.node}
 
     def recover(self, record: Record) -> None:
         """Go on with what an earlier process has begun."""
@@ -168,7 +176,7 @@ class Preemptions:
         if binding is not None and binding.stage is not Stage.BIND:
             if record.placed_on is None and record.is_stored and not binding.is_given_up and not record.refusal:
                 self._give_up(record, binding.pod)
-        elif pod is None or pod.is_terminal or (pod.node_name or self._store.assumed.get(uid)) != record.node:
+        elif pod is None or self._is_over(record, pod):
             self._victim_over(record, uid)
         elif (
             record.placed_on is None
@@ -185,6 +193,12 @@ class Preemptions:
                 partial(self._is_wanted, record, uid),
                 partial(self._removed, record, pod, self._note(record, pod)),
             )
+
+    def _is_over(self, record: Record, pod: Pod) -> bool:
+        """Whether a victim needs no more to be done or waited for. On another node it is enough that it is leaving."""
+        elsewhere = record.elsewhere.get(pod.uid)
+        is_there = (pod.node_name or self._store.assumed.get(pod.uid)) == (elsewhere or record.node)
+        return pod.is_terminal or not is_there or (elsewhere is not None and pod.is_deleting)
 
     def _is_wanted(self, record: Record, uid: PodUid) -> bool:
         is_due = record.placed_on is None and not record.refusal
@@ -230,6 +244,8 @@ class Preemptions:
         for key, held in tuple(record.claims.items()):
             if self.records.is_released(record, held):
                 self.records.claim_over(record, key)
+                if self.records.is_as_recorded(held):
+                    self._given_away(record, held)
             elif self._stored_for_nobody(record, key):
                 self._free(record, key)
         if record.is_outstanding:
@@ -241,6 +257,12 @@ class Preemptions:
             queued = self._queue.find(record.uid)
             if queued is not None and queued.place is Place.GATED:
                 self._end(record)  # it cannot be tried, and nobody knows when
+
+    def _given_away(self, record: Record, held: Held) -> None:
+        """The claim is another pod's by now (rule 3)."""
+        if record.is_stored:
+            self._store.nominations.given_away[held.claim] = held
+        self._aftermath.claim_may_be_shared(held.claim)
 
     def _free(self, record: Record, key: ClaimKey) -> None:
         """Take back an allocation that a victim's attempt has left without reservations: nobody else would."""
@@ -327,6 +349,9 @@ class Preemptions:
 
     def claim_changed(self, key: ClaimKey) -> None:
         """The claim was observed anew, is gone, or what was held for it is free."""
+        given_away = self._store.nominations.given_away
+        if key in given_away and not self.records.is_as_recorded(given_away[key]):
+            del given_away[key]
         for record in self.records.of_claim(key):
             self._look_if_current(record)
 
@@ -335,6 +360,15 @@ class Preemptions:
         """Whether somebody has nominated the pod for another node, or for none, after our nomination was stored."""
         was, now = old.status.nominated_node_name, pod.status.nominated_node_name
         return record.is_stored and now not in (was, record.node)
+
+    def budgets_listed(self, *, is_readable: bool) -> None:
+        """Whether PodDisruptionBudgets can be read: while they cannot, nobody is preempted (DefaultPreemption)."""
+        if not self._store.disruption_budgets.tell_readable(is_readable) or not is_readable:
+            return
+        lowest = self._store.priorities.lowest
+        for queued in tuple(self._queue.all()):
+            if lowest is not None and queued.place is Place.UNSCHEDULABLE and queued.pod.priority > lowest:
+                self._queue.activate(queued.uid, self._timers.now_ms)
 
     # Ending
 
@@ -400,11 +434,13 @@ class Preemptions:
         self._release(record, held)
 
     def _release(self, record: Record, held: Sequence[Held]) -> None:
-        """What is kept for the pod is free, but for the devices with which it has been placed."""
+        """What is kept for the pod is free, but for the devices with which it has been placed; so are its claims."""
         taken = [footprint(one.allocation) for one in held]
         self._aftermath.devices_released(one for one in record.given if footprint(one.allocation) not in taken)
         if record.placed_on != record.node:
             self._aftermath.pod_unassumed(record.pod, record.node)
+        for claim in record.claims:
+            self._aftermath.claim_may_be_shared(claim)
 
     def _clear(self, pod: Pod) -> None:
         """Have the API server forget the nomination."""

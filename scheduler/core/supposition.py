@@ -23,7 +23,7 @@ from allocator import Allocation, Ledger, SupposedUse
 from scheduler.core.cluster_view import CoreView
 from scheduler.core.store import Store
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import PodUid
+from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 
@@ -64,16 +64,34 @@ class Suppositions:
         removed: Collection[PodUid] = (),
         devices: SupposedDevices = AS_THEY_ARE,
     ) -> Iterator[NodeInfo]:
-        """The node with pods more and less."""
+        """The node with pods more and less; of `removed` some may be on other nodes."""
         come = tuple(added)
+        elsewhere = self._elsewhere(node, removed)
         gone = [node.pods[uid] for uid in removed if uid in node.pods]
+        gone += [info.pods[uid] for info, uids in elsewhere for uid in uids]
         supposed = node.simulated(added=come, removed=removed)
+
+        def nodes() -> Iterator[NodeInfo]:
+            yield supposed
+            for info, uids in elsewhere:
+                yield info.simulated(removed=uids)
+
         with (
-            self._store.pod_counts.as_if(supposed),
+            self._store.pod_counts.as_if(nodes),
             self._store.storage.as_if(added=come, removed=gone),
             self.devices(view, devices),
         ):
             yield supposed
+
+    def _elsewhere(self, node: NodeInfo, removed: Collection[PodUid]) -> list[tuple[NodeInfo, list[PodUid]]]:
+        """The other nodes of `removed`, each with those that are there."""
+        by_node: dict[NodeName, list[PodUid]] = {}
+        for uid in removed:
+            name = None if uid in node.pods else self._store.node_of(uid)
+            if name is not None:
+                by_node.setdefault(name, []).append(uid)
+        infos = self._store.node_infos
+        return [(infos[name], uids) for name, uids in by_node.items() if name in infos]
 
     @contextmanager
     def devices(self, view: CoreView, devices: SupposedDevices) -> Iterator[None]:

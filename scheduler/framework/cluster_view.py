@@ -7,7 +7,7 @@ from typing import Protocol
 
 from allocator import Allocation, Features, Inventory, Ledger
 from scheduler.framework.pod_counts_view import PodCountsView
-from scheduler.framework.preemption import Preemption
+from scheduler.framework.preemption import Preemption, RunningGang
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.disruption_budget import DisruptionBudget
@@ -68,6 +68,18 @@ class ClusterView(Protocol):
         """
         ...
 
+    def running_gang(self, pod: Pod) -> RunningGang | None:
+        """The gang of the pod, None for a pod of its own. O(pods of the gang)."""
+        ...
+
+    def awaiting_release(self, claim: ClaimKey) -> Pod | None:
+        """The most important pod that waits for the claim's release, as its users were preempted; None for nobody."""
+        ...
+
+    def was_awaited_in_vain(self, claim: ClaimKey) -> bool:
+        """Whether users of the claim were preempted, and others have been given what it still has."""
+        ...
+
     def namespace(self, name: str) -> Namespace | None: ...
     def pod_group(self, key: PodGroupKey) -> PodGroup | None:
         """The group as last observed; always None where the API server serves none."""
@@ -88,7 +100,11 @@ class ClusterView(Protocol):
         ...
 
     def disruption_budgets(self, namespace: str) -> Sequence[DisruptionBudget]:
-        """The PodDisruptionBudgets of a namespace, by name; none where they are not served, or not ours to read."""
+        """The PodDisruptionBudgets of a namespace, by name; none where they are not served."""
+        ...
+
+    def knows_disruption_budgets(self) -> bool:
+        """False where the PodDisruptionBudgets are not ours to read: nobody knows which pods they guard."""
         ...
 
     def users_of(self, claim: ClaimKey) -> Sequence[PodUid]:

@@ -9,13 +9,14 @@ is taken and given.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from scheduler.framework.held import Held
 from scheduler.framework.status import Status
+from scheduler.model.gang import GangKey
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 
@@ -34,8 +35,26 @@ class Trial(Struct, frozen=True):
     given: tuple[Held, ...] = ()
 
 
+class RunningGang(Struct, frozen=True):
+    """What runs of a gang: pods that are of use together only.
+
+    Args:
+        pods: On any node, by uid; neither finished nor leaving, nor is room being made of them.
+        spare: How many of them can go, and enough are left.
+    """
+
+    key: GangKey
+    pods: Mapping[PodUid, Pod]
+    spare: int
+
+
 class NodeTried(Protocol):
     """What was found out about preempting on a node."""
+
+    @property
+    def meets_gangs(self) -> bool:
+        """Whether it depends on gangs, and so on pods of other nodes."""
+        ...
 
     @property
     def outcome(self) -> Preemption | Status | None:
@@ -59,7 +78,10 @@ class DryRun(Protocol):
         ...
 
     def without(self, node: NodeName, removed: Collection[PodUid]) -> Trial:
-        """What all filters say of the cycle's pod as if `removed` were gone, beside nominated pods and without them."""
+        """What all filters say of the cycle's pod as if `removed` were gone, beside nominated pods and without them.
+
+        Of `removed` some may be on other nodes.
+        """
         ...
 
     def remember(self, node: NodeName, tried: NodeTried) -> None:
@@ -84,11 +106,12 @@ class DryRun(Protocol):
 
 
 class Preemption(Struct, frozen=True):
-    """Pods to remove from a node so that another one fits.
+    """Pods to remove so that another one fits on a node.
 
     Args:
-        victims: At least one, the most important first; some may be terminating already. While it is carried out:
-            those that are left (`ClusterView.preemption_of`).
+        victims: At least one, the most important first; some may be terminating already, and some on other nodes, where
+            they belong to the gang of one that is on this node. While it is carried out: those that are left
+            (`ClusterView.preemption_of`).
         violations: How many of them no PodDisruptionBudget allows to be disrupted.
         released: Claims of the victims that nobody will use any more.
         given: What the preemptor's claims would be given there; kept for it meanwhile.

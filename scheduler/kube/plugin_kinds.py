@@ -105,7 +105,7 @@ PLUGIN_KINDS: Final = (
     PluginKind(STATEFUL_SET, "apps", "statefulsets", _BySelector, f"{_NOT_SPREAD} StatefulSet"),
     PluginKind(
         *(DISRUPTION_BUDGET, "policy", "poddisruptionbudgets", _Budget),
-        "pods are preempted as if no PodDisruptionBudget guarded them",
+        "pods of lower priority make no room for others: nobody is preempted",
     ),
 )
 

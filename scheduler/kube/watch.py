@@ -11,7 +11,7 @@ Rules of this module
   6. A kind that a server may not have (`WatchedKind.served_as`) is looked for before each list. A missing kind counts
      as an empty list, and is looked for again every `absent_s`. The same goes for a version that disappears under a
      watch, and for a kind that we may not read where that costs only some pods (`WatchedKind.cost`); once it has been
-     read, what is known of it is kept.
+     read, what is known of it is kept. That we may not read it is told (`RelistFinished.is_readable`).
   7. `catch_up` ends once everything that was stored before it was asked has been delivered.
 
 It starts with WatchList (`sendInitialEvents`), one stream that begins with all objects. Where the server refuses that
@@ -90,7 +90,8 @@ class WatchStats:
     last_activity_s: float | None = None  # the last byte of any kind
     failure: str | None = None  # why the last attempt failed, None while it goes well
     version: str | None = None  # served now, of a kind that a server may not have
-    is_absent: bool = False  # the server does not have this kind: nothing is watched
+    is_absent: bool = False  # the server does not have this kind, or does not let us read it: nothing is watched
+    is_readable: bool = True  # False: the server does not let us read it
 
 
 class _RelistError(Exception):
@@ -290,16 +291,17 @@ class Reflector:
             if not self.kind.cost:
                 self.stats.is_absent = False  # the others may be forbidden: once they are listed
             return
-        self._count_as_empty(f"the API server serves none of {wanted}")
+        self._count_as_empty(f"the API server serves none of {wanted}", code=404)
         raise _AbsentError
 
-    def _count_as_empty(self, why: str) -> None:
+    def _count_as_empty(self, why: str, *, code: int) -> None:
         """The kind cannot be read: say so once."""
-        if not self.stats.is_absent:
+        is_readable = code != HTTPStatus.FORBIDDEN
+        if not self.stats.is_absent or self.stats.is_readable != is_readable:
             level = logging.WARNING if self.kind.cost else logging.INFO
             cost = f": {self.kind.cost}" if self.kind.cost else ""
             log.log(level, "%s: %s%s; asked again later", self.kind.name, why, cost)
-            self.stats.is_absent = True
+            self.stats.is_absent, self.stats.is_readable = True, is_readable
             self._replace(_Replacement(), "")
 
     async def _list(self) -> None:
@@ -428,10 +430,10 @@ class Reflector:
         for name, seen in sorted(new.seen.items(), key=lambda item: revision_of(item[1].resource_version)):
             if self._known.get(name) != (seen.uid, seen.resource_version):
                 self._observe(seen, for_machine)
-        for_machine.append(RelistFinished(self.kind.name))
         self._version = version or None
         if version:
-            self.stats.is_absent = False
+            self.stats.is_absent, self.stats.is_readable = False, True
+        for_machine.append(RelistFinished(self.kind.name, is_readable=self.stats.is_readable))
         self.stats.relists += 1
         self.stats.events += 1
         self.stats.objects = len(self._known)
@@ -459,9 +461,13 @@ class Reflector:
     def _raise_for(self, outcome: Outcome) -> None:
         match outcome:
             case Rejected():
-                if outcome.code == HTTPStatus.FORBIDDEN and self.kind.cost and not self._known:
-                    self._count_as_empty(f"the API server does not let us read them ({outcome.message})")
-                    raise _AbsentError
+                if outcome.code == HTTPStatus.FORBIDDEN and self.kind.cost:
+                    if not self._known:
+                        self._count_as_empty(f"the API server does not let us read them ({outcome.message})", code=403)
+                        raise _AbsentError
+                    if self.stats.is_readable:
+                        self._deliver([RelistFinished(self.kind.name, is_readable=False)])
+                    self._must_list, self.stats.is_readable = True, False  # the list tells that we may again
                 if outcome.is_configuration:
                     self._reporter.refused(self.kind.name, outcome.message)
                 self._raise_for_code(outcome.code, outcome.reason, outcome.message, None)

@@ -170,7 +170,7 @@ def test_pods_that_take_turns_do_not_begin_anew_in_each(claims: tuple[str, ...])
     memories, (runner,) = DryRunMemories(rig.machine.store), rig.machine.runners.values()
     pods = {pod.metadata.name: pod for pod in rig.machine.store.pods.values()}
     plan = SimpleNamespace(shape="shape", fact_filters=())
-    searches = {name: SimpleNamespace(outcome=None) for name in pods}
+    searches = {name: SimpleNamespace(outcome=None, meets_gangs=False) for name in pods}
     for turn in range(3):
         for name, pod in pods.items():
             memory = memories.of(runner, pod, plan)
@@ -265,26 +265,27 @@ class Memories:
 
 
 @pytest.mark.parametrize("reads_others", [False, True])
+@pytest.mark.parametrize("meets_gangs", [False, True])
 @pytest.mark.parametrize("is_interrupted", [False, True])
-def test_what_was_found_before_other_nodes_changed(reads_others: bool, is_interrupted: bool) -> None:
+def test_what_was_found_before_other_nodes_changed(reads_others: bool, meets_gangs: bool, is_interrupted: bool) -> None:
     """It holds where only the node matters; and for a pod that goes on, which would come to no end."""
     memories = Memories(reads_others=reads_others)
-    memory, found = memories.of("one"), SimpleNamespace(outcome="finished")
+    memory, found = memories.of("one"), SimpleNamespace(outcome="finished", meets_gangs=meets_gangs)
     memory.put(NodeName("n"), found, is_alone=True)
     assert memory.get(NodeName("n")) is found
     if is_interrupted:
         memories.all.interrupted(memory._pod, memory)
     memories.change_elsewhere()
     memory = memories.of("one")
-    holds = not reads_others or is_interrupted
-    assert memory.get(NodeName("n")) is (found if holds else None)
-    assert memory.is_current(NodeName("n")) is (not reads_others)
+    is_current = not (reads_others or meets_gangs)
+    assert memory.get(NodeName("n")) is (found if is_current or is_interrupted else None)
+    assert memory.is_current(NodeName("n")) is is_current
 
 
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_what_was_found_before_a_budget_changed(is_interrupted: bool) -> None:
     memories = Memories()
-    memory, found = memories.of("one"), SimpleNamespace(outcome="finished")
+    memory, found = memories.of("one"), SimpleNamespace(outcome="finished", meets_gangs=False)
     memory.put(NodeName("n"), found, is_alone=True)
     if is_interrupted:
         memories.all.interrupted(memory._pod, memory)
@@ -297,7 +298,7 @@ def test_what_was_found_before_a_budget_changed(is_interrupted: bool) -> None:
 
 @pytest.mark.parametrize("is_alone", [False, True])
 def test_what_was_found_beside_kept_devices_is_for_one_pod_only(is_alone: bool) -> None:
-    memories, found = Memories(), SimpleNamespace(outcome="finished")
+    memories, found = Memories(), SimpleNamespace(outcome="finished", meets_gangs=False)
     memories.of("one").put(NodeName("n"), found, is_alone=is_alone)
     assert memories.of("one").get(NodeName("n")) is found
     assert memories.of("two").get(NodeName("n")) is (found if is_alone else None)
@@ -307,7 +308,7 @@ def test_what_was_found_beside_kept_devices_is_for_one_pod_only(is_alone: bool) 
 @pytest.mark.parametrize("has_claims", [False, True])
 def test_pods_with_claims_share_what_is_finished_and_look_once_more(has_claims: bool, outcome: str | None) -> None:
     """What a pod would be given is for claims of its own."""
-    memories, found = Memories(has_claims=has_claims), SimpleNamespace(outcome=outcome)
+    memories, found = Memories(has_claims=has_claims), SimpleNamespace(outcome=outcome, meets_gangs=False)
     memories.of("one").put(NodeName("n"), found, is_alone=True)
     assert memories.of("one").is_current(NodeName("n"))
     other = memories.of("two")

@@ -164,7 +164,7 @@ def test_counts_equal_a_recount_whatever_happened_since(steps):
                 info = store.node_infos.get(NodeName(f"n{number}"))
                 if info is not None:
                     check_terms(store)
-                    with store.pod_counts.as_if(info.simulated(removed=list(info.pods))):
+                    with store.pod_counts.as_if(lambda info=info: [info.simulated(removed=list(info.pods))]):
                         store.pod_counts.terms_meaning("default", {"app": "web"})
                     check_terms(store)
             case ("part", number, steps_left):

@@ -6,6 +6,10 @@ victim is gone at once.
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from tests.integration.api import Object
@@ -74,6 +78,30 @@ async def end_until_bound(world: World, name: str) -> Object:
 
 def is_terminating(pod: Object) -> bool:
     return "deletionTimestamp" in pod["metadata"]
+
+
+@asynccontextmanager
+async def replaced(world: World, *names: str, priority: str, **more: Any) -> AsyncIterator[list[str]]:
+    """A controller of these pods that replaces at once what goes; yields the names of its pods."""
+    there = list(names)
+
+    def is_owed(pods: dict[str, Object]) -> bool:
+        return any(name not in pods or is_terminating(pods[name]) for name in there)
+
+    async def control() -> None:
+        for number in itertools.count():
+            pods = await world.api.wait_for("pods", is_owed, world.namespace, seconds=3600)
+            there.remove(next(name for name in there if name not in pods or is_terminating(pods[name])))
+            await add_pod(world, f"again-{number}", priority, **more)
+            there.append(f"again-{number}")
+
+    controlling = asyncio.create_task(control())
+    try:
+        yield there
+        assert not controlling.done(), controlling
+    finally:
+        controlling.cancel()
+        await asyncio.wait([controlling])
 
 
 async def wait_gone(world: World, *names: str) -> None:

@@ -15,6 +15,7 @@ from tests.integration.preempting import (
     make_ready,
     protect,
     refusal_of,
+    replaced,
     wait_nominated,
     wait_preempted,
     wait_terminating,
@@ -111,6 +112,30 @@ async def test_all_users_of_a_shared_claim_go_or_none(world: World) -> None:
     async with witnessed(world) as witness:
         await add_bound(world, "high", "high")
         await stays(witness, "low-0", "low-1")
+
+
+async def test_pods_that_replace_the_users_of_a_shared_claim_do_not_join_it(world: World) -> None:
+    """A controller makes them while the users terminate. If they joined, these would have gone in vain, for ever."""
+    (node,) = await prepared(world)
+    await world.add_claim("shared")
+    users = ("low-0", "low-1", "low-2")
+    for name in users:
+        await add_pod(world, name, "low", claim="shared", lingers=True)
+    await world.wait_bound(*users)
+    async with witnessed(world) as witness, replaced(world, *users, priority="low", claim="shared") as there:
+        await add_pod(world, "high", "high", template="one-gpu")
+        await wait_nominated(world, "high", node)
+        await wait_terminating(world, *users)
+        for name in ("again-0", "again-1", "again-2"):
+            await world.wait_for("pods", lambda pods, name=name: name in pods, what=name)
+            message = (await world.wait_unschedulable(name))["message"]
+            assert f"{world.namespace}/shared is being released for pod {world.namespace}/high" in message
+        await end(world, *users)
+        await world.wait_bound("high")
+        await stays(witness, *users)
+        assert await witness.preemptions() == {(name, "high") for name in users}
+        await end(world, "high")
+        await world.wait_bound(*there)
 
 
 async def test_a_claim_that_a_more_important_pod_uses_too_is_not_taken(world: World) -> None:

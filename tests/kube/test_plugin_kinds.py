@@ -134,7 +134,7 @@ def told(running) -> list[str]:
     return [
         one.object.name
         if isinstance(one, StorageObserved)
-        else f"={one.kind}"
+        else f"{'=' if one.is_readable else '!'}{one.kind}"
         if isinstance(one, RelistFinished)
         else ""
         for one in running.told.inputs
@@ -142,15 +142,15 @@ def told(running) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "answers",
+    ("answers", "told_as"),
     [
-        [reply({"resources": []})],
-        [status(404, "NotFound", "the server could not find the requested resource")],
-        [SERVED, FORBIDDEN],
+        ([reply({"resources": []})], "=CSINode"),
+        ([status(404, "NotFound", "the server could not find the requested resource")], "=CSINode"),
+        ([SERVED, FORBIDDEN], "!CSINode"),
     ],
     ids=["kind-not-served", "group-not-served", "forbidden"],
 )
-async def test_a_kind_that_cannot_be_read_counts_as_empty_is_named_once_and_asked_for_again(answers, caplog):
+async def test_a_kind_that_cannot_be_read_counts_as_empty_is_named_once_and_asked_for_again(answers, told_as, caplog):
     caplog.set_level(logging.INFO, "scheduler.kube.watch")
     kind = Codec().for_plugins["CSINode"]
     async with (
@@ -159,7 +159,7 @@ async def test_a_kind_that_cannot_be_read_counts_as_empty_is_named_once_and_aske
     ):
         await running.told.relisted(times=2)
 
-        assert told(running) == ["=CSINode", "a", "=CSINode"]
+        assert told(running) == [told_as, "a", "=CSINode"]
         assert running.pauses.seconds == [60.0, 60.0]
         assert running.reports.refused_ever == []
         assert not running.reflector.stats.is_absent
@@ -171,12 +171,14 @@ async def test_a_kind_that_cannot_be_read_counts_as_empty_is_named_once_and_aske
 async def test_what_is_known_is_kept_when_it_is_forbidden_later():
     first = watch(added(made.csi_node_object("a", {"d": 1}, revision=3)), bookmark(9, ends_initial=True), then="close")
     async with (
-        misbehaving(SERVED, first, FORBIDDEN, FORBIDDEN, watch(then="hang")) as server,
+        misbehaving(SERVED, first, FORBIDDEN, SERVED, FORBIDDEN, SERVED, LISTED) as server,
         reflecting(server, kind=Codec().for_plugins["CSINode"]) as running,
     ):
         await running.pauses.reached(2)
-        assert told(running) == ["a", "=CSINode"]
+        assert told(running) == ["a", "=CSINode", "!CSINode"]
         assert not running.reflector.stats.is_absent
+        await running.told.relisted(times=3)
+        assert told(running)[-1] == "=CSINode"
 
 
 async def test_kinds_of_the_core_group_are_found_too():

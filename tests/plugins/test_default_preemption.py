@@ -9,6 +9,7 @@ import pytest
 from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.preemption import NodeTried
 from scheduler.framework.status import UNFINISHED, Code, Status
+from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import NodeName
 from scheduler.plugins.default_preemption.plugin import BEGUN_LEAST, DefaultPreemption
 from tests import builders
@@ -333,7 +334,7 @@ def test_a_cluster_without_victims_is_gone_through_in_parts(steps):
     names = [NodeName(f"n{number:04}") for number in range(2_000)]
     pods = {name: builders.pod(f"on-{name}", priority=9) for name in names}
     infos = {name: SimpleNamespace(pods={pods[name].uid: pods[name]}) for name in names}
-    view = SimpleNamespace(node_infos=infos, preemption_of=lambda uid: None)
+    view = SimpleNamespace(node_infos=infos, preemption_of=lambda uid: None, knows_disruption_budgets=lambda: True)
     verdicts = dict.fromkeys(names, Status.unschedulable("Insufficient cpu"))
     dry_run, begun = Remembering(names), []
     status = UNFINISHED
@@ -353,7 +354,7 @@ def test_where_no_pod_is_less_important_no_node_is_looked_at_and_the_words_are_t
     names = [NodeName(f"n{number}") for number in range(30)]
     pods = {name: builders.pod(f"on-{name}", priority=9) for name in names}
     infos = {name: SimpleNamespace(pods={pods[name].uid: pods[name]}) for name in names}
-    view = SimpleNamespace(node_infos=infos, preemption_of=lambda uid: None)
+    view = SimpleNamespace(node_infos=infos, preemption_of=lambda uid: None, knows_disruption_budgets=lambda: True)
     refusals = [Status.unschedulable("Insufficient cpu"), Status.unresolvable("cannot allocate all claims")]
     verdicts = {name: refusals[number % 3 == 0] for number, name in enumerate(names)}
 
@@ -370,3 +371,118 @@ def test_where_no_pod_is_less_important_no_node_is_looked_at_and_the_words_are_t
         known.append(len(dry_run.known))
     assert words[0] == words[1]
     assert known == [30, 0]
+
+
+# Gangs
+
+
+def of_gang(name: str, gang: str = "g", needed: int | None = 2, **fields) -> dict:
+    labels = {GROUP_LABEL: gang} | ({MIN_COUNT_LABEL: str(needed)} if needed is not None else {})
+    return pod(name, labels=labels | fields.pop("labels", {}), **fields)
+
+
+@pytest.mark.parametrize(
+    ("gang", "node_and_victims"),
+    [
+        pytest.param(
+            [of_gang("g0", on="a", cpu=4), of_gang("g1", on="b", cpu=4)], ("a", ["g0", "g1"]), id="all-of-a-gang"
+        ),
+        pytest.param(
+            [of_gang(f"g{index}", on=on, cpu=4) for index, on in enumerate("abc")], ("a", ["g0"]), id="one-to-spare"
+        ),
+        pytest.param(
+            [of_gang("g0", on="a", cpu=2), of_gang("g1", on="a", cpu=2), of_gang("g2", on="b", cpu=4)],
+            ("b", ["g2"]),
+            id="one-can-be-spared-two-cannot",
+        ),
+        pytest.param(
+            [of_gang("g0", on="a", cpu=4, needed=None), of_gang("g1", on="b", cpu=4, needed=None)],
+            ("a", ["g0", "g1"]),
+            id="no-number-means-all",
+        ),
+        pytest.param(
+            [of_gang("g0", on="a", cpu=4), of_gang("g1", on="b", cpu=4, priority=9)], None, id="one-is-too-important"
+        ),
+        pytest.param(
+            [of_gang("g0", on="a", cpu=4), of_gang("g1", on="b", cpu=4), pod("alone", on="c", cpu=4)],
+            ("c", ["alone"]),
+            id="a-pod-alone-costs-less",
+        ),
+        pytest.param(
+            [of_gang("g0", on="a", cpu=4), of_gang("g1", on="b", cpu=4), pod("alone", on="c", cpu=4, priority=1)],
+            ("a", ["g0", "g1"]),
+            id="priority-counts-more-than-the-number",
+        ),
+        pytest.param(
+            [
+                of_gang("g0", on="a", cpu=2),
+                pod("alone", on="a", cpu=2, started=9),
+                of_gang("g1", on="b", cpu=2),
+                pod("important", on="b", cpu=2, priority=9),
+            ],
+            ("a", ["g0", "g1", "alone"]),
+            id="with-a-pod-that-has-to-go-too",
+        ),
+        pytest.param(
+            [
+                of_gang("g0", on="a", cpu=4),
+                of_gang("g1", on="b", cpu=4, status={"phase": "Failed"}),
+                of_gang("g2", on="c", cpu=4, status={"phase": "Succeeded"}),
+            ],
+            ("b", None),
+            id="what-has-ended-does-not-run",
+        ),
+    ],
+)
+def test_a_gang_that_would_be_broken_goes_as_a_whole(gang, node_and_victims):
+    nodes = [node(name) for name in "abc"]
+    fillers = [pod(f"filler-{name}", on=name, cpu=4, priority=9) for name in "abc"]
+    used = {one["spec"]["nodeName"] for one in gang}
+    pods = [*gang, *(one for one in fillers if one["spec"]["nodeName"] not in used)]
+    answer = ask(pod("high", cpu=4, priority=9), nodes, pods)
+    if node_and_victims is None:
+        assert answer.helped is not None
+        assert answer.helped.preemption is None
+    elif node_and_victims[1] is None:
+        assert answer.helped is None  # it fits where a pod has ended
+    else:
+        assert chosen(answer)[:2] == node_and_victims
+
+
+def test_where_equal_pods_can_go_instead_a_gang_is_spared():
+    """Also where the gang's pod has run for the shorter time."""
+    pods = [
+        of_gang("g0", on="a", cpu=2, started=9),
+        pod("alone", on="a", cpu=2, started=1),
+        of_gang("g1", on="b", cpu=4, started=9),
+    ]
+    answer = ask(pod("high", cpu=2, priority=9), [node("a"), node("b")], pods)
+    assert chosen(answer) == ("a", ["alone"], 0)
+
+
+def test_budgets_of_all_pods_of_a_gang_count():
+    guarded = [of_gang("g0", on="a", cpu=4), of_gang("g1", on="b", cpu=4, labels={"app": "web"})]
+    alone = pod("alone", on="c", cpu=4, priority=5)
+    answer = ask(
+        pod("high", cpu=4, priority=9), [node(name) for name in "abc"], [*guarded, alone], budgets=[budget("web")]
+    )
+    assert chosen(answer) == ("c", ["alone"], 0)
+    answer = ask(pod("high", cpu=4, priority=9), [node("a"), node("b")], guarded, budgets=[budget("web")])
+    assert chosen(answer) == ("a", ["g0", "g1"], 1)
+
+
+def test_who_must_be_near_a_gang_does_not_remove_it():
+    """Without the gang's pod on the other node it would not fit any more."""
+    near = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {GROUP_LABEL: "g"}}, "topologyKey": "zone"}
+            ]
+        }
+    }
+    nodes = [node(name, zone="z") for name in "ab"]
+    gang = [of_gang("g0", on="a", cpu=4), of_gang("g1", on="b", cpu=4)]
+    answer = ask(pod("high", cpu=4, priority=9, affinity=near), nodes, gang)
+    assert answer.helped.preemption is None
+    spare = [*gang, of_gang("g2", on="b", cpu=0, priority=0)]
+    assert chosen(ask(pod("high", cpu=4, priority=9, affinity=near), nodes, spare))[1] == ["g0"]

@@ -66,7 +66,7 @@ from tests.core import (
     test_volumes,
     test_waiting_pods,
 )
-from tests.sim import placement_mutants
+from tests.sim import placement_mutants, preemption_mutants
 from tests.sim.placement import PlacementWorld
 from tests.sim.placement_mutants import on_volume_rig, on_writes_rig
 from tests.sim.world import Conditions, World
@@ -532,6 +532,14 @@ LOSSES = {"request-lost": 0.3, "reply-lost": 0.2, "lateness": 1.0, "cruelty": 0.
 RESTARTS = {"machine-restart": 0.03, "pods_max": 8}
 RULES = {"change_taint_rule": 12, "change_slice": 4, "extended": 0, "foreigners": 0}
 ROOM = {"preempts": 1, "devices": 1, "pods_max": 16, "create_pod": 30}
+SHARED_ROOM = ROOM | {"crowds": 30, "share_by_somebody_else": 8, "replace_removed": 20, "extended": 0, "foreigners": 0}
+GIVEN_AWAY = SHARED_ROOM | {
+    "crowds": 60,
+    "share_by_somebody_else": 60,
+    "replace_removed": 60,
+    "collect_garbage": 1,
+    "end_pod": 2,
+}
 TWINS = {"twins": 1, "process-stopped": 0.02, "devices": 1, "pods_max": 8}
 VOLUMES = {"has_volumes": 1, "devices": 4, "pods_max": 16, "extended": 0, "foreigners": 0, "create_pod": 30}
 REPLACEMENTS = {"replace_claim": 20, "cruelty": 0.7, "extended": 0, "foreigners": 0}
@@ -696,8 +704,8 @@ def _users_seen_late_are_not_looked_at(patch):
 
 
 def _nobody_is_spared(patch):
-    def put_back(self, pod, dry_run):
-        self._victims.append(pod)
+    def put_back(self, part, dry_run):
+        self._victims.update({pod.uid: pod for pod in part.victims})
         return True
 
     patch.setattr(reprieve.Reprieve, "_put_back", put_back)
@@ -953,19 +961,65 @@ MUTANTS = (
         _victims_in_flight_are_not_given_up,
         directed=test_preemptions.test_a_victim_that_waits_in_permit_gives_up_in_memory,
     ),
-    Mutant("an-unknown-deletion-counts-as-done", _an_unknown_deletion_counts_as_done, focus=ROOM | LOSSES, seen_in=11),
+    Mutant("an-unknown-deletion-counts-as-done", _an_unknown_deletion_counts_as_done, focus=ROOM | LOSSES, seen_in=4),
     Mutant(
-        "a-refused-removal-is-forgotten", _a_refused_removal_is_forgotten, focus=ROOM | {"forbidden": 0.05}, seen_in=15
+        "a-refused-removal-is-forgotten", _a_refused_removal_is_forgotten, focus=ROOM | {"forbidden": 0.05}, seen_in=106
     ),
-    Mutant("room-is-made-and-not-used", _the_pod_is_not_tried_when_there_is_room, focus=ROOM, seen_in=5),
-    Mutant("claims-of-others-are-waited-for", _claims_of_others_are_waited_for, focus=ROOM, seen_in=5),
+    Mutant("room-is-made-and-not-used", _the_pod_is_not_tried_when_there_is_room, focus=ROOM, seen_in=13),
+    Mutant("claims-of-others-are-waited-for", _claims_of_others_are_waited_for, focus=ROOM, seen_in=59),
     Mutant(
         "users-seen-late-are-not-looked-at",
         _users_seen_late_are_not_looked_at,
         directed=partial(test_preemptions.test_a_claim_that_another_pod_uses_by_now_is_not_waited_for, "claim"),
     ),
-    Mutant("nobody-is-spared", _nobody_is_spared, focus=ROOM, seen_in=2),
-    Mutant("equals-are-victims", _equals_are_victims, focus=ROOM, seen_in=6),
+    Mutant("replacements-join-the-claim", preemption_mutants.replacements_join_the_claim, focus=SHARED_ROOM),
+    Mutant("equals-join-the-claim", preemption_mutants.equals_join_the_claim, focus=SHARED_ROOM),
+    Mutant(
+        "what-was-given-away-is-taken-again",
+        preemption_mutants.what_was_given_away_is_taken_again,
+        focus=GIVEN_AWAY,
+        seen_in=48,
+    ),
+    Mutant(
+        "what-was-given-away-is-never-taken-again",
+        preemption_mutants.what_was_given_away_is_never_taken_again,
+        directed=test_preemption_for_devices.test_a_claim_that_was_given_away_and_has_changed_hands_is_taken_again,
+    ),
+    Mutant(
+        "who-may-share-again-is-not-told",
+        preemption_mutants.who_may_share_again_is_not_told,
+        directed=partial(
+            test_preemption_for_devices.test_who_waits_for_a_claim_that_is_waited_for_is_told_and_goes_on_when_that_ends,
+            False,
+        ),
+    ),
+    Mutant(
+        "groups-are-single-pods",
+        preemption_mutants.groups_are_single_pods,
+        directed=test_preemption_for_devices.test_of_a_group_that_needs_all_of_its_pods_all_of_them_go,
+    ),
+    Mutant(
+        "groups-are-never-removed",
+        preemption_mutants.groups_are_never_removed,
+        directed=test_preemption_for_devices.test_of_a_group_that_needs_all_of_its_pods_all_of_them_go,
+    ),
+    Mutant(
+        "victims-still-run",
+        preemption_mutants.victims_still_run,
+        directed=test_preemption_for_devices.test_a_group_gives_what_it_can_spare_and_no_more_of_it_to_the_next,
+    ),
+    Mutant(
+        "groups-elsewhere-are-waited-for",
+        preemption_mutants.groups_elsewhere_are_waited_for,
+        directed=test_preemption_for_devices.test_of_a_group_that_needs_all_of_its_pods_all_of_them_go,
+    ),
+    Mutant(
+        "budgets-that-cannot-be-read-are-none",
+        preemption_mutants.budgets_that_cannot_be_read_are_none,
+        directed=partial(test_preemption_for_devices.test_nobody_goes_while_budgets_cannot_be_read, False),
+    ),
+    Mutant("nobody-is-spared", _nobody_is_spared, focus=ROOM),
+    Mutant("equals-are-victims", _equals_are_victims, focus=ROOM, seen_in=23),
     Mutant("what-was-found-holds-for-ever", _what_was_found_holds_for_ever, focus=ROOM, seen_in=4),
     Mutant(
         "unknown-volume-write-counts-as-failed",

@@ -5,27 +5,50 @@ Checked are, from what the machines decide and the server stores
   2. nobody is removed for a pod for which others are being removed already, unless those were for a place that a more
      important pod has taken, or a request was refused, or somebody else has nominated the pod;
   3. when all is quiet nobody is being made room for;
-  4. in the moment of the decision the pod fits without the victims, and would not if any one of them stayed.
+  4. in the moment of the decision the pod fits without the victims, and would not if any one of them stayed;
+  5. nobody who is not more important is given a share of a claim that is waited for;
+  6. nobody is removed for a claim for which others were removed in vain, as long as it has not changed hands.
+
+Removed pods that use claims by name belong to a controller, mostly, which makes others in their place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
-from scheduler.core.inputs import Input, WriteRejected
+from scheduler.core.inputs import ClaimDeleted, ClaimObserved, Input, WriteRejected
 from scheduler.core.outbox import GONE
-from scheduler.framework.decisions import BindPod, Decision, DeletePod, PatchPodDisruption, PatchPodStatus, RecordEvent
-from scheduler.model.keys import PodKey, PodUid
+from scheduler.core.preemption_records import Record
+from scheduler.core.store import claims_of
+from scheduler.framework.decisions import (
+    BindPod,
+    Decision,
+    DeletePod,
+    PatchPodDisruption,
+    PatchPodStatus,
+    RecordEvent,
+    WriteClaimStatus,
+)
+from scheduler.model.claim import Consumer
+from scheduler.model.keys import ClaimKey, PodKey, PodUid
+from scheduler.model.objects import Pod
 from scheduler.plugins.default_preemption import DefaultPreemption
 from tests import builders
 from tests.sim.api_server import FakeApiServer
 from tests.sim.process import Process
+from tests.sim.records import place_of
 
-PREEMPTION_ACTIONS = {"end_pod": 6, "nominate_by_somebody_else": 0.2, "change_budget": 0.5}
+PREEMPTION_ACTIONS = {
+    "end_pod": 6,
+    "nominate_by_somebody_else": 0.2,
+    "change_budget": 0.5,
+    "replace_removed": 4,
+    "share_by_somebody_else": 0.5,
+}
 APPS = ("a", "b")
 
 
@@ -62,6 +85,11 @@ def _rank(pod) -> int:
     return pod.spec.priority or 0
 
 
+def named_claims(pod) -> tuple[str, ...]:
+    """The claims that a pod shares by their names."""
+    return tuple(one.resource_claim_name for one in pod.spec.resource_claims or () if one.resource_claim_name)
+
+
 class UnfairError(AssertionError):
     """A pod was removed that should not have been."""
 
@@ -75,6 +103,29 @@ class Removal:
     victims: dict[PodUid, PodKey] = field(default_factory=dict)
 
 
+@dataclass
+class Hands:
+    """Through how many hands a claim has gone, and what it has."""
+
+    count: int = 0
+    has: object = None
+
+
+@dataclass
+class Awaited:
+    """Pods that one process removes for a claim, as it is in the hands of that count."""
+
+    record: Record
+    machine: object
+    hands: int
+    victims: set[PodUid] = field(default_factory=set)
+
+    @property
+    def was_in_vain(self) -> bool:
+        """Whether nothing is waited for any more; in vain, if the claim is still in the same hands."""
+        return not self.record.victims and not self.record.claims
+
+
 class PreemptionActions:
     """Part of `World`."""
 
@@ -83,11 +134,55 @@ class PreemptionActions:
     trace: list[str]
     rnd: Any
     preempts: int
+    names: Iterator[int]
     processes: list[Process]
 
     def found_preemption(self) -> None:
         self.removals: dict[PodUid, list[Removal]] = {}
         self.excused: set[PodUid] = set()
+        self.owed_pods: dict[PodUid, Pod] = {}
+        self.replaced: set[PodUid] = set()
+        self.hands: dict[ClaimKey, Hands] = {}
+        self.hands_read = 0
+        self.awaited: dict[ClaimKey, Awaited] = {}
+
+    # Controllers, and another scheduler
+
+    def share_by_somebody_else(self) -> None:
+        """Another scheduler gives a waiting pod a share of its claims, which are allocated, and binds it."""
+        for pod in self.server.pods.values():
+            claims = [self.server.claims.get(ClaimKey("default", name)) for name in named_claims(pod)]
+            places = {place_of(one) if one is not None and one.allocation is not None else None for one in claims}
+            is_waiting = pod.node_name is None and not pod.is_deleting and not pod.is_terminal
+            if not is_waiting or len(places) != 1 or not (places & self.server.nodes.keys()):
+                continue
+            (node,) = places
+            for claim in claims:
+                user = Consumer("pods", pod.metadata.name, pod.uid)
+                self.server.put_claim(replace(claim, reserved_for=(*claim.reserved_for, user)))
+            self.server.put_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node)))
+            return
+
+    def replace_removed(self) -> None:
+        """A controller makes another pod in the place of one that is gone or going."""
+        if self.owed_pods:
+            self.replace(self.rnd.choice(sorted(self.owed_pods)))
+
+    def replace_all_removed(self) -> None:
+        for uid in list(self.owed_pods):
+            self.replace(uid)
+
+    def replace(self, uid: PodUid) -> None:
+        old = self.owed_pods[uid]
+        there = self.server.pods.get(old.key)
+        if there is not None and there.uid == uid and not there.is_deleting:
+            return  # its deletion has not landed
+        del self.owed_pods[uid]
+        name = f"pod-{next(self.names)}"
+        self.trace.append(f"replace {old.key} by {name}")
+        self.server.put_pod(
+            builders.pod(name, claims=named_claims(old), priority=old.spec.priority, labels=old.metadata.labels)
+        )
 
     # Kubelets, and others who nominate
 
@@ -135,6 +230,8 @@ class PreemptionActions:
                     self.excuse_lower(decision.uid, node)
                 case DeletePod():
                     self.check_removal(decision)
+                case WriteClaimStatus(reserved_for=tuple()):
+                    self.check_sharing(decision)
                 case RecordEvent(reason="Preempted", related=(namespace, name, uid)):
                     self.check_rank(PodKey(decision.namespace, decision.name), PodKey(namespace, name), uid)
 
@@ -165,6 +262,48 @@ class PreemptionActions:
                 self.check_first_set(record, known)
                 known.append(Removal(record.node, record))
             known[-1].victims[deletion.uid] = deletion.pod
+            self.check_hands(record, victim)
+        if named_claims(victim) and victim.uid not in self.replaced and self.rnd.random() < 0.7:
+            self.owed_pods[victim.uid] = victim
+        self.replaced.add(victim.uid)
+
+    def check_hands(self, record, victim) -> None:
+        """No second set for a claim that has not changed hands since the first went in vain."""
+        self.read_hands()
+        for key in record.claims:
+            if key not in claims_of(victim):
+                continue
+            hands, machine, before = self.hands[key].count, self.process.machine, self.awaited.get(key)
+            if before is None or before.record is not record:
+                if before is not None and before.was_in_vain and (before.machine, before.hands) == (machine, hands):
+                    raise UnfairError(f"{victim.key} is removed for {key}, as were {before.victims}, who went in vain")
+                before = self.awaited[key] = Awaited(record, machine, hands)
+            before.victims.add(victim.uid)
+
+    def read_hands(self) -> None:
+        for given in self.server.log[self.hands_read :]:
+            match given:
+                case ClaimObserved(claim):
+                    key, has = claim.key, (claim.uid, claim.allocation)
+                case ClaimDeleted(key):
+                    has = None
+                case _:
+                    continue
+            hands = self.hands.setdefault(key, Hands())
+            if hands.has != has:
+                hands.count, hands.has = hands.count + 1, has
+        self.hands_read = len(self.server.log)
+
+    def check_sharing(self, write: WriteClaimStatus) -> None:
+        """Only a more important pod is given a share of what is waited for."""
+        store = self.process.machine.store
+        claim = store.claim(write.claim)
+        for record in self.process.machine.preemptions.records.of_claim(write.claim):
+            for user in write.reserved_for:
+                pod = store.pods.get(user.uid)
+                is_new = pod is not None and not claim.is_reserved_for(pod.uid) and pod.uid not in record.victims
+                if is_new and _rank(pod) <= record.priority:
+                    raise UnfairError(f"{pod.key} shares {write.claim}, for which {record.pod.key} waits")
 
     def check_first_set(self, record, known: list[Removal]) -> None:
         store = self.process.machine.store

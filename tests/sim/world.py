@@ -685,6 +685,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         for _ in range(5_000):
             before = len(self.trace), len(self.server.log)
             if self.preempts:
+                self.replace_all_removed()
                 self.end_all_pods()
             self.server.collect_garbage()
             self.control_all_volumes()

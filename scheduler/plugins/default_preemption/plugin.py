@@ -8,6 +8,8 @@ victims and texts; differences below). See docs/adr/0026-preemption.md.
 Differs on purpose
   * A node that lacks nothing but devices is a candidate, too, where pods of lower priority hold some.
   * A pod is not eligible while anything of the room that is being made for it is not there yet, devices among it.
+  * Nobody is preempted while PodDisruptionBudgets cannot be read; upstream waits for them before it schedules at all.
+  * Of a gang either as many pods go as it can spare, or all that run, wherever they are (`parts`).
   * Mirror pods are never victims: the kubelet makes them again.
   * Nodes are tried in the order of names, where upstream begins anywhere; of equal candidates the first is taken.
   * The dry run takes as many cycles as it needs.
@@ -15,8 +17,9 @@ Differs on purpose
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import is_
 from typing import Final
 
@@ -32,6 +35,7 @@ from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import DISRUPTION_TARGET, PREEMPTED_BY_SCHEDULER, Pod
 from scheduler.plugins.default_preemption.candidates import best
+from scheduler.plugins.default_preemption.parts import MetGangs
 from scheduler.plugins.default_preemption.reprieve import Reprieve
 from scheduler.validation.field_errors import FieldError, invalid
 
@@ -39,10 +43,15 @@ NAME: Final = "DefaultPreemption"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 DEVICES_NOT_RELEASED: Final = "not eligible due to devices of preempted pods that are not released yet."
+BUDGETS_UNKNOWN: Final = (
+    "not eligible due to PodDisruptionBudgets that the scheduler has no right to read (list and watch)."
+)
 NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incoming pod")
 NOT_HELPFUL: Final = Status.unresolvable("Preemption is not helpful for scheduling")
 BEGUN_LEAST: Final = 200
 """Nodes that are looked at for the first time in a cycle, whatever steps it has."""
+_AS_MANY_AS_A_NODE: Final = 16
+"""Pods that take as long to put in order as a first look at a node."""
 _BEGINNING: Final = 12
 _POD: Final = 2
 """What a first look at a node takes, and at each pod there, in lookups (`Cycle.charge`)."""
@@ -53,6 +62,7 @@ class Hopeless:
     """A node on which nobody needs to be tried."""
 
     outcome: Status
+    meets_gangs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +95,27 @@ class DefaultPreemption:
         hopeless = dry_run.recall_hopeless()
         if hopeless is not None:
             return _told(hopeless, NodeName(""))
-        found: list[Preemption] = []
-        tried: dict[NodeName, Status] = {}
         names = dry_run.candidates()
         if not dry_run.has_less_important():
             hopeless = _none_found({name: _why_none(verdicts[name]) for name in names}, len(view.node_infos))
             dry_run.remember_hopeless(hopeless)
             return _told(hopeless, NodeName(""))
+        if not view.knows_disruption_budgets():
+            return _told(Status.unschedulable(BUDGETS_UNKNOWN))
+        return self._search(cycle, names, verdicts, view, dry_run)
+
+    def _search(
+        self,
+        cycle: Cycle,
+        names: Sequence[NodeName],
+        verdicts: Mapping[NodeName, Status],
+        view: ClusterView,
+        dry_run: DryRun,
+    ) -> PostFilterResult:
+        pod = cycle.pod
+        found: list[Preemption] = []
+        tried: dict[NodeName, Status] = {}
+        gangs = MetGangs(cycle, view, partial(self._may_preempt, pod))
         begun = 0
         for name in names:
             known = dry_run.recall(name)
@@ -100,7 +124,9 @@ class DefaultPreemption:
                     return PostFilterResult(UNFINISHED)
                 begun += 1
                 cycle.charge(_BEGINNING + _POD * len(view.node_infos[name].pods))
-                known = self._begin(pod, name, verdicts[name], view, dry_run)
+                known = self._begin(pod, name, verdicts[name], dry_run, gangs)
+                if isinstance(known, Reprieve):
+                    begun += known.size // _AS_MANY_AS_A_NODE
                 dry_run.remember(name, known)
             outcome = _go_on(known, dry_run)
             if outcome is None:
@@ -112,7 +138,7 @@ class DefaultPreemption:
             if len(found) >= self._enough(len(names)) and any(not one.violations for one in found):
                 break
         if found:
-            chosen = self._choose(found, view, dry_run)
+            chosen = self._choose(found, view, dry_run, gangs)
             if chosen is not None:
                 return chosen
         failed = [status for status in tried.values() if status.code is Code.ERROR]
@@ -123,7 +149,9 @@ class DefaultPreemption:
             dry_run.remember_hopeless(hopeless)
         return _told(hopeless, NodeName(""))
 
-    def _choose(self, found: list[Preemption], view: ClusterView, dry_run: DryRun) -> PostFilterResult | None:
+    def _choose(
+        self, found: list[Preemption], view: ClusterView, dry_run: DryRun, gangs: MetGangs
+    ) -> PostFilterResult | None:
         """The best of the candidates that still holds; None when none does."""
         while found:
             chosen = best(found)
@@ -131,7 +159,11 @@ class DefaultPreemption:
             if not dry_run.is_current(chosen.node):
                 search = dry_run.recall(chosen.node)
                 if not isinstance(search, Reprieve) or not search.confirms:
-                    search = Reprieve(chosen.node, chosen.victims, view, confirms=True)
+                    there = view.node_infos[chosen.node].pods
+                    parts, meets_gangs = gangs.parts(one for one in chosen.victims if one.uid in there)
+                    if not parts:
+                        continue
+                    search = Reprieve(chosen.node, parts, view, meets_gangs=meets_gangs, confirms=True)
                     dry_run.remember(chosen.node, search)
                 search.go_on(dry_run)
                 if search.outcome is None:
@@ -164,13 +196,17 @@ class DefaultPreemption:
         wanted = max(count * self.min_candidate_nodes_percentage // 100, self.min_candidate_nodes_absolute)
         return min(wanted, count)
 
-    def _begin(self, pod: Pod, name: NodeName, verdict: Status, view: ClusterView, dry_run: DryRun) -> NodeTried:
+    def _begin(self, pod: Pod, name: NodeName, verdict: Status, dry_run: DryRun, gangs: MetGangs) -> NodeTried:
+        view = gangs.view
         potential = [one for one in view.node_infos[name].pods.values() if self._may_preempt(pod, one)]
         if not potential:
             return Hopeless(_why_none(verdict))
         if not dry_run.may_help(name, verdict):
             return Hopeless(NOT_HELPFUL)
-        return Reprieve(name, potential, view)
+        parts, meets_gangs = gangs.parts(potential)
+        if not parts:
+            return Hopeless(_why_none(verdict), meets_gangs=True)
+        return Reprieve(name, parts, view, meets_gangs=meets_gangs)
 
     def _may_preempt(self, pod: Pod, other: Pod) -> bool:
         if other.priority >= pod.priority:

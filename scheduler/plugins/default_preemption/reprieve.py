@@ -1,10 +1,11 @@
-"""The pods that must go from one node: all of lower priority at first, then as many as possible are spared.
+"""The pods that must go for one node: all of lower priority at first, then as many as possible are spared.
 
 Rules of this module
   1. Each pod is put back alone and stays where the preemptor still fits: first those that no budget allows to go, then
      the others, the most important first. So no victim could be spared beside the other victims; fewer, other victims
      might have done.
-  2. It can be left when the steps of a cycle are used up, and taken up again while the node is the same.
+  2. Pods that stay or go together (`parts`) are put back at once, before single pods that are as important.
+  3. It can be left when the steps of a cycle are used up, and taken up again while the node is the same.
 
 Source: SelectVictimsOnNode of pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go v1.36.3.
 """
@@ -18,10 +19,11 @@ from typing import Final
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.preemption import DryRun, Preemption, Trial
 from scheduler.framework.status import Code, Status
-from scheduler.model.keys import NodeName
+from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.plugins.default_preemption.budgets import violating_pods
 from scheduler.plugins.default_preemption.importance import by_importance
+from scheduler.plugins.default_preemption.parts import Part
 
 
 class Reprieve:
@@ -29,22 +31,55 @@ class Reprieve:
 
     Attributes:
         outcome: What was found; None while it is not known.
+        meets_gangs: Whether it depends on gangs.
         confirms: Whether it looks at victims once more that were found before.
     """
 
-    __slots__ = ("_node", "_removed", "_trial", "_victims", "_violating", "_waiting", "confirms", "outcome")
+    __slots__ = (
+        "_node",
+        "_removed",
+        "_trial",
+        "_victims",
+        "_violating",
+        "_waiting",
+        "confirms",
+        "meets_gangs",
+        "outcome",
+    )
 
-    def __init__(self, node: NodeName, potential: Sequence[Pod], view: ClusterView, *, confirms: bool = False) -> None:
-        """`potential` victims are those of lower priority, at least one."""
-        ordered = by_importance(potential)
+    def __init__(
+        self,
+        node: NodeName,
+        parts: Sequence[Part],
+        view: ClusterView,
+        *,
+        meets_gangs: bool,
+        confirms: bool = False,
+    ) -> None:
+        """`parts` are those of lower priority, at least one; those of gangs come first."""
+        ordered = by_importance({pod.uid: pod for part in parts for pod in part.victims}.values())
+        place = {pod.uid: index for index, pod in enumerate(ordered)}
+        violating = violating_pods(ordered, view.disruption_budgets)
+
+        def rank(part: Part) -> tuple[bool, int, bool, int]:
+            first = min(place[pod.uid] for pod in part.victims)
+            is_free = violating.isdisjoint(pod.uid for pod in part.victims)
+            return is_free, -ordered[first].priority, len(part.victims) == 1, first
+
         self._node: Final = node
         self._removed: Final = {pod.uid: None for pod in ordered}
-        self._violating: Final = violating_pods(ordered, view.disruption_budgets)
-        self._waiting: Final = deque(sorted(ordered, key=lambda pod: pod.uid not in self._violating))
-        self._victims: Final[list[Pod]] = []
+        self._violating: Final = violating
+        self._waiting: Final = deque(sorted(parts, key=rank))
+        self._victims: Final[dict[PodUid, Pod]] = {}
+        self.meets_gangs: Final = meets_gangs
         self._trial: Trial | None = None
         self.outcome: Preemption | Status | None = None
         self.confirms: Final = confirms
+
+    @property
+    def size(self) -> int:
+        """How many pods are looked at."""
+        return len(self._removed)
 
     def go_on(self, dry_run: DryRun) -> None:
         """Look until the outcome is known or the steps are used up."""
@@ -57,27 +92,30 @@ class Reprieve:
                 return
             self._trial = trial
         while self._waiting:
-            if not self._put_back(self._waiting[0], dry_run):
+            part = self._waiting[0]
+            # A pod that its gang could have spared goes with it.
+            if part.spared[0].uid not in self._victims and not self._put_back(part, dry_run):
                 return
             self._waiting.popleft()
         self.outcome = self._conclude(self._trial)
 
-    def _put_back(self, pod: Pod, dry_run: DryRun) -> bool:
-        """Whether it is known if the pod can be spared."""
-        del self._removed[pod.uid]
+    def _put_back(self, part: Part, dry_run: DryRun) -> bool:
+        """Whether it is known if the part can be spared."""
+        for pod in part.spared:
+            del self._removed[pod.uid]
         trial = dry_run.without(self._node, self._removed)
         if trial.status.is_success:
             self._trial = trial
             return True
-        self._removed[pod.uid] = None
+        self._removed.update({pod.uid: None for pod in part.spared})
         if trial.status.code is Code.UNFINISHED:
             return False
-        self._victims.append(pod)
+        self._victims.update({pod.uid: pod for pod in part.victims})
         return True
 
     def _conclude(self, trial: Trial) -> Preemption | Status:
         if not self._victims:
             return Status.error(f'expected at least one victim pod on node "{self._node}"')
-        violations = sum(pod.uid in self._violating for pod in self._victims)
-        victims = tuple(by_importance(self._victims))
+        violations = len(self._violating.intersection(self._victims))
+        victims = tuple(by_importance(self._victims.values()))
         return Preemption(self._node, victims, violations, trial.released, trial.given)

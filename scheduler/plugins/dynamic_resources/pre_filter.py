@@ -46,6 +46,7 @@ def gather_claims(pod: Pod, view: ClusterView, *, now_ms: int, binding_timeout_m
     for claim in walk.claims:
         is_allocated = claim.allocation is not None
         refusal = _refuse_allocated(claim, pod) if is_allocated else _refuse_unallocated(claim, view)
+        refusal = refusal or _refuse_awaited(claim, pod, view)
         if refusal is not None:
             return refusal
     unallocated = tuple([claim for claim in walk.claims if claim.allocation is None])
@@ -72,6 +73,18 @@ def _refuse_allocated(claim: ResourceClaim, pod: Pod) -> Status | None:
         except NodeSelectorError as error:
             return Status.error(f"claim {claim.key}: {error}")
     return None
+
+
+def _refuse_awaited(claim: ResourceClaim, pod: Pod, view: ClusterView) -> Status | None:
+    """Why the pod must not share what the claim still has: others were removed so that somebody else gets that.
+
+    Who shares it keeps it from being released, and the others were removed in vain.
+    """
+    other = view.awaiting_release(claim.key)
+    if other is None or other.uid == pod.uid or other.priority < pod.priority:
+        return None
+    text = f"resourceclaim {claim.key} is being released for pod {other.key} (priority {other.priority})"
+    return Status.unresolvable(text)
 
 
 def _refuse_unallocated(claim: ResourceClaim, view: ClusterView) -> Status | None:

@@ -7,7 +7,7 @@ Rules of this module
   1. A claim is released when all its holders go or are leaving. Only devices of the node's own are: devices that other
      nodes see could be what pods elsewhere need, and a claim for them may be used there.
   2. Never released: claims that the pod itself uses, claims of a PodGroup, claims whose devices are all for admin
-     access (they take nothing, so they free nothing).
+     access (they take nothing, so they free nothing), claims that were waited for in vain and still have what they had.
   3. What a claim counts is what is released, in flight or observed: exactly that is taken back from the ledger.
 
 Not here: who goes (the plugin DefaultPreemption), supposing it (`core.supposition`).
@@ -103,6 +103,8 @@ class _Going:
     def _stays_in_use(self, key: ClaimKey, claim: ResourceClaim | None) -> bool:
         """Whether somebody holds the claim who stays."""
         view, removed = self._view, self._removed
+        if view.was_awaited_in_vain(key):
+            return True
         for consumer in claim.reserved_for if claim is not None else ():
             uid = consumer.pod_uid
             if uid is None or not (uid in removed or self._is_leaving(uid)):
