@@ -397,7 +397,7 @@ class SchedulerApp:
         running = self.running
         if running is None:
             return {"start": [self._starting]}
-        refused = self.reports.refused_by_subject
+        refused, problems = self.reports.refused_by_subject, running.machine.problems()
         unlisted = [one for one in running.reflectors if not one.stats.is_synced]
         late = [one for one in self._catching_up.values() if one.stats.is_synced]
         then = "not known yet as it was when the lease was taken"
@@ -409,9 +409,7 @@ class SchedulerApp:
                 *self._freshness.problems_ready(self._loop.time()),
             ],
             "permissions": [f"refused by the API server: {subject}: {text}" for subject, text in refused.items()],
-            "requests": [
-                text for text in running.machine.problems() if not any(one in text for one in refused.values())
-            ],
+            "requests": [text for text in problems if not any(known in text for known in refused.values())],
         }
 
     def _notes_ready(self) -> Sequence[str]:

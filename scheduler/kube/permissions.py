@@ -64,7 +64,7 @@ def permissions_for(reads: Collection[str], *, reviews: bool) -> tuple[Permissio
 # In the namespace of the lease only, and not without leader election.
 LEASES: Final = Permission("coordination.k8s.io", "leases", ("get", "create", "update"))
 _NOTHING: Final = "where the API server serves them, nothing is scheduled without it"
-_NO_READERS: Final = "nobody can read /metrics and /configz"
+_NO_READERS: Final = "nobody can read /metrics, /configz and the reasons in /readyz"
 _NO_UPDATE: Final = "claims whose opaque parameters a Python client sent cannot be allocated"
 # What the lack of a right costs, where that is not everything.
 OPTIONAL: Final = {
