@@ -330,11 +330,11 @@ class SchedulerApp:
     async def _check(self, client: ApiClient, reads: Collection[str], lease_namespace: str | None) -> Preflight:
         """The preflight; a patient one is made again until it is answered."""
         reviews = self.config.health_port is not None and is_secure(self.config)
-        permissions = permissions_for(reads, reviews=reviews)
+        permissions = permissions_for(reads, preempts=self.config.preempts, reviews=reviews)
         pause_s = 1.0
         while True:
             try:
-                return await check(client, permissions, lease_namespace=lease_namespace)
+                return await check(client, permissions, lease_namespace=lease_namespace, leases=self.config.lease_names)
             except PreflightError as error:
                 if not (self._is_patient and error.may_pass):
                     raise
