@@ -75,8 +75,8 @@ async def listen() -> None:
     async with HealthServer(
         "127.0.0.1",
         0,
-        problems_alive=tuple,
-        problems_ready=tuple,
+        checks_alive=dict,
+        checks_ready=dict,
         metrics=lambda: exposition,
         configuration=lambda: b"{}",
     ) as server:

@@ -134,10 +134,11 @@ def _pack_chart(source: Path, output: Path, version: str) -> None:
     helm = _helm()
     _run([helm, "package", source / "manifests/chart", "--destination", output], source)
     packed = output / f"dra-scheduler-{version}.tgz"
-    _run([helm, "lint", "--strict", packed], source)
-    rendered = _run([helm, "template", "dra-scheduler", packed, "--kube-version", "1.34.0"], source)
-    if f"image: dra-scheduler:{version}\n" not in rendered:
-        raise ReleaseError(f"{packed.name} does not render the image dra-scheduler:{version}")
+    values = ("--set", "image.repository=mirror.example/dra-scheduler")
+    _run([helm, "lint", "--strict", packed, *values], source)
+    rendered = _run([helm, "template", "dra-scheduler", packed, "--kube-version", "1.34.0", *values], source)
+    if f"image: mirror.example/dra-scheduler:{version}\n" not in rendered:
+        raise ReleaseError(f"{packed.name} does not render the image of version {version}")
 
 
 def _helm() -> Path:

@@ -39,7 +39,7 @@ from scheduler.kube.event_records import EventSeries
 from scheduler.kube.executor import Executor
 from scheduler.kube.feature_gates import dropped_by, features_left, read_gates
 from scheduler.kube.freshness import Freshness, because
-from scheduler.kube.health import HealthServer
+from scheduler.kube.health import Checks, HealthServer
 from scheduler.kube.lease import Election, Lease, LeaseLostError, LeaseTimes
 from scheduler.kube.metrics import CONTENT_TYPE, Metrics, Observed
 from scheduler.kube.namesakes import Namesakes, QuietReporter
@@ -163,8 +163,8 @@ class SchedulerApp:
                     config,
                     credentials,
                     {
-                        "problems_alive": self._problems_alive,
-                        "problems_ready": self.problems,
+                        "checks_alive": self._checks_alive,
+                        "checks_ready": self._checks_ready,
                         "notes_ready": self._notes_ready,
                         "metrics": lambda: (self.metrics.text(), CONTENT_TYPE),
                         "configuration": self._configuration,
@@ -332,11 +332,11 @@ class SchedulerApp:
     async def _check(self, client: ApiClient, reads: Collection[str], lease_namespace: str | None) -> Preflight:
         """The preflight; a patient one is made again until it is answered."""
         reviews = self.config.health_port is not None and is_secure(self.config)
-        permissions = permissions_for(reads, reviews=reviews)
+        permissions = permissions_for(reads, preempts=self.config.preempts, reviews=reviews)
         pause_s = 1.0
         while True:
             try:
-                return await check(client, permissions, lease_namespace=lease_namespace)
+                return await check(client, permissions, lease_namespace=lease_namespace, leases=self.config.lease_names)
             except PreflightError as error:
                 if not (self._is_patient and error.may_pass):
                     raise
@@ -393,23 +393,25 @@ class SchedulerApp:
 
         To wait for the lease is none: so it is for kube-scheduler, and what rolls out or guards replicas counts on it.
         """
-        running = self.running
-        if running is None:
-            return [self._starting]
-        refused = self.reports.refused_by_subject
-        unlisted = [reflector for reflector in running.reflectors if not reflector.stats.is_synced]
-        return [
-            *(self._election.problems() if self._election is not None else ()),
-            *(f"{one.kind.name}: not listed yet{because(one)}" for one in unlisted),
-            *(
-                f"{one.kind.name}: not known yet as it was when the lease was taken{because(one)}"
-                for one in self._catching_up.values()
-                if one.stats.is_synced
-            ),
-            *self._freshness.problems_ready(self._loop.time()),
-            *(f"refused by the API server: {subject}: {text}" for subject, text in refused.items()),
-            *(text for text in running.machine.problems() if not any(known in text for known in refused.values())),
-        ]
+        return [text for texts in self._checks_ready().values() for text in texts]
+
+    def _checks_ready(self) -> Checks:
+        if (running := self.running) is None:
+            return {"start": [self._starting]}
+        refused, problems = self.reports.refused_by_subject, running.machine.problems()
+        unlisted = [one for one in running.reflectors if not one.stats.is_synced]
+        late = [one for one in self._catching_up.values() if one.stats.is_synced]
+        then = "not known yet as it was when the lease was taken"
+        return {
+            "lease": self._election.problems() if self._election is not None else (),
+            "watches": [
+                *(f"{one.kind.name}: not listed yet{because(one)}" for one in unlisted),
+                *(f"{one.kind.name}: {then}{because(one)}" for one in late),
+                *self._freshness.problems_ready(self._loop.time()),
+            ],
+            "permissions": [f"refused by the API server: {subject}: {text}" for subject, text in refused.items()],
+            "requests": [text for text in problems if not any(known in text for known in refused.values())],
+        }
 
     def _notes_ready(self) -> Sequence[str]:
         if self.running is None:
@@ -419,20 +421,19 @@ class SchedulerApp:
         missing = [f"{text} (as it started)" for text in self._missing]
         return [*waiting, *others, *missing, *self.running.machine.troubles.texts(is_everywhere=False)]
 
-    def _problems_alive(self) -> list[str]:
+    def _checks_alive(self) -> Checks:
+        machine = self.running.turns.problem() if self.running is not None else None
         if (error := self._failure) is not None:
-            return [str(error) if isinstance(error, LeaseLostError) else f"the machine failed: {error}"]
-        if self.running is not None and (waits := self.running.turns.problem()) is not None:
-            return [waits]
-        return self._freshness.problems_alive(self._loop.time())
+            machine = str(error) if isinstance(error, LeaseLostError) else f"the machine failed: {error}"
+        heard = self._freshness.problems_alive(self._loop.time()) if machine is None else ()
+        return {"machine": [machine] if machine is not None else (), "api-server": heard}
 
     def _submit(self, decisions: Sequence[Decision]) -> None:
         assert self.running is not None
         self.running.executor.submit(decisions)
 
     def _note_sync(self) -> None:
-        running = self.running
-        assert running is not None
+        assert (running := self.running) is not None
         if all(one.stats.is_synced for one in running.reflectors if one.kind.name != _LAST):
             self._others_listed.set()
         if not self._synced.is_set() and all(reflector.stats.is_synced for reflector in running.reflectors):

@@ -24,6 +24,7 @@ from scheduler.config.fields import (
 )
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.sections import ClientConnection, Extender, LeaderElection, Serving, extender_errors
+from scheduler.core.scheduling_cycle import PREEMPTION
 from scheduler.core.settings import CoreSettings
 from scheduler.model.api_rules import FIELD_BY_GATE
 from scheduler.model.label_selectors import TextSelector, parse_label_selector, parse_slice_selector
@@ -141,6 +142,11 @@ class Config(Section):
     def lease_names(self) -> tuple[str, ...]:
         """The leases to be held: processes that have one scheduler name in common exclude each other."""
         return (self.leader_election.resource_name,) if self.leader_election.resource_name else self.scheduler_names
+
+    @property
+    def preempts(self) -> bool:
+        """Whether pods may be removed for others: the plugin is on in some profile."""
+        return any(PREEMPTION in profile.expanded().names for profile in self.profiles)
 
     @property
     def ready_silence_s(self) -> float:

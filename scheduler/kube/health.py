@@ -1,14 +1,15 @@
 """/livez, /readyz, /metrics and /configz over HTTP or HTTPS, answered on the scheduler's own event loop.
 
 Live: the loop answers, inputs do not wait for long, the machine has not failed, and the API server was heard of within
-minutes. Ready: all caches are filled and fresh, and no permission is missing. The bodies have a line for each problem,
-as kube-scheduler's `?verbose` does.
+minutes. Ready: all caches are filled and fresh, and no permission is missing. Whoever may read /metrics gets a line for
+each problem; all others get the names of the checks, as kube-apiserver words them: problems name claims and namespaces.
 
 Rules of this module
   1. An answer is made after its request came; requests that wait at the same time share an answer.
   2. An answer is made at most once in its gap, and making answers takes at most a tenth of the time; requests wait.
   3. What is always allowed (the probes) is answered without a look at who asks. All else is answered to those only whom
-     `readers` let, and never when they cannot tell.
+     `readers` let, and never when they cannot tell. Who may not read /metrics gets no verdict's reasons; a probe that
+     sends no token is answered without a review.
 
 Not here: how many may connect (`connection_limits`), who may read (`readers`).
 """
@@ -19,23 +20,27 @@ import asyncio
 import errno
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ssl import SSLContext
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from aiohttp import web
 
 from scheduler.kube.connection_limits import ConnectionLimits, LimitedServer
-from scheduler.kube.readers import Readers
+from scheduler.kube.readers import Readers, Refusal
 
 _T = TypeVar("_T")
+
+Checks: TypeAlias = Mapping[str, Sequence[str]]
+"""What is wrong, by the name of what was looked at; nothing where all is well."""
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - what a user may give
 _SHARE: Final = 10  # an answer takes at most one part in so many of the time
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT)
 
 
+_METRICS: Final = "/metrics"
 PROBES: Final = ("/healthz", "/readyz", "/livez")  # kube-scheduler's --authorization-always-allow-paths
 
 
@@ -59,8 +64,8 @@ class HealthServer:
 
     Args:
         address: Where to listen; "0.0.0.0" and "::" both mean all addresses of both families, as in kube-scheduler.
-        problems_alive, problems_ready: What is wrong now; empty when all is well.
-        notes_ready: Lines after the verdict, for people; they do not change it.
+        checks_alive, checks_ready: What is wrong now.
+        notes_ready: Lines after the verdict, for those who may read its reasons; they do not change it.
         metrics: The exposition and its content type.
         configuration: What is in force, as JSON.
         tls: What to serve a new connection with; None: plain HTTP.
@@ -73,8 +78,8 @@ class HealthServer:
         address: str,
         port: int,
         *,
-        problems_alive: Callable[[], Sequence[str]],
-        problems_ready: Callable[[], Sequence[str]],
+        checks_alive: Callable[[], Checks],
+        checks_ready: Callable[[], Checks],
         notes_ready: Callable[[], Sequence[str]] = tuple,
         metrics: Callable[[], tuple[bytes, str]],
         configuration: Callable[[], bytes],
@@ -88,14 +93,14 @@ class HealthServer:
         self._limits = limits
         self._tls = tls
         self._readers = readers
-        alive = _Paced(lambda: _verdict(problems_alive()), limits.verdict_gap_s)
-        ready = _Paced(lambda: _verdict([*problems_alive(), *problems_ready()], notes_ready()), limits.verdict_gap_s)
+        alive = _Paced(lambda: _verdict(checks_alive()), limits.verdict_gap_s)
+        ready = _Paced(lambda: _verdict({**checks_alive(), **checks_ready()}, notes_ready()), limits.verdict_gap_s)
         self._answers: dict[str, _Paced[_Answer]] = {
             "/livez": alive,
             "/healthz": alive,
             "/readyz": ready,
             "/configz": _Paced(lambda: _Answer(200, configuration(), "application/json"), limits.metrics_gap_s),
-            "/metrics": _Paced(lambda: _Answer(200, *metrics()), limits.metrics_gap_s),
+            _METRICS: _Paced(lambda: _Answer(200, *metrics()), limits.metrics_gap_s),
         }
         self._open_to_all = frozenset(path for path in self._answers if _is_among(path, always_allowed))
         self._runner: web.ServerRunner | None = None
@@ -136,39 +141,55 @@ class HealthServer:
                 return web.Response(status=404, text=f"there are {', '.join(self._answers)}\n")
             if request.method not in {"GET", "HEAD"}:
                 return web.Response(status=405, headers={"Allow": "GET, HEAD"})
-            if self._readers is not None and request.path not in self._open_to_all:
-                refusal = await self._readers.refusal(
-                    request.headers.get("Authorization"),
-                    request.method.lower(),
-                    request.path,
-                    seat.address if seat is not None else "",
+            address = seat.address if seat is not None else ""
+            refusal = await self._refusal(request, request.method.lower(), request.path, address)
+            if refusal is not None:
+                return web.Response(
+                    status=refusal.code,
+                    body=refusal.body,
+                    headers={"Content-Type": refusal.content_type, "X-Content-Type-Options": "nosniff"},
                 )
-                if refusal is not None:
-                    return web.Response(
-                        status=refusal.code,
-                        body=refusal.body,
-                        headers={"Content-Type": refusal.content_type, "X-Content-Type-Options": "nosniff"},
-                    )
+            is_told_all = request.path not in PROBES or await self._refusal(request, "get", _METRICS, address) is None
             answer = await paced.result()
-            return web.Response(status=answer.code, body=answer.body, headers={"Content-Type": answer.content_type})
+            body = answer.body if is_told_all else answer.withheld(request.path[1:], "verbose" in request.query)
+            return web.Response(status=answer.code, body=body, headers={"Content-Type": answer.content_type})
         finally:
             self._server.rest(request)
+
+    async def _refusal(self, request: web.BaseRequest, verb: str, path: str, address: str) -> Refusal | None:
+        """None: whoever sent this may do that."""
+        if self._readers is None or path in self._open_to_all:
+            return None
+        return await self._readers.refusal(request.headers.get("Authorization"), verb, path, address)
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
+    """`checks` of a verdict: their names, and whether all is well there."""
+
     code: int
     body: bytes
     content_type: str
+    checks: tuple[tuple[str, bool], ...] = ()
+
+    def withheld(self, name: str, is_verbose: bool) -> bytes:
+        """The verdict without its reasons, as kube-apiserver words it."""
+        is_well = all(is_ok for _, is_ok in self.checks)
+        if is_well and not is_verbose:
+            return b"ok\n"
+        lines = [f"[+]{one} ok" if is_ok else f"[-]{one} failed: reason withheld" for one, is_ok in self.checks]
+        return "\n".join([*lines, f"{name} check {'passed' if is_well else 'failed'}", ""]).encode()
 
 
 def _is_among(path: str, allowed: Sequence[str]) -> bool:
     return any(path.startswith(one[:-1]) if one.endswith("*") else path == one for one in allowed)
 
 
-def _verdict(problems: Sequence[str], notes: Sequence[str] = ()) -> _Answer:
+def _verdict(checks: Checks, notes: Sequence[str] = ()) -> _Answer:
+    problems = [text for texts in checks.values() for text in texts]
     text = "\n".join([*(problems or ["ok"]), *notes])
-    return _Answer(503 if problems else 200, f"{text}\n".encode(), "text/plain; charset=utf-8")
+    names = (("ping", True), *((name, not texts) for name, texts in checks.items()))
+    return _Answer(503 if problems else 200, f"{text}\n".encode(), "text/plain; charset=utf-8", names)
 
 
 class _Paced(Generic[_T]):

@@ -203,24 +203,30 @@ class Lease:
         """Give it up, so that the next holder need not wait; nothing while we do not hold it."""
         if not self.may_write():
             return
-        outcome: Outcome = Unknown("no answer")
+        why: str | None = "no answer"
         try:
             async with asyncio.timeout(self._left_s()):
-                read = await self._send("get", "GET", f"{self._path}/{self._object_name}")
-                if not self._take(read) or self.holder != self._identity or not self.may_write():
-                    return
-                now = self._now()
-                record = self._record or {}
-                spec = _spec("", 1, now, now, _number(record, "leaseTransitions"))
-                outcome = await self._put(spec)
+                why = await self._give_up()
         except TimeoutError:
             pass
         finally:
             self._lost = "released"
-        if isinstance(outcome, Accepted):
+        if why is None:
             log.info("released the lease %s", self.name)
         else:
-            log.warning("the lease %s could not be released: %s", self.name, text_of(outcome))
+            log.warning("the lease %s could not be released: %s", self.name, why)
+
+    async def _give_up(self) -> str | None:
+        """Write an empty holder over our record; why that cannot be done, None when it was."""
+        if not self._take(await self._send("get", "GET", f"{self._path}/{self._object_name}")):
+            return self.failure
+        if self.holder != self._identity:
+            return f"held by {self.holder or 'nobody'}"
+        if not self.may_write():
+            return self._lost
+        now = self._now()
+        outcome = await self._put(_spec("", 1, now, now, _number(self._record or {}, "leaseTransitions")))
+        return None if isinstance(outcome, Accepted) else text_of(outcome)
 
     # -- one attempt --
 
@@ -364,6 +370,9 @@ class Election:
             await asyncio.gather(self._task, return_exceptions=True)
         if self._may_release():
             await asyncio.gather(*(lease.release() for lease in self.leases))
+        elif held := [lease.name for lease in self.leases if lease.may_write()]:
+            why = "what became of a write is not known"
+            log.warning("not released, since %s: the lease %s", why, ", ".join(held))
 
     async def tried(self) -> bool:
         """Wait until it is clear whether all can be held at once; whether they are."""

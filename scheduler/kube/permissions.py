@@ -27,7 +27,7 @@ class Permission(NamedTuple):
 _ALWAYS: Final = (
     Permission("", "nodes", ("list", "watch")),
     Permission("", "namespaces", ("list", "watch")),
-    Permission("", "pods", ("get", "list", "watch", "delete")),
+    Permission("", "pods", ("get", "list", "watch")),
     Permission("", "pods/binding", ("create",)),
     Permission("", "pods/status", ("patch",)),
     Permission("resource.k8s.io", "deviceclasses", ("list", "watch")),
@@ -39,6 +39,7 @@ _ALWAYS: Final = (
     Permission("scheduling.k8s.io", "podgroups", ("list", "watch")),
     Permission("events.k8s.io", "events", ("create", "patch")),
 )
+_PREEMPTION: Final = Permission("", "pods", ("delete",))
 _WRITTEN: Final = {"PersistentVolume", "PersistentVolumeClaim"}
 # What is read, and written, only where a plugin reads the kind.
 _FOR_PLUGINS: Final = {
@@ -52,19 +53,21 @@ _REVIEWS: Final = (
     Permission("authentication.k8s.io", "tokenreviews", ("create",)),
     Permission("authorization.k8s.io", "subjectaccessreviews", ("create",)),
 )
-PERMISSIONS: Final = (*_ALWAYS, *_FOR_PLUGINS.values(), *_REVIEWS)
+PERMISSIONS: Final = (*_ALWAYS, _PREEMPTION, *_FOR_PLUGINS.values(), *_REVIEWS)
 
 
-def permissions_for(reads: Collection[str], *, reviews: bool) -> tuple[Permission, ...]:
-    """Those that plugins need which read these kinds, and those for asking who may read metrics."""
+def permissions_for(reads: Collection[str], *, preempts: bool, reviews: bool) -> tuple[Permission, ...]:
+    """Those that plugins need which read these kinds, or preempt, and those for asking who may read metrics."""
     plugins = (permission for kind, permission in _FOR_PLUGINS.items() if kind in reads)
-    return (*_ALWAYS, *plugins, *(_REVIEWS if reviews else ()))
+    return (*_ALWAYS, *((_PREEMPTION,) if preempts else ()), *plugins, *(_REVIEWS if reviews else ()))
 
 
-# In the namespace of the lease only, and not without leader election.
+# In the namespace of the lease only, and not without leader election; all but `create`, which has no name yet, of the
+# leases that are ours.
 LEASES: Final = Permission("coordination.k8s.io", "leases", ("get", "create", "update"))
+NAMELESS: Final = "create"
 _NOTHING: Final = "where the API server serves them, nothing is scheduled without it"
-_NO_READERS: Final = "nobody can read /metrics and /configz"
+_NO_READERS: Final = "nobody can read /metrics, /configz and the reasons in /readyz"
 _NO_UPDATE: Final = "claims whose opaque parameters a Python client sent cannot be allocated"
 # What the lack of a right costs, where that is not everything.
 OPTIONAL: Final = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -18,7 +18,7 @@ import orjson
 
 from scheduler.kube.codec import RESOURCE_API
 from scheduler.kube.lease import LEASE_API
-from scheduler.kube.permissions import LEASES, OPTIONAL, PERMISSIONS, Permission
+from scheduler.kube.permissions import LEASES, NAMELESS, OPTIONAL, PERMISSIONS, Permission
 from scheduler.kube.requests import Accepted, ApiClient, Outcome, Rejected, Unknown, text_of
 
 log = logging.getLogger(__name__)
@@ -64,12 +64,17 @@ class _Review(msgspec.Struct):
 
 
 async def check(
-    client: ApiClient, permissions: Iterable[Permission] = PERMISSIONS, *, lease_namespace: str | None = None
+    client: ApiClient,
+    permissions: Iterable[Permission] = PERMISSIONS,
+    *,
+    lease_namespace: str | None = None,
+    leases: Sequence[str] = (),
 ) -> Preflight:
     """Ask the server.
 
     Args:
         lease_namespace: Where our lease is; None: without leader election.
+        leases: The names of ours, which a role may be limited to.
 
     Raises:
         PreflightError: It cannot be reached, is too old, does not serve DRA, or refuses something we need.
@@ -97,7 +102,7 @@ async def check(
                 f"the API server ({version.git_version}) does not serve leases.coordination.k8s.io: {text_of(served)}; "
                 "without leader election, --leader-elect=false, see to it that no second scheduler has this name"
             )
-        missing += await _missing_for_leases(client, lease_namespace)
+        missing += await _missing_for_leases(client, lease_namespace, leases)
     if missing:
         role = "manifests/base/rbac.yaml holds the role that grants all of them"
         raise PreflightError("\n".join([*missing, role]), may_pass=True)
@@ -156,21 +161,27 @@ async def _missing_permissions(
     return missing, warnings
 
 
-async def _missing_for_leases(client: ApiClient, namespace: str) -> list[str]:
-    answers = await asyncio.gather(*(_is_allowed(client, LEASES, verb, namespace) for verb in LEASES.verbs))
+async def _missing_for_leases(client: ApiClient, namespace: str, names: Sequence[str]) -> list[str]:
+    asked = [(verb, name) for verb in LEASES.verbs for name in ([""] if verb == NAMELESS else names or [""])]
+    answers = await asyncio.gather(*(_is_allowed(client, LEASES, verb, namespace, name) for verb, name in asked))
     return [
         f"not permitted: {LEASES._replace(verbs=(verb,))} (in namespace {namespace})"
-        for verb, is_allowed in zip(LEASES.verbs, answers, strict=True)
+        + (f": the Role's resourceNames must have {name}" if name else "")
+        for (verb, name), is_allowed in zip(asked, answers, strict=True)
         if is_allowed is False
     ]
 
 
-async def _is_allowed(client: ApiClient, permission: Permission, verb: str, namespace: str = "") -> bool | None:
+async def _is_allowed(
+    client: ApiClient, permission: Permission, verb: str, namespace: str = "", name: str = ""
+) -> bool | None:
     """The server's answer; None where it does not answer such questions (no authorization, an embedded server)."""
     resource, _, subresource = permission.resource.partition("/")
     attributes = {"group": permission.group, "resource": resource, "subresource": subresource, "verb": verb}
     if namespace:
         attributes["namespace"] = namespace
+    if name:
+        attributes["name"] = name
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

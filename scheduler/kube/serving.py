@@ -17,7 +17,7 @@ from typing import Final, TypedDict
 from scheduler.config.settings import Config
 from scheduler.kube.certificates import CertificateError, ServerCertificate
 from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection, Credentials
-from scheduler.kube.health import HealthServer
+from scheduler.kube.health import Checks, HealthServer
 from scheduler.kube.readers import Readers
 from scheduler.kube.requests import ApiClient, Timeouts
 
@@ -31,8 +31,8 @@ class ServingError(ValueError):
 class Answers(TypedDict):
     """What `HealthServer` is asked for."""
 
-    problems_alive: Callable[[], Sequence[str]]
-    problems_ready: Callable[[], Sequence[str]]
+    checks_alive: Callable[[], Checks]
+    checks_ready: Callable[[], Checks]
     notes_ready: Callable[[], Sequence[str]]
     metrics: Callable[[], tuple[bytes, str]]
     configuration: Callable[[], bytes]

@@ -15,21 +15,24 @@ Rules of this module
   7. `catch_up` ends once everything that was stored before it was asked has been delivered.
 
 It starts with WatchList (`sendInitialEvents`), one stream that begins with all objects. Where the server refuses that
-or never finishes it, it lists in pages and then watches. It goes on at the last version seen; after 410 it starts
-again.
+or never finishes it, it lists in pages and then watches. So it does for `paged_s` after a streamed list broke off
+`broken_lists_max` times in a row: a stream begins anew each time, while pages that have come stay, and only the one
+that failed is asked for again. After a page whose token has expired (410) comes one list without a limit.
+It goes on at the last version seen; after 410 it starts again.
 
-Source for the behaviour: client-go tools/cache/reflector.go; measured on kube-apiserver 1.36.3: an expired version is
-HTTP 200 and one ERROR line with code 410.
+Source for the behaviour: client-go v0.36.3 tools/cache/reflector.go, tools/pager/pager.go (FullListIfExpired);
+measured on kube-apiserver 1.36.3: an expired version is HTTP 200 and one ERROR line with code 410.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlencode
@@ -54,7 +57,18 @@ from scheduler.kube.requests import (
     retry_after_s,
     told_of,
 )
-from scheduler.kube.watched_kind import Bookmark, Broken, ErrorEvent, Event, Gone, Ignored, Seen, WatchedKind
+from scheduler.kube.watched_kind import (
+    Bookmark,
+    Broken,
+    ErrorEvent,
+    Event,
+    Gone,
+    Ignored,
+    LineSplitter,
+    Replacement,
+    Seen,
+    WatchedKind,
+)
 from scheduler.model.keys import ObjectKey
 
 log = logging.getLogger(__name__)
@@ -68,8 +82,10 @@ class WatchLimits:
     timeout_s: tuple[int, int] = (300, 600)
     backoff_s_min: float = 0.8
     backoff_s_max: float = 30.0
-    healthy_s: float = 10.0  # a stream that lasted so long, or brought a change, ends a run of failures
+    healthy_s: float = 10.0  # a stream that lasted so long, or brought something, ends a run of failures
     page_size: int = 500
+    broken_lists_max: int = 2  # streamed lists in a row that broke off
+    paged_s: float = 600.0  # after that many, before a list is streamed again
     absent_s: float = 60.0  # between two questions for a kind that the server does not have
 
 
@@ -114,37 +130,6 @@ class _NoWatchListError(Exception):
     """The server does not send initial events: list instead."""
 
 
-class LineSplitter:
-    """Chunks in, complete lines out. Looks at each byte once, whatever the lines' length."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes, without their line ends; empty ones left out."""
-        if b"\n" not in chunk:
-            self._parts.append(chunk)
-            return []
-        lines = chunk.split(b"\n")
-        if self._parts:
-            self._parts.append(lines[0])
-            lines[0] = b"".join(self._parts)
-            self._parts.clear()
-        if rest := lines.pop():
-            self._parts.append(rest)
-        return [line for line in lines if line]
-
-
-@dataclass(slots=True)
-class _Replacement:
-    """The objects of a list, as far as they have come."""
-
-    seen: dict[ObjectKey, Seen] = field(default_factory=dict)
-    broken: dict[ObjectKey, Broken] = field(default_factory=dict)
-
-
 class Reflector:
     """Lists and watches one kind, and delivers what it observes to the machine.
 
@@ -180,7 +165,11 @@ class Reflector:
         self._path = kind.path
         self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and resource version as last delivered
         self._version: str | None = None  # None: (re)list
-        self._has_watch_list = True
+        self._streams_from_s = 0.0  # when a list may be streamed (again); never: the server has no such lists
+        self._broken_lists = 0  # streamed lists in a row that were not finished
+        self._pages: Replacement | None = None  # of a list that is not complete yet
+        self._pages_read = 0
+        self._has_pages_expired = False
         self._failures = 0
         self._lists_begun = 0
         self._list_delivered = 0  # the number of the last one
@@ -229,26 +218,30 @@ class Reflector:
     async def _attempt(self) -> None:
         """List where that is needed, watch until that ends, and pause where that is called for."""
         loop = asyncio.get_running_loop()
-        begun_s, events_before = loop.time(), self.stats.events
+        begun_s, version_before, read_before = loop.time(), self._version, (self.stats.events, self._pages_read)
         wait_s: float | None = 0.0
         try:
             await self._list_and_watch()
             failure = None
         except _RelistError as error:
-            self._version, failure = None, f"relisting: {error}"
+            self._version, self._pages, failure = None, None, f"relisting: {error}"
         except _NoWatchListError as error:
-            self._has_watch_list, failure = False, None
+            self._streams_from_s, failure = math.inf, None
             log.info("%s: no streaming list, listing in pages: %s", self.kind.name, error)
             return
         except _AbsentError:
-            self._failures, self.stats.failure = 0, None
+            self._failures, self._pages, self.stats.failure = 0, None, None
             await self._pause(self._limits.absent_s)
             return
         except _PauseError as error:
             failure, wait_s = str(error), error.wait_s
         except (aiohttp.ClientError, TimeoutError, OSError, UndecodableError, CredentialsError) as error:
             failure, wait_s = told_of(error), None
-        is_healthy = self.stats.events > events_before or loop.time() - begun_s >= self._limits.healthy_s
+        is_healthy = (
+            (self.stats.events, self._pages_read) != read_before
+            or loop.time() - begun_s >= self._limits.healthy_s
+            or (wait_s is None and self._version != version_before)  # it broke after a bookmark
+        )
         self._failures = 0 if is_healthy else self._failures + 1
         self.stats.failure = failure
         if failure is not None:
@@ -265,16 +258,27 @@ class Reflector:
 
     async def _list_and_watch(self) -> None:
         if self._must_list:
-            self._version, self._must_list = None, False
+            self._version, self._pages, self._must_list = None, None, False
         if self._version is None:
-            self._lists_begun += 1
-            if self.kind.served_as is not None:
-                await self._find(self.kind.served_as)
-            if self._has_watch_list:
-                await self._stream(_Replacement())
-                return
-            await self._list()
+            if self._pages is None:
+                self._lists_begun += 1
+                if self.kind.served_as is not None:
+                    await self._find(self.kind.served_as)
+                if self._may_stream():
+                    await self._stream(Replacement())
+                    return
+                self._pages = Replacement()
+            await self._list(self._pages)
         await self._stream(None)
+
+    def _may_stream(self) -> bool:
+        """Whether a list is worth streaming: not where it broke off again and again."""
+        now_s = asyncio.get_running_loop().time()
+        if self._broken_lists >= self._limits.broken_lists_max:
+            text = "%s: the streamed list broke off %d times in a row, listing in pages for the next %.0f minutes"
+            log.info(text, self.kind.name, self._broken_lists, self._limits.paged_s / 60)
+            self._broken_lists, self._streams_from_s = 0, now_s + self._limits.paged_s
+        return now_s >= self._streams_from_s
 
     async def _find(self, wanted: ServedAs) -> None:
         """Settle which version to list."""
@@ -302,27 +306,34 @@ class Reflector:
             cost = f": {self.kind.cost}" if self.kind.cost else ""
             log.log(level, "%s: %s%s; asked again later", self.kind.name, why, cost)
             self.stats.is_absent, self.stats.is_readable = True, is_readable
-            self._replace(_Replacement(), "")
+            self._replace(Replacement(), "")
 
-    async def _list(self) -> None:
-        """LIST in pages; the consistent answer of the server's storage."""
-        replacement, token, version = _Replacement(), "", ""
+    async def _list(self, pages: Replacement) -> None:
+        """LIST in pages, from the first that has not come; the consistent answer of the server's storage."""
+        is_whole, self._has_pages_expired = self._has_pages_expired, False
         while True:
-            query = {"limit": str(self._limits.page_size)} | ({"continue": token} if token else {})
+            query = {} if is_whole else {"limit": str(self._limits.page_size)}
+            if pages.next_page:
+                query["continue"] = pages.next_page
             outcome = await self._client.send("GET", f"{self._path}?{urlencode(query)}")
             if not isinstance(outcome, Accepted):
+                self._has_pages_expired = (
+                    isinstance(outcome, Rejected) and outcome.code == HTTPStatus.GONE and bool(pages.next_page)
+                )
                 self._raise_for(outcome)
                 raise AssertionError("unreachable: _raise_for raises")
             self._mark_alive()
             page = self.kind.decode_page(outcome.body)
             for one in page.objects:
-                (replacement.seen if isinstance(one, Seen) else replacement.broken)[one.name] = one  # type: ignore[assignment]
-            version, token = page.resource_version, page.continue_token
-            if not token:
+                pages.take(one)
+            self._pages_read += 1
+            pages.next_page = page.continue_token
+            if not pages.next_page:
                 break
-        self._replace(replacement, version)
+        self._pages = None
+        self._replace(pages, page.resource_version)
 
-    async def _stream(self, initial: _Replacement | None) -> None:
+    async def _stream(self, initial: Replacement | None) -> None:
         """One watch request, from its start to its end. With `initial`, its first part fills that."""
         query = {
             "watch": "true",
@@ -341,6 +352,7 @@ class Reflector:
                     await self._raise_for_response(response, is_initial=initial is not None)
                 self._reporter.granted(self.kind.name)
                 self._mark_alive()
+                self._broken_lists += initial is not None  # `_replace` takes it back
                 splitter = LineSplitter()
                 async for chunk in response.content.iter_any():
                     self._mark_alive()
@@ -366,12 +378,12 @@ class Reflector:
     def _mark_alive(self) -> None:
         self.stats.last_activity_s = asyncio.get_running_loop().time()
 
-    def _take(self, event: Event, initial: _Replacement | None, for_machine: list[Input]) -> _Replacement | None:
+    def _take(self, event: Event, initial: Replacement | None, for_machine: list[Input]) -> Replacement | None:
         """One event of a stream. Returns what is left of `initial`: None once it is complete."""
         match event:
             case Seen() | Gone() | Broken():
                 if initial is not None:
-                    _collect(initial, event)
+                    initial.take(event)
                 else:
                     self._observe(event, for_machine)
                     self.stats.events += 1
@@ -414,7 +426,7 @@ class Reflector:
         self._known[name] = (event.uid, event.resource_version)
         for_machine.append(event.input)
 
-    def _replace(self, new: _Replacement, version: str) -> None:
+    def _replace(self, new: Replacement, version: str) -> None:
         """The swap: one batch that turns what the machine knows into what exists."""
         for_machine: list[Input] = []
         revision = revision_of(version)
@@ -430,7 +442,7 @@ class Reflector:
         for name, seen in sorted(new.seen.items(), key=lambda item: revision_of(item[1].resource_version)):
             if self._known.get(name) != (seen.uid, seen.resource_version):
                 self._observe(seen, for_machine)
-        self._version = version or None
+        self._version, self._broken_lists = version or None, 0
         if version:
             self.stats.is_absent, self.stats.is_readable = False, True
         for_machine.append(RelistFinished(self.kind.name, is_readable=self.stats.is_readable))
@@ -485,15 +497,3 @@ class Reflector:
         if code == HTTPStatus.NOT_FOUND and self.kind.served_as is not None:
             raise _RelistError(f"not served as {self._path} any more: {text}")
         raise _PauseError(text, wait_s)
-
-
-def _collect(initial: _Replacement, event: Seen | Gone | Broken) -> None:
-    if isinstance(event, Seen):
-        initial.seen[event.name] = event
-        initial.broken.pop(event.name, None)
-    elif isinstance(event, Broken):
-        initial.broken[event.name] = event
-        initial.seen.pop(event.name, None)
-    else:
-        initial.seen.pop(event.name, None)
-        initial.broken.pop(event.name, None)

@@ -1,4 +1,4 @@
-"""How objects of one kind come off the wire: watch events, list pages and single replies.
+"""How objects of one kind come off the wire: lines and watch events, list pages and single replies.
 
 Rules of this module
   1. BOOKMARK and ERROR events are decoded apart: a bookmark carries its kind with nulls in required lists.
@@ -10,7 +10,7 @@ Not here: which kinds there are, and what is read of each (`codec`); HTTP and re
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, TypeAlias
 
@@ -81,6 +81,47 @@ class Ignored:
 
 
 Event: TypeAlias = Seen | Gone | Broken | Bookmark | ErrorEvent | Ignored
+
+
+class LineSplitter:
+    """Chunks in, complete lines out. Looks at each byte once, whatever the lines' length."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes, without their line ends; empty ones left out."""
+        if b"\n" not in chunk:
+            self._parts.append(chunk)
+            return []
+        lines = chunk.split(b"\n")
+        if self._parts:
+            self._parts.append(lines[0])
+            lines[0] = b"".join(self._parts)
+            self._parts.clear()
+        if rest := lines.pop():
+            self._parts.append(rest)
+        return [line for line in lines if line]
+
+
+@dataclass(slots=True)
+class Replacement:
+    """The objects of a list, as far as they have come; `next_page` is the token for what follows."""
+
+    seen: dict[ObjectKey, Seen] = field(default_factory=dict)
+    broken: dict[ObjectKey, Broken] = field(default_factory=dict)
+    next_page: str = ""
+
+    def take(self, event: Seen | Gone | Broken) -> None:
+        """One object of a page, or one event of a stream."""
+        self.seen.pop(event.name, None)
+        self.broken.pop(event.name, None)
+        if isinstance(event, Seen):
+            self.seen[event.name] = event
+        elif isinstance(event, Broken):
+            self.broken[event.name] = event
 
 
 class _ListMeta(Record, frozen=True):

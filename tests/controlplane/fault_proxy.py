@@ -5,7 +5,8 @@
         proxy.add(Fault("lose-reply", "PATCH", r"/resourceclaims/[^/]+/status$"))
         proxy.cut_watches()
         proxy.hold_watches("pods")                   # open, and nothing comes
-    proxy.truncate_watches("pods")               # half of what comes next, then they are cut
+        proxy.truncate_watches("pods")               # half of what comes next, then they are cut
+        proxy.cut_lines(0.01, seed=7)                # from now on: each line of a watch, whichever, ends it so
         proxy.refuse(); proxy.accept()
         proxy.deny("patch", "resource.k8s.io", "resourceclaims", "binding")  # says a SelfSubjectAccessReview
 
@@ -20,6 +21,7 @@ import asyncio
 import io
 import itertools
 import json
+import random
 import re
 import ssl
 from collections import Counter
@@ -146,6 +148,8 @@ class FaultProxy:
     _refusing: bool = False
     _held_watches: set[str] = field(default_factory=set)
     _watches_flow: asyncio.Event = field(default_factory=asyncio.Event)
+    _cut_share: float = 0.0
+    _cuts: random.Random = field(default_factory=random.Random)
     _open: dict[int, _Open] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _held: set[asyncio.Task[object]] = field(default_factory=set)
@@ -223,6 +227,10 @@ class FaultProxy:
         for one in watches:
             one.is_truncated = True
         return len(watches)
+
+    def cut_lines(self, share: float, *, seed: int) -> None:
+        """A watch is cut in the middle of a line, at this share of all their lines."""
+        self._cut_share, self._cuts = share, random.Random(seed)
 
     def refuse(self) -> None:
         """Cut every connection and every new one, as if the server were gone, until `accept`."""
@@ -371,9 +379,21 @@ class FaultProxy:
                 if opened.is_truncated:
                     await passed.write(chunk[: len(chunk) // 2])
                     return _close(request)
+                if opened.watched and (kept := self._before_cut(chunk)) is not None:
+                    await passed.write(kept)
+                    return _close(request)
                 await passed.write(chunk)
             await passed.write_eof()
             return passed
+
+    def _before_cut(self, chunk: bytes) -> bytes | None:
+        """What the client gets of a watch before it is cut; None: all, and the watch goes on."""
+        kept = 0
+        for line in chunk.splitlines(keepends=True):
+            if line.endswith(b"\n") and self._cuts.random() < self._cut_share:
+                return chunk[: kept + len(line) // 2]
+            kept += len(line)
+        return None
 
 
 def _cut(request: web.BaseRequest) -> web.Response:

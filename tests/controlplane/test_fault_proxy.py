@@ -229,6 +229,19 @@ async def test_a_truncated_watch_ends_in_the_middle_of_a_line(
             await watch.content.readany()
 
 
+async def test_cut_lines_end_a_watch_in_the_middle_of_one(
+    client: aiohttp.ClientSession, proxy: FaultProxy, server: Server
+) -> None:
+    proxy.cut_lines(0.5, seed=10)  # the first line comes, the second does not
+    async with client.get("/api/v1/pods?watch=true", headers={"Content-Type": "x"}) as watch:
+        assert await watch.content.readline() == b"first\n"
+        server.say_more.set()
+        assert await watch.content.readany() == b"sec"
+        with pytest.raises(aiohttp.ClientError):
+            await watch.content.readany()
+    assert await patch(client, "/api/v1/pods/a") == 201
+
+
 async def test_a_duplicate_reaches_the_server_twice(
     client: aiohttp.ClientSession, proxy: FaultProxy, server: Server
 ) -> None:

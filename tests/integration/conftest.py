@@ -61,6 +61,15 @@ class RealCluster:
         self._kubeconfigs[server] = path
         return path
 
+    def allow_lease(self, name: str) -> None:
+        namespace, account = self.service_account
+        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles/{account}"
+        role = self.control_plane.request("GET", path)
+        for rule in role["rules"]:
+            if name not in rule.get("resourceNames", [name]):
+                rule["resourceNames"].append(name)
+        self.control_plane.request("PUT", path, role)
+
     def kubeconfig_of(self, server: str) -> Path:
         return self._kubeconfigs[server]
 
@@ -93,6 +102,9 @@ class InMemoryCluster:
         written.write_text(yaml.safe_dump(config))
         written.replace(path)  # another scheduler of the test may be reading it
         return path
+
+    def allow_lease(self, name: str) -> None:
+        """There are no rights here."""
 
     def signal_claim_controllers(self, number: signal.Signals) -> None:
         self.embedded._claim_process._process.send_signal(number)

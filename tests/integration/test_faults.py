@@ -175,6 +175,22 @@ async def test_cut_watches_and_a_restarted_server_lose_nothing_and_use_nothing_t
     assert await world.violations() == []
 
 
+async def test_one_of_a_hundred_watch_lines_breaks_its_connection_and_all_is_bound(world: World) -> None:
+    """Of 250 objects in one stream the last comes once in twelve times: lists that break off go on in pages."""
+    await world.add_nodes(250, devices=1)
+    await world.add_class()
+    await world.add_template()
+    world.proxy.cut_lines(0.01, seed=8)
+    await world.start_scheduler()
+    names = [f"pod-{number:03}" for number in range(150)]
+    await world.add_pods(names, template="one-gpu")
+    await world.wait_bound(*names, seconds=240)
+
+    used = Counter([device for name in names for device in devices_of(await world.claim_of(name))])
+    assert len(used) == 150
+    assert await world.violations() == []
+
+
 async def test_a_scheduler_killed_in_the_middle_is_replaced_without_loss(world: World) -> None:
     await world.add_nodes(8, devices=8)
     await world.add_class()

@@ -123,6 +123,7 @@ def release(cluster: RealCluster, what: str, *more: str) -> None:
     if what != "uninstall":
         # The process is not in a pod, where that would be the default.
         arguments += [str(CHART), "--set", "config.leaderElection.resourceNamespace=released"]
+        arguments += ["--set", "image.repository=dra-scheduler"]
     done = helm(what, "r", *arguments)
     assert done.returncode == 0, done.stderr
 

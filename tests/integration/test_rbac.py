@@ -64,6 +64,7 @@ class Right(NamedTuple):
     group: str
     resource: str
     verb: str
+    name: str = ""  # of the one object that it is for
 
     def __str__(self) -> str:
         return f"{self.verb} {self.resource}{'.' + self.group if self.group else ''}"
@@ -73,17 +74,22 @@ class Right(NamedTuple):
         root = f"/apis/{self.group}/v1" if self.group else "/api/v1"
         resource, _, sub = self.resource.partition("/")
         within = f"/namespaces/{namespace}" if self.kind == "Role" else ""
-        one = "" if self.verb in ("list", "watch") or (self.verb == "create" and not sub) else "/no-such-object"
+        one = (
+            ""
+            if self.verb in ("list", "watch") or (self.verb == "create" and not sub)
+            else f"/{self.name or 'no-such-object'}"
+        )
         return f"{root}{within}/{resource}{one}{f'/{sub}' * bool(sub)}{'?watch=true' * (self.verb == 'watch')}"
 
 
 def rights_of(role: dict[str, Any]) -> list[Right]:
     return [
-        Right(role["kind"], group, resource, verb)
+        Right(role["kind"], group, resource, verb, name)
         for rule in role["rules"]
         for group in rule.get("apiGroups", ())
         for resource in rule.get("resources", ())
         for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
     ]
 
 
@@ -136,6 +142,7 @@ class Guarded:
             rules = [rule for rule in role["rules"] if "nonResourceURLs" in rule]
             rules += [
                 {"apiGroups": [one.group], "resources": [one.resource], "verbs": [one.verb]}
+                | ({"resourceNames": [one.name]} if one.name else {})
                 for one in rights_of(role)
                 if one != without
             ]
@@ -162,7 +169,7 @@ class Guarded:
         resource, _, sub = right.resource.partition("/")
         asked = {"group": right.group, "resource": resource, "subresource": sub, "verb": right.verb}
         if right.kind == "Role":
-            asked["namespace"] = self.namespace
+            asked |= {"namespace": self.namespace, "name": right.name}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -192,17 +199,25 @@ async def test_each_right_is_needed_and_named_when_it_is_missing(guarded: Guarde
     wrong = []
     async with guarded.client() as client:
         await guarded.grant(client)
-        assert (await check(client, lease_namespace=guarded.namespace)).warnings == ()
+        leases = Config().lease_names
+        assert (await check(client, lease_namespace=guarded.namespace, leases=leases)).warnings == ()
         for right in RIGHTS:
             await guarded.grant(client, without=right)
             try:
-                found = (await check(client, lease_namespace=guarded.namespace)).warnings
+                found = (await check(client, lease_namespace=guarded.namespace, leases=leases)).warnings
             except PreflightError as error:
                 found = tuple(str(error).splitlines()[:-1])
             if len(found) != 1 or not found[0].startswith(f"not permitted: {right}"):
                 wrong.append(f"without {right}: {found}")
         await guarded.grant(client)
     assert wrong == []
+
+
+async def test_other_leases_of_its_namespace_are_not_its_to_read_or_write(guarded: Guarded) -> None:
+    other = [Right("Role", "coordination.k8s.io", "leases", verb, "somebody-elses") for verb in ("get", "update")]
+    async with guarded.client() as client:
+        await guarded.grant(client)
+        assert [await guarded.is_refused(client, one) for one in other] == [True, True]
 
 
 async def readyz(app: SchedulerApp) -> tuple[int, str]:

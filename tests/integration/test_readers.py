@@ -84,6 +84,10 @@ async def test_who_reads_metrics(control_plane: RealCluster, tokens: dict[str, s
 
         for path in ("/livez", "/readyz"):
             assert (await ask(url, path, None))[0] == 200
+        code, _, checks = await ask(url, "/readyz?verbose", None)
+        assert (code, checks.splitlines()[0], checks.splitlines()[-1]) == (200, "[+]ping ok", "readyz check passed")
+        assert await ask(url, "/readyz?verbose", tokens["nobody"]) == (200, "text/plain", checks)
+        assert (await ask(url, "/readyz?verbose", tokens["reader"]))[2].startswith("ok\n")
         assert (await ask(url, "/metrics", None))[0] == 401
         assert (await ask(url, "/configz", None))[0] == 401
         status, _, text = await ask(url, "/metrics", tokens["reader"])

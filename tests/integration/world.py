@@ -66,6 +66,9 @@ class Cluster(Protocol):
     def scheduler_kubeconfig(self, server: str) -> Path:
         """A kubeconfig of the scheduler's ServiceAccount, for that address."""
 
+    def allow_lease(self, name: str) -> None:
+        """The shipped Role is for the lease of the shipped scheduler name: the same rights for another one."""
+
     def signal_claim_controllers(self, number: signal.Signals) -> None:
         """To the process that runs the controllers of claims."""
 
@@ -113,6 +116,8 @@ class World:
             self._stop_other = self.cluster.start_kube_scheduler(self.proxy.url)
             return
         kubeconfig = self.cluster.scheduler_kubeconfig(self.proxy.url)
+        if name != SCHEDULER_NAME:
+            await asyncio.to_thread(self.cluster.allow_lease, name)
         self._scheduler_name = name
         self._recording = self.log.with_name(f"{next(_recordings)}.recording") if RECORDS else None
         with self.log.open("ab") as output:

@@ -32,8 +32,8 @@ async def serving(address="127.0.0.1", *, alive=(), ready=(), notes=(), metrics=
     server = HealthServer(
         address,
         0,
-        problems_alive=lambda: alive,
-        problems_ready=lambda: ready,
+        checks_alive=lambda: {"machine": alive},
+        checks_ready=lambda: {"watches": ready},
         notes_ready=lambda: notes,
         metrics=metrics or Metrics(),
         configuration=lambda: b'{"componentconfig": {}}',
@@ -271,7 +271,7 @@ async def test_a_port_that_is_taken_is_said_and_not_passed_over():
     async with serving("::") as server:
         with pytest.raises(OSError, match="in use"):
             async with HealthServer(
-                "::", server.port, problems_alive=list, problems_ready=list, metrics=Metrics(), configuration=bytes
+                "::", server.port, checks_alive=dict, checks_ready=dict, metrics=Metrics(), configuration=bytes
             ):
                 raise AssertionError("not reached")
 

@@ -340,6 +340,54 @@ async def test_somebody_elses_lease_is_not_released():
         assert processes.server.spec()["holderIdentity"] == "other"
 
 
+def troubles_of(caplog) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        pytest.param({"hang": 1}, "no answer within 3.3 s", id="the-read-hangs"),
+        pytest.param({"refuse": Unknown("connection reset")}, "connection reset", id="the-read-is-lost"),
+        pytest.param({"refuse": Accepted(200, b"<html>")}, "the answer is no Lease: b'<html>'", id="no-lease"),
+        pytest.param({"lose_replies": 1}, "connection reset", id="the-write-is-lost"),
+        pytest.param({"latency_s": 60.0}, "no answer within 3.3 s", id="nothing-comes"),
+    ],
+)
+async def test_a_lease_that_could_not_be_released_is_told(trouble, told, caplog):
+    """Whoever waits for it waits its whole duration then, and nobody knew why."""
+    async with Processes() as processes:
+        one = await processes.start("one")
+        await processes.passes(5)
+        for name, value in trouble.items():
+            setattr(one.link, name, value)
+        await processes.stop("one")
+
+    assert troubles_of(caplog) == [f"the lease kube-system/dra-scheduler could not be released: {told}"]
+
+
+async def test_a_lease_that_is_kept_for_what_may_still_be_written_is_told(caplog):
+    async with Processes() as processes:
+        one = await processes.start("one")
+        await processes.passes(5)
+        one.is_settled = False
+        await processes.stop("one")
+
+    text = "not released, since what became of a write is not known: the lease kube-system/dra-scheduler"
+    assert troubles_of(caplog) == [text]
+
+
+async def test_a_lease_that_somebody_else_holds_by_now_is_told(caplog):
+    async with Processes() as processes:
+        await processes.start("one")
+        await processes.passes(1)
+        processes.server.edit(holderIdentity="other")
+        await processes.stop("one")
+
+    text = "the lease kube-system/dra-scheduler could not be released: held by other"
+    assert troubles_of(caplog) == [text]
+
+
 async def test_a_renewal_that_is_under_way_does_not_undo_the_release():
     async with Processes() as processes:
         one = await processes.start("one")

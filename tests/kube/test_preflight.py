@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scheduler.config import Config
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     BindPersistentVolume,
@@ -150,6 +151,27 @@ async def test_rights_to_the_lease_are_asked_for_where_it_lives():
         "manifests/base/rbac.yaml holds the role that grants all of them",
     ]
     assert {one for one in asked if one[2]} == {("leases", verb, "team") for verb in ("get", "create", "update")}
+
+
+async def test_rights_to_leases_are_asked_for_by_name():
+    """The shipped Role names them; without a name the answer would be no."""
+    asked = []
+
+    async def review(request):
+        attributes = (await request.json())["spec"]["resourceAttributes"]
+        asked.append((attributes["verb"], attributes.get("name")))
+        return await reply({"status": {"allowed": attributes.get("name") != "b"}}, 201)(request)
+
+    answers = [version("36"), reply({}), *[reviewing()] * VERBS, reply({}), *[review] * 5]
+    async with misbehaving(*answers) as server, client_of(server) as client:
+        with pytest.raises(PreflightError) as raised:
+            await check(client, lease_namespace="team", leases=("a", "b"))
+
+    assert sorted(asked, key=str) == [("create", None), *((verb, name) for verb in ("get", "update") for name in "ab")]
+    assert str(raised.value).splitlines()[:-1] == [
+        f"not permitted: {verb} leases.coordination.k8s.io (in namespace team): the Role's resourceNames must have b"
+        for verb in ("get", "update")
+    ]
 
 
 async def test_server_without_leases_is_named():
@@ -314,14 +336,32 @@ def test_listed_permissions_are_exactly_what_is_used():
 
 def test_only_what_plugins_read_is_asked_for():
     everything = rules(PERMISSIONS)
-    few = rules(permissions_for({"PersistentVolume"}, reviews=True))
+    few = rules(permissions_for({"PersistentVolume"}, preempts=True, reviews=True))
     assert everything - few >= {("", "services", "list"), ("storage.k8s.io", "csinodes", "watch")}
     assert ("", "persistentvolumes", "patch") in few
     assert ("", "persistentvolumeclaims", "patch") not in few
     assert ("", "pods", "get") in few
     reviews = {("authentication.k8s.io", "tokenreviews", "create")}
     reviews.add(("authorization.k8s.io", "subjectaccessreviews", "create"))
-    assert few - rules(permissions_for({"PersistentVolume"}, reviews=False)) == reviews
+    assert few - rules(permissions_for({"PersistentVolume"}, preempts=True, reviews=False)) == reviews
+    pod_deletion = {("", "pods", "delete")}
+    assert few - rules(permissions_for({"PersistentVolume"}, preempts=False, reviews=True)) == pod_deletion
+
+
+def test_pods_are_deleted_only_where_a_profile_preempts():
+    off = {"plugins": {"multiPoint": {"disabled": [{"name": "DefaultPreemption"}]}}}
+    assert Config().preempts
+    assert not Config(profiles=[off]).preempts
+    assert Config(profiles=[off | {"schedulerName": "a"}, {"schedulerName": "b"}]).preempts
+
+
+def test_the_lease_role_names_its_lease_and_create_has_none():
+    documents = yaml.safe_load_all((ROOT / "manifests" / "base" / "rbac.yaml").read_text())
+    (role,) = [one for one in documents if one["kind"] == "Role"]
+    assert {tuple(rule["verbs"]): rule.get("resourceNames") for rule in role["rules"]} == {
+        ("get", "update"): list(Config().lease_names),
+        ("create",): None,
+    }
 
 
 @pytest.mark.parametrize("kind", PLUGIN_KINDS, ids=lambda kind: kind.name)

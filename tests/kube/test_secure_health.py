@@ -25,8 +25,8 @@ from tests.kube.test_readers import ApiServer, readers_of
 CLIENT = ssl.create_default_context()
 CLIENT.check_hostname, CLIENT.verify_mode = False, ssl.CERT_NONE
 ANSWERS = {
-    "problems_alive": list,
-    "problems_ready": list,
+    "checks_alive": dict,
+    "checks_ready": dict,
     "notes_ready": list,
     "metrics": lambda: (b"metrics\n", "text/plain"),
     "configuration": lambda: b"{}",
@@ -39,11 +39,13 @@ def certificate():
 
 
 @asynccontextmanager
-async def serving(certificate, api=None, **limits):
+async def serving(certificate, api=None, **given):
+    """`given`: limits, and other answers."""
     api = ApiServer(may=[("alice", "/metrics")]) if api is None else api
-    given = {"handshake_gap_s": 0.0} | limits
-    options = {"tls": certificate.context, "readers": readers_of(api), "limits": HealthLimits(**given)}
-    async with HealthServer("127.0.0.1", 0, **ANSWERS, **options) as server:
+    answers = {name: given.pop(name, answer) for name, answer in ANSWERS.items()}
+    limits = HealthLimits(**{"handshake_gap_s": 0.0} | given)
+    options = {"tls": certificate.context, "readers": readers_of(api), "limits": limits}
+    async with HealthServer("127.0.0.1", 0, **answers, **options) as server:
         yield server
 
 
@@ -69,7 +71,7 @@ async def is_cut(reader) -> bool:
 
 async def test_probes_are_for_everybody_and_the_rest_for_those_who_may(certificate):
     async with serving(certificate) as server:
-        for path in ("/livez", "/healthz", "/readyz", "/readyz?verbose"):
+        for path in ("/livez", "/healthz", "/readyz"):
             assert await ask(server, path) == (200, "ok\n")
         assert (await ask(server, "/metrics"))[0] == 401
         assert (await ask(server, "/metrics", "bad"))[0] == 401
@@ -79,6 +81,48 @@ async def test_probes_are_for_everybody_and_the_rest_for_those_who_may(certifica
         assert (await ask(server, "/%6detrics"))[0] == 401
         for path in ("/metrics/", "//metrics", "/livez/../metrics", "/debug/pprof"):
             assert (await ask(server, path))[1] != "metrics\n"
+
+
+TROUBLED = {
+    "checks_alive": lambda: {"machine": []},
+    "checks_ready": lambda: {"lease": [], "requests": ["binding Pod secret/a fails: quota of 3"]},
+    "notes_ready": lambda: ["waiting for the lease kube-system/dra, held by host-7"],
+}
+NAMES = "[+]ping ok\n[+]machine ok\n[+]lease ok\n[-]requests failed: reason withheld\nreadyz check failed\n"
+LINES = "binding Pod secret/a fails: quota of 3\nwaiting for the lease kube-system/dra, held by host-7\n"
+
+
+async def test_a_verdicts_reasons_are_for_those_who_may_read_metrics(certificate):
+    """They name claims, namespaces and who holds the lease, and may quote what the API server said."""
+    api = ApiServer(may=[("alice", "/metrics")])
+    async with serving(certificate, api, **TROUBLED) as server:
+        assert await ask(server, "/readyz") == (503, NAMES)
+        assert await ask(server, "/readyz?verbose") == (503, NAMES)
+        assert api.asked == []  # a probe is answered without the API server
+        assert await ask(server, "/readyz", "bad") == (503, NAMES)
+        assert await ask(server, "/readyz", "good") == (503, LINES)
+        assert await ask(server, "/livez") == (200, "ok\n")
+        assert await ask(server, "/livez?verbose") == (200, "[+]ping ok\n[+]machine ok\nlivez check passed\n")
+    async with serving(certificate, ApiServer(may=[("alice", "/readyz")]), **TROUBLED) as server:
+        assert await ask(server, "/readyz", "good") == (503, NAMES)
+    failed = {"checks_alive": lambda: {"machine": ["the machine failed: claim a/b"], "api-server": []}}
+    async with serving(certificate, **failed) as server:
+        names = "[+]ping ok\n[-]machine failed: reason withheld\n[+]api-server ok\n"
+        assert await ask(server, "/livez") == (503, names + "livez check failed\n")
+        assert await ask(server, "/healthz") == (503, names + "healthz check failed\n")
+        assert await ask(server, "/readyz") == (503, names + "readyz check failed\n")
+
+
+async def test_notes_of_one_that_is_ready_are_withheld_too(certificate):
+    async with serving(certificate, **TROUBLED | {"checks_ready": dict}) as server:
+        assert await ask(server, "/readyz") == (200, "ok\n")
+        assert (await ask(server, "/readyz", "good"))[1] == "ok\n" + LINES.partition("\n")[2]
+
+
+async def test_reasons_are_withheld_while_the_api_server_does_not_say_who_asks(certificate):
+    api = ApiServer(fails={TOKEN_REVIEWS: Rejected(0, "NoConnection", "cannot connect")})
+    async with serving(certificate, api, **TROUBLED) as server:
+        assert await ask(server, "/readyz", "good") == (503, NAMES)
 
 
 async def test_without_the_api_server_probes_answer_and_metrics_do_not(certificate):
@@ -94,6 +138,9 @@ async def test_what_may_be_read_by_all_can_be_set(certificate):
         assert (await ask(server, "/metrics"))[0] == 200
         assert (await ask(server, "/configz"))[0] == 401
         assert (await ask(server, "/livez"))[0] == 401
+    options["always_allowed"] = ["/*"]
+    async with HealthServer("127.0.0.1", 0, **ANSWERS | TROUBLED, **options) as server:
+        assert await ask(server, "/readyz") == (503, LINES)
 
 
 @pytest.mark.parametrize("text", [b"", b"GET /livez HTTP/1.1\r\nHost: h\r\n\r\n", b"\x16\x03\x01\x02\x00\x01"])

@@ -14,9 +14,11 @@ from scheduler.core.inputs import PodDeleted, PodObserved, RelistFinished, Taint
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.requests import ApiClient
-from scheduler.kube.watch import LineSplitter, Reflector, WatchLimits
+from scheduler.kube.watch import Reflector, WatchLimits
+from scheduler.kube.watched_kind import LineSplitter
 from tests.core.rig import Rig
 from tests.kube.misbehaving import (
+    Answer,
     Pauses,
     Reports,
     RotatingToken,
@@ -344,6 +346,117 @@ async def test_page_token_that_expired_starts_the_list_over():
         await server.asked_for(5)
 
         assert running.names() == ["b@15", "=Pod"]
+
+
+async def test_page_token_that_expired_is_followed_by_one_list_without_a_limit():
+    """As client-go does: pages that take longer than the server remembers would expire again and again."""
+    expired = status(410, "Expired", "the provided continue parameter is too old")
+    async with (
+        misbehaving(
+            status(400, "BadRequest", "unknown parameter"),
+            *(page(pod("a", 3), version=9, token="next"), expired),
+            status(500, "InternalError", "that is too much at once"),
+            *(page(pod("b", 15), version=19, token="more"), expired),
+            page(pod("b", 15), pod("c", 16), version=29),
+            watch(then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await server.asked_for(8)
+
+        assert running.names() == ["b@15", "c@16", "=Pod"]
+        limited = {"limit": "500"}
+        assert [one.query for one in server.asked[1:7]] == [
+            *(limited, limited | {"continue": "next"}, {}),
+            *(limited, limited | {"continue": "more"}, {}),
+        ]
+        assert server.asked[7].query["resourceVersion"] == "29"
+
+
+def broken_off(*names: str) -> Answer:
+    return watch(added(*(pod(name, 3) for name in names)), then="cut")
+
+
+async def test_streamed_lists_that_break_off_are_followed_by_pages_and_by_a_watch():
+    async with (
+        misbehaving(
+            *(broken_off("a", "b"), broken_off("a")),
+            *(page(pod("a", 3), version=9, token="next"), page(pod("b", 5), version=9)),
+            watch(event("ADDED", pod("c", 10)), then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.until(lambda inputs: len(inputs) == 4)
+
+        assert running.names() == ["a@3", "b@5", "=Pod", "c@10"]
+        assert [one.query.get("sendInitialEvents") for one in server.asked] == ["true", "true", None, None, None]
+        assert [one.query.get("continue") for one in server.asked] == [None, None, None, "next", None]
+        assert server.asked[4].query["resourceVersion"] == "9"
+        assert len(running.pauses.seconds) == 2
+
+
+async def test_streamed_lists_that_break_off_are_tried_again_later():
+    """Within `paged_s` the next list goes in pages at once, after it it is streamed."""
+    limits = WatchLimits(healthy_s=1e9, paged_s=600)
+    expired = status(410, "Expired", "too old resource version")
+    async with (
+        misbehaving(
+            *(broken_off("a"), broken_off("a"), page(pod("a", 3), version=9)),
+            *(expired, page(pod("a", 3), version=19)),
+        ) as server,
+        reflecting(server, limits=limits) as running,
+    ):
+        await running.told.relisted(2)
+        await server.asked_for(6)
+        assert [one.query.get("limit") for one in server.asked] == [None, None, "500", None, "500", None]
+
+        running.reflector._streams_from_s -= 600  # so much later
+        server.answer(watch(bookmark(29, ends_initial=True), then="hang"))
+        running.reflector._must_list = True
+        running.reflector._interruption.reschedule(0)
+        await running.told.relisted(3)
+        assert server.asked[6].query["sendInitialEvents"] == "true"
+
+
+@pytest.mark.parametrize("trouble", [drop(), status(500, "InternalError", "etcd"), reply(b'{"items": [{"meta')])
+async def test_a_page_that_fails_is_asked_for_again_and_not_those_before_it(trouble):
+    async with (
+        misbehaving(
+            *(broken_off("a"), broken_off("a")),
+            page(pod("a", 3), version=9, token="second"),
+            *[trouble] * 4,
+            page(pod("b", 4), version=9, token="third"),
+            *[trouble] * 4,
+            page(pod("c", 5), version=9),
+            watch(then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await running.told.relisted()
+
+        assert running.names() == ["a@3", "b@4", "c@5", "=Pod"]
+        tokens = [one.query.get("continue") for one in server.asked[2:13]]
+        assert tokens == [None, *["second"] * 5, *["third"] * 5]
+        first_of_third = running.pauses.seconds[2 + (len(running.pauses.seconds) - 2) // 2]
+        assert first_of_third <= 1.2 * 0.8, "a page came: the pauses begin anew"
+
+
+async def test_a_watch_that_breaks_after_progress_pauses_no_longer_each_time():
+    """Whether a change came or a bookmark: the next request goes on from there."""
+    async with (
+        misbehaving(
+            watch(bookmark(9, ends_initial=True), then="cut"),
+            *[watch(event("MODIFIED", pod("a", 10 + number)), "{", then="cut") for number in range(8)],
+            *[watch(bookmark(20 + number), "{", then="cut") for number in range(8)],
+            watch(then="hang"),
+        ) as server,
+        reflecting(server) as running,
+    ):
+        await server.asked_for(18)
+
+        assert server.asked[17].query["resourceVersion"] == "27"
+        assert len(running.pauses.seconds) == 17
+        assert max(running.pauses.seconds) <= 1.2 * 0.8
 
 
 async def test_silence_before_the_initial_events_end_falls_back_to_a_list():

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from scheduler.core.inputs import PodDeleted, PodObserved
 from scheduler.kube.codec import Codec
-from scheduler.kube.watch import Reflector, _Replacement
+from scheduler.kube.watch import Reflector
+from scheduler.kube.watched_kind import Replacement
 from tests.kube.misbehaving import Reports, Told, bookmark, event, pod
 
 json_values = st.recursive(
@@ -81,7 +82,7 @@ async def _live_through(history) -> None:
         return left
 
     def relist() -> None:
-        initial = _Replacement()
+        initial = Replacement()
         for one in exists.values():
             initial = feed(event("ADDED", one), initial)
         assert feed(bookmark(version, ends_initial=True), initial) is None

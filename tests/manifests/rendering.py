@@ -41,6 +41,12 @@ def helm(*arguments: str, values: Mapping[str, object] | None = None) -> subproc
     )
 
 
+def with_image(values: Mapping[str, object]) -> dict[str, object]:
+    """The one value that has no default, where these do not give it: the overlays' image."""
+    given = values.get("image")
+    return {**values, "image": {"repository": "dra-scheduler", **(given if isinstance(given, Mapping) else {})}}
+
+
 def chart_text(
     values: Mapping[str, object] | None = None, *, release: str = "dra-scheduler", namespace: str = "dra-scheduler"
 ) -> str:
@@ -48,7 +54,7 @@ def chart_text(
     done = helm(
         *("template", release, str(CHART), "--namespace", namespace, "--kube-version", KUBERNETES_VERSION),
         *("--no-hooks", "--api-versions", "monitoring.coreos.com/v1"),
-        values=values or {},
+        values=with_image(values or {}),
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,17 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.config import load_config
+from scheduler.config import Config, load_config
 from scheduler.kube.feature_gates import METRICS_PATH
-from scheduler.kube.permissions import LEASES, PERMISSIONS
-from tests.manifests.rendering import CHART, Object, chart_text, helm, named, objects, overlay_text
+from scheduler.kube.permissions import LEASES as LEASE_RIGHTS
+from scheduler.kube.permissions import PERMISSIONS
+from scheduler.model.api_rules import FIELD_BY_GATE
+from tests.manifests.rendering import CHART, Object, chart_text, helm, named, objects, overlay_text, with_image
 
 pytestmark = [pytest.mark.oracle, pytest.mark.helm]
 
+KUBE = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+OFF_ALREADY = {"disabled": [{"name": "DefaultPreemption"}]}
 OVERLAYS = {
     "single": {"replicas": 1},
     "high-availability": {},
@@ -118,7 +123,8 @@ def test_the_chart_grants_exactly_the_rights_that_are_used() -> None:
         for verb in rule["verbs"]
     }
     everywhere = {("ClusterRole", None, one.group, one.resource, verb) for one in PERMISSIONS for verb in one.verbs}
-    here = {("Role", "elsewhere", LEASES.group, LEASES.resource, verb) for verb in LEASES.verbs}
+    leases = LEASE_RIGHTS
+    here = {("Role", "elsewhere", leases.group, leases.resource, verb) for verb in leases.verbs}
 
     assert granted == everywhere | here
     urls = [rule for one in items for rule in one.get("rules", []) if "nonResourceURLs" in rule]
@@ -164,7 +170,8 @@ def test_the_charts_configuration_is_accepted(
     assert config.leader_election.leader_elect
     assert config.tune_gc
     # `helm test` asks the first of them.
-    tested = helm("template", "x", str(CHART), "--show-only", "templates/tests/schedules-a-pod.yaml", values=values)
+    hook = ("--show-only", "templates/tests/schedules-a-pod.yaml")
+    tested = helm("template", "x", str(CHART), *hook, values=with_image(values))
     assert yaml.safe_load(tested.stdout)["spec"]["schedulerName"] == names[0]
 
 
@@ -215,19 +222,159 @@ def test_values_reach_the_pod() -> None:
         pytest.param({"replicas": "2"}, "at '/replicas': got string, want integer", id="a-text"),
         pytest.param({"image": {"digest": "abc"}}, "at '/image/digest': 'abc' does not match pattern", id="digest"),
         pytest.param({"config": {"kind": "Konfig"}}, "at '/config/kind'", id="another-kind"),
+        pytest.param(
+            {"config": {"nodez": "a"}}, "at '/config': additional properties 'nodez' not allowed", id="config"
+        ),
+        pytest.param(
+            {"config": {"leaderElection": {"leaseDuraton": "15s"}}},
+            "at '/config/leaderElection': additional properties 'leaseDuraton' not allowed",
+            id="a-section",
+        ),
+        pytest.param(
+            {"config": {"profiles": [{"scheduler": "a"}]}},
+            "at '/config/profiles/0': additional properties 'scheduler' not allowed",
+            id="a-profile",
+        ),
+        pytest.param(
+            {"config": {"profiles": [{"plugins": {"multipoint": {}}}]}},
+            "at '/config/profiles/0/plugins': additional properties 'multipoint' not allowed",
+            id="an-extension-point",
+        ),
+        pytest.param({"config": {"featureGates": {"DRATaints": True}}}, "'DRATaints'", id="a-gate"),
+        pytest.param({"preemption": {"enable": False}}, "at '/preemption'", id="preemption"),
         pytest.param({"metrics": {"labels": {"a": 1}}}, "at '/metrics/labels/a': got number, want string", id="label"),
         pytest.param({"priorityClass": {"value": 2000000000}}, "at '/priorityClass/value'", id="a-reserved-priority"),
     ],
 )
 def test_wrong_values_are_refused_by_name(values: Mapping[str, object], complaint: str) -> None:
-    done = helm("template", "dra-scheduler", str(CHART), values=values)
+    done = helm("template", "dra-scheduler", str(CHART), values=with_image(values))
 
     assert done.returncode == 1
     assert complaint in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({}, "at '/image': missing property 'repository'"),
+        ({"image": {"repository": ""}}, "at '/image/repository': minLength: got 0, want 1"),
+    ],
+)
+def test_an_image_that_nobody_can_pull_is_not_rendered(values: Mapping[str, object], complaint: str) -> None:
+    done = helm("template", "dra-scheduler", str(CHART), values=values)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert complaint in done.stderr
+
+
+def test_the_chart_knows_every_name_of_the_configuration() -> None:
+    """So that it refuses all others: the names, sections and lists are those of the scheduler's own model."""
+    shipped, model = json.loads((CHART / "values.schema.json").read_text()), Config.model_json_schema(by_alias=True)
+    config = dict(shipped["properties"]["config"])
+    gates = config["properties"].pop("featureGates")
+    model["properties"].pop("featureGates")
+
+    assert names(config) == names(model)
+    known = {section: names(one) for section, one in model["$defs"].items() if "properties" in one}
+    assert {section: names(one) for section, one in shipped["definitions"].items()} == known
+    assert gates["propertyNames"]["enum"] == sorted(FIELD_BY_GATE)
+
+
+def names(schema: Mapping[str, Any]) -> Any:
+    """The names that a JSON schema allows; of another section what it is called, of a value None."""
+    for one in (schema, *schema.get("anyOf", ())):
+        if "$ref" in one:
+            return one["$ref"].rpartition("/")[2]
+    if "properties" in schema:
+        assert schema["additionalProperties"] is False
+        return {name: names(one) for name, one in schema["properties"].items()}
+    item = names(schema["items"]) if "items" in schema else None
+    return (item,) if item is not None else None
+
+
+LEASES: Mapping[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
+    "defaults": ({}, ("dra-scheduler",)),
+    "profiles": ({"config": {"profiles": [{"schedulerName": "a"}, {"schedulerName": "b"}]}}, ("a", "b")),
+    "one-for-all": (
+        {"config": {"leaderElection": {"resourceName": "l"}, "profiles": [{"schedulerName": "a"}]}},
+        ("l",),
+    ),
+    "kube-schedulers-own": ({"kubeSchedulerConfiguration": {**KUBE, "profiles": [{"schedulerName": "c"}]}}, ("c",)),
+    "kube-schedulers-lease": (
+        {"kubeSchedulerConfiguration": {**KUBE, "leaderElection": {"resourceName": "k"}}},
+        ("k",),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEASES)
+def test_the_role_is_for_the_leases_that_the_configuration_names(case: str, tmp_path: Path) -> None:
+    values, leases = LEASES[case]
+    items = objects(chart_text(values))
+    path = tmp_path / "config.yaml"
+    path.write_text(named(items, "ConfigMap")["data"]["config.yaml"])
+
+    assert load_config(path).lease_names == leases
+    rules = {tuple(rule["verbs"]): rule.get("resourceNames") for rule in named(items, "Role")["rules"]}
+    assert rules == {("get", "update"): list(leases), ("create",): None}
+
+
+def test_leases_that_arguments_name_are_given() -> None:
+    values = {"extraArgs": ["--scheduler-name=z"], "leaseNames": ["z"]}
+    assert named(objects(chart_text(values)), "Role")["rules"][0]["resourceNames"] == ["z"]
+
+
+OFF: Mapping[str, object] = {"preemption": {"enabled": False}}
+FEWER: Mapping[str, object] = {
+    "plugins": {"score": {"disabled": [{"name": "ImageLocality"}]}, "multiPoint": {"disabled": [{"name": "NodePorts"}]}}
+}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({}, id="defaults"),
+        pytest.param(
+            {"config": {"nodes": "pool=gpu", "profiles": [{"schedulerName": "a"}, {"schedulerName": "b", **FEWER}]}},
+            id="profiles",
+        ),
+        pytest.param(
+            {"kubeSchedulerConfiguration": {**KUBE, "profiles": [{"schedulerName": "c", **FEWER}]}}, id="upstream"
+        ),
+        pytest.param({"config": {"profiles": [{"plugins": {"multiPoint": OFF_ALREADY}}]}}, id="it-was-off"),
+    ],
+)
+def test_without_preemption_nobody_tries_and_no_right_is_given(given: Mapping[str, object], tmp_path: Path) -> None:
+    def read(values: Mapping[str, object]) -> Config:
+        path = tmp_path / "config.yaml"
+        path.write_text(named(objects(chart_text(values)), "ConfigMap")["data"]["config.yaml"])
+        return load_config(path)
+
+    def granted(values: Mapping[str, object]) -> set[tuple[str, str]]:
+        rules = named(objects(chart_text(values)), "ClusterRole")["rules"]
+        return {(resource, verb) for rule in rules for resource in rule.get("resources", ()) for verb in rule["verbs"]}
+
+    before, after = read(given), read({**given, **OFF})
+    assert not after.preempts
+    assert granted(given) - granted({**given, **OFF}) == {("pods", "delete")}
+    assert granted({**given, **OFF}) < granted(given)
+    for one, other in zip(before.profiles, after.profiles, strict=True):
+        assert one.scheduler_name == other.scheduler_name
+        assert [name for name in one.expanded().names if name != "DefaultPreemption"] == [*other.expanded().names]
+    assert after.model_dump(exclude={"profiles"}) == before.model_dump(exclude={"profiles"})
+
+
+def test_a_profile_that_preempts_is_refused_where_preemption_is_off() -> None:
+    profile = {"schedulerName": "a", "plugins": {"postFilter": {"enabled": [{"name": "DefaultPreemption"}]}}}
+    values = with_image({**OFF, "config": {"profiles": [profile]}})
+    done = helm("template", "dra-scheduler", str(CHART), values=values)
+
+    assert done.returncode == 1
+    assert "preemption.enabled is false, but a profile enables DefaultPreemption (plugins.postFilter)" in done.stderr
+
+
 def test_helm_finds_nothing_to_complain_about() -> None:
-    done = helm("lint", "--strict", str(CHART), values={"metrics": {"enabled": True}})
+    done = helm("lint", "--strict", str(CHART), values=with_image({"metrics": {"enabled": True}}))
 
     assert done.returncode == 0, done.stdout
     assert "[WARNING]" not in done.stdout
