@@ -401,12 +401,11 @@ class SchedulerApp:
         refused, problems = self.reports.refused_by_subject, running.machine.problems()
         unlisted = [one for one in running.reflectors if not one.stats.is_synced]
         late = [one for one in self._catching_up.values() if one.stats.is_synced]
-        then = "not known yet as it was when the lease was taken"
         return {
             "lease": self._election.problems() if self._election is not None else (),
             "watches": [
                 *(f"{one.kind.name}: not listed yet{because(one)}" for one in unlisted),
-                *(f"{one.kind.name}: {then}{because(one)}" for one in late),
+                *(f"{one.kind.name}: not known yet as it was when the lease was taken{because(one)}" for one in late),
                 *self._freshness.problems_ready(self._loop.time()),
             ],
             "permissions": [f"refused by the API server: {subject}: {text}" for subject, text in refused.items()],
@@ -433,7 +432,8 @@ class SchedulerApp:
         self.running.executor.submit(decisions)
 
     def _note_sync(self) -> None:
-        assert (running := self.running) is not None
+        running = self.running
+        assert running is not None
         if all(one.stats.is_synced for one in running.reflectors if one.kind.name != _LAST):
             self._others_listed.set()
         if not self._synced.is_set() and all(reflector.stats.is_synced for reflector in running.reflectors):

@@ -7,7 +7,8 @@ Rules of this module
   1. Nothing recurses. Depth is counted before anything is built on it.
   2. Aliases are charged with what they expand to, nodes and characters, over the whole text.
   3. Values are what the API server would read: dates and 12:30:45 stay text, though YAML 1.1 has other ideas.
-  4. Every failure is a `yaml.YAMLError`.
+  4. Every failure is a `yaml.YAMLError`; what is refused for its size, not for how it is written, a `TooMuchError`.
+  5. The limit on depth is ours, in our words: libyaml has had one of its own since 0.2.6, and reads ahead.
 
 Not here: reading files and limits on their size (scheduler.cli.manifests), Kubernetes objects
 (scheduler.lint.documents).
@@ -27,6 +28,17 @@ import yaml
 
 DEPTH_MAX: Final = 150
 """Levels of nesting; API objects have less than 30."""
+
+_DEEP: Final = (
+    f"nested too deeply: more than {DEPTH_MAX} levels, where API objects have less than 30; is it the right file?"
+)
+_ENDLESS: Final = "its aliases expand without end; write out what they stand for, or take them out"
+
+_READ_AHEAD: Final = 2_048
+"""Characters that the parser may have read beyond its last event: a key has at most 1,024."""
+
+_OPENED_AHEAD: Final = 40
+"""With fewer brackets among them, depth is not what is wrong with a text."""
 
 _ALIAS_GROWTH_MAX: Final = 20
 _ALIAS_NODES_FREE: Final = 20_000
@@ -54,6 +66,10 @@ _MERGE: Final = "<<"
 
 # The C parser gives the same events and marks ten times faster; it is absent from pure-Python builds of PyYAML.
 _Parser: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class TooMuchError(yaml.MarkedYAMLError):
+    """A text that is YAML, as far as it was read, and would cost too much."""
 
 
 class Scalar:
@@ -170,7 +186,13 @@ def read_nodes(text: str | bytes, budget: Budget | None = None) -> Iterator[tupl
     Raises:
         yaml.YAMLError: The text is no YAML from here on, nested too deeply, or expands without end.
     """
-    budget = budget or Budget(len(text))
+    try:
+        yield from _read(text, budget or Budget(len(text)))
+    except (yaml.scanner.ScannerError, yaml.parser.ParserError) as error:
+        raise _too_deep_before(error, text) or error from None
+
+
+def _read(text: str | bytes, budget: Budget) -> Iterator[tuple[Node, bool]]:
     try:
         parser = _Parser(text)
     except UnicodeError as error:
@@ -183,6 +205,29 @@ def read_nodes(text: str | bytes, budget: Budget | None = None) -> Iterator[tupl
         raise yaml.YAMLError(str(error)) from error
     finally:
         parser.dispose()
+
+
+def _too_deep_before(error: yaml.MarkedYAMLError, text: str | bytes) -> TooMuchError | None:
+    """That the text is too deep for us before the place where it is wrong for the parser; None when it is not.
+
+    The parser reads a thousand characters ahead of its events. Of a text that ends there it tells all that come before.
+    """
+    mark = error.problem_mark
+    if mark is None:
+        return None
+    before = (text.decode(errors="replace") if isinstance(text, bytes) else text)[: mark.index]
+    recent = before[-_READ_AHEAD:]
+    if recent.count("[") + recent.count("{") > _OPENED_AHEAD:
+        try:
+            for _ in _read(before, Budget(len(text))):
+                pass
+        except TooMuchError as found:
+            return found
+        except yaml.YAMLError:  # it ends in the middle
+            pass
+    if "nesting depth" in str(error.problem):  # a limit below ours
+        return TooMuchError(problem=_DEEP, problem_mark=mark)
+    return None
 
 
 def _refuse(problem: str, event: Any) -> NoReturn:
@@ -281,7 +326,7 @@ class _Builder:
             _refuse(f"found undefined alias {event.anchor!r}", event)
         # None: it stands inside of what it means.
         if found is None or not self._budget.charge(found[1], count, found[2]):
-            _refuse("its aliases expand without end", event)
+            raise TooMuchError(problem=_ENDLESS, problem_mark=event.start_mark)
         return found
 
     def _scalar(self, event: Any) -> Scalar:
@@ -302,7 +347,7 @@ class _Builder:
 
 def _opened(event: Any, depth: int) -> Sequence | Mapping:
     if depth >= DEPTH_MAX:
-        _refuse("nested too deeply", event)
+        raise TooMuchError(problem=_DEEP, problem_mark=event.start_mark)
     is_map = isinstance(event, yaml.MappingStartEvent)
     if event.tag not in (None, "!", f"{_TAG}{'map' if is_map else 'seq'}"):
         _refuse(f"the tag {event.tag!r} has no meaning here", event)

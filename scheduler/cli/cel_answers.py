@@ -44,7 +44,11 @@ def answer_line(line: str | bytes) -> Answer:
     """The answer to one line; whatever the line holds, there is one."""
     try:
         question = json.loads(line)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        return {"input_error": "not JSON: nested too deeply"}
+    except UnicodeDecodeError as error:
+        return {"input_error": f"not JSON: not UTF-8 text (byte {error.start})"}
+    except ValueError as error:
         return {"input_error": f"not JSON: {error}"}
     if not isinstance(question, dict):
         return {"input_error": 'a question is an object, like {"expression": "device.driver == \\"x\\"", "device": {}}'}

@@ -63,9 +63,10 @@ def read_config(path: str | Path) -> ConfigFile:
     name = str(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"{name}: {reason}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name}: not UTF-8 text (byte {error.start}): is this a configuration file?") from error
+    except OSError as error:
+        raise ConfigError(f"{name}: {error.strerror or error}") from error
     return parse_config(text, name)
 
 

@@ -46,6 +46,9 @@ async def _serve(*, port: int, controllers: bool, manifests: Sequence[str]) -> i
             except (OSError, yaml.YAMLError, ApiError) as error:
                 sys.stderr.write(f"{manifest}: {error}\n")
                 return 1
+            except UnicodeDecodeError as error:
+                sys.stderr.write(f"{manifest}: not UTF-8 text (byte {error.start}): is this a manifest?\n")
+                return 1
         # A program that started us through a pipe waits for these lines.
         print(f"API server: {cluster.url}\nexport KUBECONFIG={cluster.kubeconfig_path}", flush=True)
         await stop.wait()

@@ -91,6 +91,10 @@ async def _end(process: asyncio.subprocess.Process, *, has_group: bool) -> None:
 def _read(output: bytes, plugin: ExecPlugin, where: str) -> ExecCredential:
     try:
         answer = json.loads(output)
+    except UnicodeDecodeError as error:
+        raise CredentialsError(f"{where}: the plugin printed no ExecCredential, but binary data") from error
+    except RecursionError as error:
+        raise CredentialsError(f"{where}: the plugin printed no ExecCredential: nested too deeply") from error
     except ValueError as error:
         raise CredentialsError(f"{where}: the plugin printed no ExecCredential: {error}") from error
     status = answer.get("status") if isinstance(answer, dict) else None

@@ -28,6 +28,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from scheduler.yaml_reading import load
+
 _T = TypeVar("_T")
 
 _SECTIONS: Final = {"clusters": "cluster", "users": "user", "contexts": "context"}
@@ -213,14 +215,14 @@ def _read_file(path: Path, reader: Reader) -> Mapping[str, Any]:
     if not content.strip():
         raise CredentialsError(f"{path}: this kubeconfig is empty")
     try:
-        values = yaml.safe_load(content.decode())
+        values = load(content.decode())
     except (UnicodeDecodeError, yaml.reader.ReaderError) as error:
         raise CredentialsError(f"{path}: no kubeconfig, but binary data") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise CredentialsError(f"{path}{place}: no valid YAML: {error.problem or error.context}") from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except yaml.YAMLError as error:
         raise CredentialsError(f"{path}: no valid YAML: {error}") from error
     if values is None:
         raise CredentialsError(f"{path}: this kubeconfig is empty")

@@ -23,7 +23,7 @@ import yaml
 from scheduler.lint.findings import NEVER_VALID, FieldPath, Finding, Place, Severity
 from scheduler.lint.indentation import Refused, indent, is_flat
 from scheduler.lint.punctuation import FULL_WIDTH, Change, separators, structure
-from scheduler.yaml_reading import Budget, Mapping, Node, Scalar, Sequence, read_nodes
+from scheduler.yaml_reading import Budget, Mapping, Node, Scalar, Sequence, TooMuchError, read_nodes
 
 _KIND_BY_FIELD: Final = {
     "containers": "Pod",
@@ -216,6 +216,9 @@ def parse_all(text: str, name: str) -> Parsed:
 
 def _mend(parsed: Parsed, whole: Text, chunk: Chunk, error: ManifestError, budget: Budget) -> str:
     """Take what a broken chunk holds when it is mended, else its error; returns its text."""
+    if isinstance(error.__cause__, TooMuchError):  # no other indentation makes it less
+        parsed.errors.append(error)
+        return chunk.text
     lines, changes = structure(chunk.text.splitlines())
     shifts: dict[int, int] = {}
     if is_flat(lines):
@@ -333,7 +336,7 @@ def _documents(part: _Part, node: Node, has_repeats: bool) -> Iterator[Document]
         return ManifestError(f"{problem}{hint}", place)
 
     if not isinstance(node, Mapping):
-        raise refused(f"a {type(node.data).__name__} is no Kubernetes object")
+        raise refused(f"{_what_it_is(node.data)} is no Kubernetes object: put one here, or take it out")
     obj = node.data
     missing = [key for key in ("apiVersion", "kind") if not isinstance(obj.get(key), str)]
     if missing:
@@ -352,6 +355,17 @@ def _documents(part: _Part, node: Node, has_repeats: bool) -> Iterator[Document]
             yield from _documents(part, entry, has_repeats)
         return
     yield Document(part.whole.name, obj, node, part.whole, has_repeats, part.first_line, part.shifts)
+
+
+def _what_it_is(data: object) -> str:
+    """In words of YAML, not of Python."""
+    if data is None:
+        return "an empty value (null)"
+    if isinstance(data, bool):
+        return "true" if data else "false"
+    if isinstance(data, int | float):
+        return "a number"
+    return "a list" if isinstance(data, list) else "a text"
 
 
 def _head_of(obj: dict[Any, Any]) -> str:
@@ -391,7 +405,9 @@ def _described(error: yaml.MarkedYAMLError, part: _Part) -> ManifestError:
         begin = max(0, column - _SHOWN_COLUMNS)
         line = lines[row][begin : column + _SHOWN_COLUMNS].replace("\t", "→")
         shown = f"\n  | {line}\n  | {' ' * (column - begin)}^"
-    hint = _hint([lines[number] for number in around]) or _hint(part.lines)
+    # What is too much is so however it is written.
+    is_too_much = isinstance(error, TooMuchError)
+    hint = "" if is_too_much else _hint([lines[number] for number in around]) or _hint(part.lines)
     return ManifestError(f"no valid YAML: {what}{hint}{shown}", Place(part.whole.name, row + 1, column + 1))
 
 

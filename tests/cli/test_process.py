@@ -192,3 +192,10 @@ def test_ctrl_c_ends_a_demo_that_is_at_work_with_130() -> None:
 
     assert process.returncode == 130
     assert b"Traceback" not in errors
+
+
+def test_a_binary_file_is_named_by_the_embedded_cluster(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\x7fELF\x02\x01\xff\xfe")
+    done = subprocess.run([*EMBEDDED, tmp_path / "binary"], capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stderr) == (1, f"{tmp_path}/binary: not UTF-8 text (byte 6): is this a manifest?\n")

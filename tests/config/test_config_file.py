@@ -242,6 +242,13 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(config_file):
     assert [line.split(": ")[0] for line in str(raised.value).splitlines()] == ["config.yaml:3:1", "config.yaml:4:1"]
 
 
+def test_file_that_is_no_text(config_file):
+    Path(config_file("")).write_bytes(b"\x7fELF\x02\x01\xff\xfe")
+
+    with pytest.raises(ConfigError, match=r"^config.yaml: not UTF-8 text \(byte 6\): is this a configuration file\?$"):
+        load_config("config.yaml")
+
+
 def test_file_that_is_not_there(config_file):
     with pytest.raises(ConfigError, match=r"^missing.yaml: No such file or directory$"):
         load_config("missing.yaml")

@@ -321,6 +321,14 @@ async def test_a_plugin_that_hangs_is_ended_with_all_that_it_started(tmp_path):
         pytest.param({"command": "./config"}, r"/config: Permission denied$", id="not-executable"),
         pytest.param("echo no login >&2; exit 3", "the plugin ended with 3: no login$", id="failed"),
         pytest.param("echo hello", "the plugin printed no ExecCredential: ", id="prints-text"),
+        pytest.param(
+            r"printf '\177\377\376'", "the plugin printed no ExecCredential, but binary data$", id="prints-binary"
+        ),
+        pytest.param(
+            "head -c 100000 /dev/zero | tr '\\0' '['",
+            "the plugin printed no ExecCredential: nested too deeply$",
+            id="prints-depth",
+        ),
         pytest.param("echo '[]'", "the plugin printed no ExecCredential with a status$", id="prints-a-list"),
         pytest.param(_answer(), "gave neither a token nor a client certificate$", id="gives-nothing"),
         pytest.param(_answer(token=3), "a token or certificate that is no text$", id="token-is-a-number"),

@@ -18,7 +18,7 @@ from scheduler.config import ConfigError, load_config
 from scheduler.embedded import EmbeddedCluster
 from scheduler.lint import Source, convert, lint
 from scheduler.lint.documents import ManifestError, Text, parse_all, parse_documents
-from scheduler.yaml_reading import load, read_nodes
+from scheduler.yaml_reading import TooMuchError, load, read_nodes
 from tests.lint.texts import claim, dump, find
 
 DEEP = {
@@ -64,6 +64,46 @@ def test_nesting_is_counted_before_anything_is_built_on_it(text: str) -> None:
     assert "nested too deeply" in errors[0].problem
 
 
+class _OfOtherWords(yaml.SafeLoader):
+    """A parser that reads ahead as libyaml does, and has a limit and words of its own."""
+
+    limit = 1_000
+    words = "exceeded maximum nesting depth"
+
+    def fetch_flow_collection_start(self, TokenClass: Any) -> None:  # noqa: N803
+        if self.flow_level >= self.limit:
+            raise yaml.scanner.ScannerError(None, None, self.words, self.get_mark())
+        super().fetch_flow_collection_start(TokenClass)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"), [(1_000, "exceeded maximum nesting depth"), (300, "too many levels"), (160, "no")]
+)
+@pytest.mark.parametrize("convert", [str, str.encode])
+def test_the_limit_is_ours_whatever_the_parser_has(limit: int, words: str, convert: Any) -> None:
+    parser = type("_Parser", (_OfOtherWords,), {"limit": limit, "words": words})
+    text = "é: 1\n---\nü: {x: " + "[" * 1_000
+    with patch("scheduler.yaml_reading._Parser", parser), pytest.raises(TooMuchError) as caught:
+        list(read_nodes(convert(text)))
+
+    assert caught.value.problem.startswith("nested too deeply: more than 150 levels")
+    assert (caught.value.problem_mark.line, caught.value.problem_mark.column) == (2, 7 + 148)
+
+
+def test_a_limit_of_the_parsers_below_ours_is_told_in_our_words() -> None:
+    parser = type("_Parser", (_OfOtherWords,), {"limit": 100})
+    with patch("scheduler.yaml_reading._Parser", parser), pytest.raises(TooMuchError, match="nested too deeply"):
+        list(read_nodes("[" * 1_000))
+
+
+@pytest.mark.parametrize("text", ["[" * 100 + "'", "[" * 100 + "]" * 100 + " 'x", "[[]," * 60 + "'", "{a: [}"])
+def test_what_is_broken_and_not_deep_is_called_broken(text: str) -> None:
+    with pytest.raises(yaml.MarkedYAMLError) as caught:
+        list(read_nodes(text))
+
+    assert not isinstance(caught.value, TooMuchError)
+
+
 def test_150_levels_are_no_problem() -> None:
     assert load("[" * 150 + "]" * 150) is not None
 
@@ -83,6 +123,46 @@ BOMBS = {
 def test_aliases_cost_what_they_expand_to(text: str) -> None:
     with pytest.raises(yaml.YAMLError, match="expand without end"):
         list(read_nodes(text))
+
+
+TOO_MUCH = {name: text for name, text in BOMBS.items() if name != "in-many-documents"} | {
+    "indentation": DEEP["indentation"],
+    "flat": "apiVersion: v1\nkind: Pod\nmetadata:\nname: a\nspec: " + "{" * 400,
+}
+
+
+@pytest.mark.parametrize("text", TOO_MUCH.values(), ids=TOO_MUCH)
+@pytest.mark.parametrize(
+    "read", [parse_all, lambda text, name: list(parse_documents(text, name))], ids=["all", "first"]
+)
+def test_what_is_too_much_is_not_taken_for_lost_indentation(text: str, read: Any) -> None:
+    try:
+        (error,) = read(text, "f.yaml").errors
+    except ManifestError as raised:
+        error = raised
+
+    assert "expand without end; write out" in error.problem or "nested too deeply: more than" in error.problem
+    assert "lost in copying" not in error.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        pytest.param("---\nnull\n", "an empty value (null)", id="null"),
+        pytest.param("~\n", "an empty value (null)", id="tilde"),
+        pytest.param("just text\n", "a text", id="text"),
+        pytest.param("7\n", "a number", id="integer"),
+        pytest.param("7.5\n", "a number", id="number"),
+        pytest.param("yes\n", "true", id="boolean"),
+        pytest.param("- a\n", "a list", id="list"),
+        pytest.param("apiVersion: v1\nkind: List\nitems:\n- null\n", "an empty value (null)", id="in-a-list"),
+    ],
+)
+def test_what_is_no_object_is_named_in_plain_words(text: str, what: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        list(parse_documents(text, "f.yaml"))
+
+    assert caught.value.problem == f"{what} is no Kubernetes object: put one here, or take it out"
 
 
 def test_aliases_that_people_write_are_read() -> None:

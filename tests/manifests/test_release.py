@@ -20,8 +20,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.version import Version
 
 from manifests.image.root import RootError, build_root
 from manifests.image.run import DOCKERFILE, CannotRunError, command, read_settings
@@ -279,31 +277,6 @@ def test_the_image_and_the_deployment_agree() -> None:
     assert settings.entrypoint == ("/usr/local/bin/dra-scheduler",)
     assert pod["containers"][0]["args"][0] == settings.command[0] == "run"
     assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
-
-
-@pytest.mark.parametrize(
-    ("lock", "wanted"),
-    [
-        pytest.param("requirements.txt", "pyproject.toml", id="program"),
-        pytest.param("tools.txt", "manifests/image/tools.in", id="tools"),
-    ],
-)
-def test_the_lock_has_what_is_asked_for_by_hash_and_from_nowhere_in_particular(lock: str, wanted: str) -> None:
-    text = (MANIFESTS / "image" / lock).read_text()
-    pinned = dict(LOCKED.findall(text))
-    entries = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
-
-    asked = (ROOT / wanted).read_text()
-    if wanted == "pyproject.toml":
-        asked = "\n".join(
-            re.findall(r'^    "([^"]+)",$', asked.partition("\ndependencies = [")[2].partition("]")[0], re.MULTILINE)
-        )
-    requirements = [Requirement(line) for line in asked.splitlines()]
-    assert requirements
-    assert [str(one) for one in requirements if Version(pinned[one.name]) not in one.specifier] == [], "poe lock"
-    assert [entry for entry in entries if "--hash=sha256:" not in entry] == []
-    assert "://" not in text
-    assert "index-url" not in text
 
 
 def test_what_keeps_a_tag_from_being_released(tagged: Path, tmp_path: Path) -> None:
