@@ -204,7 +204,9 @@ class Matcher:
                 problem = _view(device, self._features).problem
             else:
                 read = attributes, capacity
-            key = (driver, device.allow_multiple_allocations, problem, *attributes, *capacity)
+            # Equal amounts are not one value to `isInteger`, and what a share may take no expression sees.
+            amounts_read = [one and one.value.representation for one in capacity]
+            key = (driver, device.allow_multiple_allocations, problem, *attributes, *amounts_read)
         try:
             return self._answers[key]
         except KeyError:
