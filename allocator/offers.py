@@ -37,14 +37,14 @@ class Offer:
     def update(self, slices: Mapping[str, ResourceSlice], changed: Collection[str], meter: Meter) -> None:
         """Count the slices that changed, of all there are. Raises PausedError; those that were counted stay so."""
         pending = self._pending
-        for name in changed:
-            if name in slices or name in self._entries:
-                pending[name] = None
+        for one in changed:
+            if one in slices or one in self._entries:
+                pending[one] = None
             else:
-                pending.pop(name, None)
+                pending.pop(one, None)
         while pending:
             name = self._next()
-            if name is None:
+            if not name:
                 return
             slice_ = slices.get(name)
             counted = self._count(slice_, meter) if slice_ is not None else None
@@ -62,11 +62,11 @@ class Offer:
                     self._failed[name] = None
                 self._add(counted, 1)
 
-    def _next(self) -> str | None:
-        """A slice to count. Where too many fail, one of those alone: it may have been repaired."""
+    def _next(self) -> str:
+        """A slice to count, or "". Where too many fail, one of those alone: it may have been repaired."""
         if len(self._failed) <= FAILURES_MAX:
             return next(iter(self._pending))
-        return next((name for name in self._failed if name in self._pending), None)
+        return next((name for name in self._failed if name in self._pending), "")
 
     def _count(self, slice_: ResourceSlice, meter: Meter) -> tuple[str, int, int]:
         """Node, devices accepted, whether there is one that cannot be decided."""

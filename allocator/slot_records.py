@@ -20,6 +20,8 @@ SlotKey: TypeAlias = int
 
 ENTRIES_MAX: Final = 500_000
 """About 150 MB."""
+ENTRY_WORDS: Final = 40
+"""An entry, in words of 8 bytes."""
 
 
 class Total:
