@@ -111,10 +111,9 @@ class _Expression:
         domain_of = self.context.domain_finder(self.drivers)
         found = find_mistakes(self.expression, domain_of, self.context, self.is_valid)
         if any(not mistake.compiles for mistake in found) and self.is_valid(self.expression):
-            # The checker knows better: what an API server takes may be meant as it is.
+            # The checker knows better: what an API server takes is no error, whatever it does.
             found = [
-                mistake if mistake.compiles else replace(mistake, compiles=True, is_mild=True, edits=())
-                for mistake in found
+                mistake if mistake.compiles else replace(mistake, compiles=True, is_mild=True) for mistake in found
             ]
         found = [self.with_driver(mistake) for mistake in found]
         meant = rewrite(self.expression, found)
