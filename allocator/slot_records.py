@@ -36,7 +36,7 @@ class SlotRecord:
 
     Attributes:
         key: Names them.
-        users: Plans that have such a slot.
+        users: Plans that have such a slot, unfinished ones included.
         masks, candidates, slices: Entries with pools, with nodes, and of counted slices.
     """
 
@@ -70,6 +70,10 @@ class SlotRecord:
         self.candidates -= gone
         self._total.entries -= gone
 
+    @property
+    def entries(self) -> int:
+        return self.masks + self.candidates + self.slices
+
     def discount_all(self) -> None:
-        self._total.entries -= self.masks + self.candidates + self.slices
+        self._total.entries -= self.entries
         self.masks = self.candidates = self.slices = 0
