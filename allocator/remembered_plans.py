@@ -28,8 +28,8 @@ _PLANS_MAX: Final = 1024
 _IDLE_MAX: Final = 32
 _UNUSED_MAX: Final = 64
 """Slots that no plan has any more, and for which entries are still kept."""
-_IDLE_ENTRIES_MAX: Final = 30_000
-"""What is kept for plans and slots that nobody wants: 10 MB."""
+_IDLE_ENTRIES_MAX: Final = 20_000
+"""What is kept for plans and slots that nobody wants: 6 MB."""
 _DRAFTS_MAX: Final = 256
 _FORGET_MAX: Final = 20_000
 """Places that are looked at to forget slots when a plan is retired: about a millisecond."""
